@@ -247,6 +247,7 @@ def test_questions_at_a_terminal(alone, capsys, monkeypatch) -> None:
     path = alone / "some.cu"
     text = PLAIN.split("int main")[0]
     odd = text.replace("float *C, const", "float *dst, const").replace("C[", "dst[")
+    odd = odd.replace("blockIdx.x * 16", "blockDim.x * blockIdx.x")
     path.write_text(odd + text.replace("product", "b"))
     monkeypatch.setattr("sys.stdin", Terminal("product\n\nceil(n / 16), ceil(n / 16)\n"))
     assert main(["wrap", str(path), "--shape", "32"]) == 0

@@ -1,5 +1,7 @@
 """`tilewave wrap` for kernels that are no matrix product, written as public ones are."""
 
+import re
+
 import pytest
 
 from samples import ROOT, WRAPPED, needs_nvrtc
@@ -7,11 +9,11 @@ from tilewave.__main__ import main
 from tilewave.commands.wrapping import matching, reading
 from tilewave.kernel.front_matter import load_kernel
 
-TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT = (
+TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCHES = (
     (WRAPPED / f"{name}.cu").read_text()
     for name in (
         "transpose transpose_naive reduce reduce_atomics softmax_threads softmax_rows sgemm_batched copy rmsnorm "
-        "sgemm_height"  # N rows and M columns; LD is M, or by mistake K
+        "sgemm_height launches"  # N rows and M columns; LD is M, or by mistake K
     ).split()
 )
 
@@ -49,6 +51,136 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
     assert {key: getattr(wrapped, key) for key in front} == front
     assert main(["execute", str(path), "--shape", shape]) == 0
     assert f"some@{shape}: correct" in capsys.readouterr().out
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("name", "flags", "front", "note", "shape"),
+    [
+        ("transpose_tiles", "", {"block": [32, 8], "grid": ["ceil(n / 32)", "ceil(m / 32)"]}, "", "33x70"),
+        ("transpose_elements", "", {"block": [4, 64], "grid": ["ceil(n / 4)", "ceil(m / 64)"]}, "", "33x70"),
+        ("transpose_fixed", "", {"grid": [4, 3], "requires": {"conditions": ["m == 48", "n == 49"]}},
+         "its sizes are constants of the code: 48x49", "48x49"),
+        ("product_swapped", "", {"grid": ["ceil(n / 16)", "ceil(m / 16)"], "requires": {}},
+         "has x and y the other way round", "33x70x5"),
+        ("product_columns", "--entry product_columns<32,4,false>",
+         {"macros": {}, "block": [32, 8], "arguments": ["a", "b", "c", "m", "n", "k", 1.0, 0.0]},
+         "ignores its parameters alpha, beta", "33x70x5"),
+        ("gemv_rows", "", {"operation": "matmul", "arguments": ["a", "b", "c", "m", "k"]}, "", "70x1x33"),
+        ("reduce_pairs", "", {"operation": "block_sums", "grid": ["blocks"]}, "each block leaves a sum", "5x256"),
+        ("softmax_of_row", "", {"block": ["T_THREADS"], "arguments": ["x", "y", "rows * columns"],
+         "requires": {"conditions": ["columns == 128"]}}, "inferred from this failure: wrong at 3x129", "9x128"),
+        ("copy_hidden", "", {"entry": "::copy_hidden", "grid": ["ceil(n / 64)"]}, "", "70"),
+    ],
+)  # fmt: skip
+def test_launches_that_take_a_second_look(alone, capsys, name, flags, front, note, shape) -> None:
+    """Through a pointer, a macro or `cudaLaunchKernel`; sizes that are constants; x and y swapped."""
+    path = alone / "all.cu"
+    path.write_text(LAUNCHES)
+    command = ["wrap", str(path), "--yes", "--kernel", name, *flags.split()]
+    assert main(command) == 0, capsys.readouterr().err
+    assert note in capsys.readouterr().err
+    wrapped = load_kernel(alone / f"{name}.cu").front
+    assert {key: getattr(wrapped, key) for key in front} == front
+    assert main(["execute", str(alone / f"{name}.cu"), "--shape", shape]) == 0
+    assert ": correct" in capsys.readouterr().out
+
+
+EDGES = LAUNCHES.replace("k < K && r < M && c < N; ++k)", "k < K; ++k)").replace(
+    "if (r < M && c < N) C", "C"
+)
+CENTRE = """
+__global__ void centre(const float* x, float* y, int rows, int columns) {
+    float sum = 0;
+    for (int i = 0; i < blockDim.x; ++i) sum += x[blockIdx.x * blockDim.x + i];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < rows * columns) y[i] = x[i] - sum / columns;
+}
+template <typename U>
+__global__ void add_naive(const U* s, int n, U f, U* d) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) d[i] = s[i] + f;
+}
+"""
+
+
+@needs_nvrtc
+def test_what_a_failed_trial_suggests_is_marked(alone, capsys) -> None:
+    """The failure is told with its line, and `execute` runs at such a shape; --force renews the file."""
+    path = alone / "edges.cu"
+    path.write_text(EDGES)
+    wrapped = ["wrap", str(path), "--yes", "--kernel", "product_swapped"]
+    assert main(wrapped) == 0
+    assert re.search(
+        r"inferred from this failure: .* line \d+ of edges.cu", capsys.readouterr().err
+    )
+    assert (
+        "requires: {m: 16, n: 16}  # inferred: m, n\n" in (alone / "product_swapped.cu").read_text()
+    )
+    assert main(["execute", str(alone / "product_swapped.cu"), "--shape", "33x32x32"]) == 1
+    assert "33x32x32: invalid access" in capsys.readouterr().out
+    path = alone / "transpose.cu"
+    path.write_text(NAIVE)
+    assert main(["wrap", str(path), "--yes"]) == 0 and main(["wrap", str(path), "--yes"]) == 2
+    assert "write it anew with --force" in capsys.readouterr().err
+    first = path.read_text()
+    assert main(["wrap", str(path), "--yes", "--force"]) == 0 and path.read_text() == first
+    path.write_text(first.replace("# written by tilewave wrap\n", ""))
+    assert main(["wrap", str(path), "--yes", "--force"]) == 2
+
+
+@needs_nvrtc
+def test_a_guess_is_no_verdict(alone, capsys, monkeypatch) -> None:
+    """A wrong result names what is guessed; a reference with a guess judges nobody, if its result depends on it."""
+    monkeypatch.chdir(alone)
+    path = alone / "rows.cu"
+    path.write_text(CENTRE + CENTRE.replace("centre", "centre_too").replace("add_naive", "add"))
+    assert main(["wrap", "rows.cu", "--yes", "--kernel", "centre", "--operation", "transpose"]) == 1
+    assert "with a guessed block and grid, 32768 of" in capsys.readouterr().err
+    judged = ["wrap", "rows.cu", "--yes", "--force", "--kernel"]
+    assert main([*judged, "centre_too", "--reference", "centre"]) == 0
+    assert "the block and grid" in capsys.readouterr().err
+    arguments = ["--arguments", "s, n, 5.0, d"]
+    assert main([*judged, "add", "--reference", "add_naive", *arguments]) == 0
+    output = capsys.readouterr().err
+    assert "same with blocks of half the threads" in output and "correct at" in output
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "message"),
+    [
+        ("#include <cuda.h>\n__global__ void tiles(const __grid_constant__ CUtensorMap a, float* C) {}",
+         [], "tiles takes tensor maps (a), which wrap does not guess"),
+        (NAIVE, ["--include", "nowhere"], "--include is 'nowhere'"),
+    ],
+)  # fmt: skip
+def test_what_is_not_guessed(alone, capsys, text, flags, message) -> None:
+    path = alone / "some.cu"
+    path.write_text(text)
+    assert main(["wrap", str(path), "--yes", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+@needs_nvrtc
+def test_folders_of_headers_and_a_launch_with_a_product(
+    alone, capsys, monkeypatch, tmp_path
+) -> None:
+    headers = tmp_path / "far" / "away"
+    headers.mkdir(parents=True)
+    (headers / "side.h").write_text("const int SIDE = 32;\n")
+    text = """#include "side.h"
+    __global__ void by_column(float* out, const float* in, const float* by, int rows, int columns) {
+        const int r = blockIdx.x * SIDE + threadIdx.x, c = blockIdx.y * 8 + threadIdx.y;
+        if (r < rows && c < columns) out[r * columns + c] = in[r * columns + c] * by[c];
+    }
+    void run(float* out, float* in, float* by, int B, int T, int C) {
+        by_column<<<dim3((B * T + 31) / 32, (C + 7) / 8), dim3(32, 8)>>>(out, in, by, B * T, C);
+    }"""
+    (alone / "some.cu").write_text(text)
+    monkeypatch.chdir(alone)
+    command = "wrap some.cu --yes --new-operation by_column --include".split()
+    assert main([*command, str(headers)]) == 0
+    assert load_kernel(alone / "some.cu").front.grid == ["ceil(rows / 32)", "ceil(columns / 8)"]
 
 
 @needs_nvrtc

@@ -4,14 +4,18 @@ Plain lines on standard error: one at the start, then one when an item is done, 
 every `TERMINAL_S` or `LOG_S`. The stage prints the end itself, with its counts.
 """
 
+import contextlib
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tilewave.basics.errors import printable
 
 TERMINAL_S, LOG_S = 3.0, 30.0
 """Seconds between lines at a terminal, and in a file or a CI job."""
+PATIENCE_S = 5.0
+"""Seconds after which a step that was expected to be short says that it goes on."""
 NAMED = 3
 """Number of studies that a line names."""
 
@@ -19,6 +23,23 @@ NAMED = 3
 def say(text: str) -> None:
     """Print a line for the person at the terminal."""
     print(printable(text), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def patience(text: str) -> Iterator[None]:
+    """Print a line when a step has taken `PATIENCE_S`, and whenever it has taken twice as long."""
+    done, start = threading.Event(), time.monotonic()
+
+    def repeat() -> None:
+        while not done.wait(max(PATIENCE_S, time.monotonic() - start)):
+            say(f"{text} ({duration(time.monotonic() - start)})")
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def duration(seconds: float) -> str:

@@ -38,6 +38,7 @@ def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
             raise UserError(HERE, flag, None, guess.unknown[flag])
         if text is not None:
             guess.alternatives.clear()  # they belong to the replaced guess
+            guess.unknown.pop(flag, None)
             guess.notes[:] = [note for note in guess.notes if flag not in note]
             try:
                 parsed = yaml.safe_load(f"[{_quoted(text)}]")
@@ -46,6 +47,7 @@ def answer(options: argparse.Namespace, guess: Guess, asking: bool) -> None:
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
             guess.notes.append(f"{key} is a guess: {guess.unknown[flag]} ({flag} changes it)")
+            guess.mark(key)
     if "--entry" in guess.unknown:
         if not asking:
             raise UserError(HERE, "--entry", None, guess.unknown["--entry"])

@@ -24,7 +24,7 @@ from tilewave.compiling import nvrtc
 from tilewave.execution import case, least, watched
 from tilewave.execution.lanes.captured import Diagram
 from tilewave.kernel import operations, result, trial
-from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
@@ -42,6 +42,7 @@ SCHEMA_VERSION = 1
 PRINTED = 40
 """Most lines of a kernel's printf that are shown."""
 RIGHT, WRONG, USAGE = 0, 1, 2
+GOOD = (result.CORRECT, result.NOT_CHECKED)
 LIMIT_S = 600.0
 ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
@@ -109,6 +110,17 @@ def _kernel(path: Path) -> Kernel:
         remedy = "Give a .cu file, or a .yaml file with a `cubin`: only machine code is executed"
         raise UserError.because(HERE, f"{path} has no machine code", remedy)
     return kernel
+
+
+def _with_facts(kernel: Kernel) -> Kernel:
+    """Return a kernel without what `requires` infers from a failed trial: such a shape is executed."""
+    inferred = kernel.marked(INFERRED).get("requires", "")
+    kept = {
+        key: of
+        for key, of in kernel.front.requires.items()
+        if key not in re.findall(r"\w+", inferred)
+    }
+    return replace(kernel, front=kernel.front.model_copy(update={"requires": kept}))
 
 
 def _macros(definitions: Iterable[str]) -> dict[str, str]:
@@ -199,6 +211,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Resu
     kernel = _kernel(options.kernel)
     selected = _case(kernel, options)
     trial.try_out(selected.variant)
+    selected = _case(_with_facts(kernel), options)
     arch = _arch(options)
     target = _target(arch, None if options.gpu is None else _gpu(options))
     return selected, *single.planned(selected, arch, target, folder, options.seed, options.limit)
@@ -318,6 +331,12 @@ def document(
     rows = done.rows() if done is not None else []
     notes = job_result.notes
     check = notes.get("check", {})
+    verdict, reason = job_result.verdict or result.NOT_CHECKED, job_result.reason
+    guesses = list(kernel.marked(GUESSED))
+    if guesses and job and not (job_result.status == result.OK and verdict in GOOD):
+        *others, last = guesses
+        what = f"{', '.join(others)} and {last}" if others else last
+        reason = f"with a guessed {what}, {reason}"
     return {
         "schema_version": SCHEMA_VERSION,
         "kernel": kernel.name,
@@ -334,9 +353,9 @@ def document(
         "resources": entry.get("resources", {}).get(kernel.entry, {}),
         **_series(job, kernel, entry),
         "status": job_result.status,
-        "reason": job_result.reason,
+        "reason": reason,
         "warning": entry.get("warning", ""),
-        "verdict": job_result.verdict or result.NOT_CHECKED,
+        "verdict": verdict,
         "check": {figure["metric"]: figure["value"] for figure in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
@@ -491,8 +510,8 @@ def exit_code(outcome: Mapping[str, Any]) -> int:
     """Return 0 for correct or not checked, 1 for wrong or failed, 2 for not supported."""
     if outcome["status"] in (result.UNSUPPORTED, result.NOT_MEASURED):
         return USAGE
-    good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
-    return RIGHT if outcome["status"] == result.OK and good else WRONG
+    good = outcome["status"] == result.OK and outcome["verdict"] in GOOD
+    return RIGHT if good else WRONG
 
 
 def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:

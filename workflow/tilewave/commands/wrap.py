@@ -4,13 +4,14 @@ The front matter is guessed from the code and the launch, and the guess is teste
 """
 
 import argparse
+import functools
 import itertools
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,25 @@ import numpy as np
 from tilewave import execution
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import relative
-from tilewave.basics.progress import say
+from tilewave.basics.progress import patience, say
 from tilewave.commands import answers, execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess, guessed, set_common_grid
+from tilewave.commands.wrapping.guessing import (
+    NEW_OPERATION,
+    Guess,
+    constant,
+    guessed,
+    set_common_grid,
+)
 from tilewave.commands.wrapping.reading import Function, Source, read
 from tilewave.execution import case
 from tilewave.kernel import operations, result
-from tilewave.kernel.front_matter import NAME
+from tilewave.kernel.front_matter import INFERRED, NAME
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
+from tilewave.theory.dtypes import SIZES
 
 ALL = "all"
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
@@ -54,6 +62,8 @@ TEXTS = (
 """Flags that take a text: flag, metavar and help."""
 WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
+FEW_BLOCKS = 3
+"""Blocks of the trial that shows how many elements a block sums."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
@@ -69,8 +79,10 @@ class Target:
     asking: bool
     ready: compiled.CompiledKernel | None
 
-    def write(self, front: Mapping[str, Any], path: Path) -> None:
-        """Write a kernel file for a trial."""
+    def write(self, front: Mapping[str, Any], path: Path, shape: Mapping[str, int]) -> None:
+        """Write a kernel file for a trial at a shape, which its expressions are checked with."""
+        marks = {**front.get("marks", {}), "requires": f"{INFERRED}: {', '.join(shape)}"}
+        front = {**front, "requires": shape, "marks": marks}
         text = writing.text(front, self.source, self.folders, path)
         path.write_text(text, encoding="utf-8")
 
@@ -82,6 +94,10 @@ def add(commands: Any) -> None:
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
+    wrap.add_argument(
+        "--include", action="append", default=[], type=Path, metavar="FOLDER",
+        help="a folder of headers (repeatable)",
+    )  # fmt: skip
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help="ask nothing: take every guess")
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
@@ -100,7 +116,7 @@ def _all(options: argparse.Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(options.source.resolve())
+    source, _ = read(options.source.resolve(), options.include)
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = execute.RIGHT, []
     for function in source.functions():
@@ -129,9 +145,15 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
     if options.source.suffix == compiled.SUFFIX:
         source, kernels_of_cubin = compiled.read(options.source.resolve())
     else:
-        source, folders = read(options.source.resolve())
-    if source.texts[source.path].lstrip().startswith(writing.OPENING) and options.output is None:
-        raise UserError.because(options.source, "it has front matter", "Name a new file with -o")
+        source, folders = read(options.source.resolve(), options.include)
+    if options.output is None and not kernels_of_cubin:
+        text = source.texts[source.path]
+        source.texts[source.path] = writing.without_front_matter(text) if options.force else text
+        if source.texts[source.path].lstrip().startswith(writing.OPENING):
+            remedy = "Name a new file with -o"
+            if not options.force and writing.without_front_matter(text) != text:
+                remedy += ", or write it anew with --force"
+            raise UserError.because(options.source, "it has front matter", remedy)
     asking = sys.stdin.isatty() and not options.yes
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path, asking)
@@ -148,6 +170,11 @@ def _wrapped(
 ) -> tuple[int, str]:
     options = target.options
     derived: DerivedOperation | None = None
+    maps = [item.name for item in target.function.parameters if "CUtensorMap" in item.type]
+    if maps:
+        problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
+        remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
+        raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.new_operation and not options.reference:
             derived, guess = _new(target, Path(trials))
@@ -157,22 +184,34 @@ def _wrapped(
         _with_tile(target, guess)
         say(f"{target.function.name}: executing it on the CPU to check the guesses")
         front, outcome, shape = _tried(target, guess, fixed_shape)
+        if not (trying.right(outcome) or options.operation or options.shape):
+            by_block = _sums_of_blocks(target, guess, Path(trials))
+            retried = _tried(target, by_block, by_block.shape) if by_block else None
+            if by_block and retried and trying.right(retried[1]):
+                guess, (front, outcome, shape) = by_block, retried
+    if trying.right(outcome):
+        front["marks"] = {
+            key: of for key, of in front.get("marks", {}).items() if key != "operation"
+        }
     for note in guess.notes:
         say(f"  {note}")
     if outcome.get("warning"):
         say(f"  {outcome['warning']}")
     text = writing.file_text(front, target.source, target.folders, output)
-    size = _size(shape)
-    verdict = _described(outcome, size)
+    verdict = trying.described(outcome, shape)
     say(f"  {verdict}")
     if not trying.right(outcome) and not options.shape and not _sized(front, guess.operation):
         say("  The kernel takes no size. If it was written for a fixed one, give it with --shape.")
-    plain = outcome["verdict"] == result.WRONG and not (options.operation or options.new_operation)
-    if plain and operations.MODULES.file(guess.operation.name) is None:
+    guessed_operation = "operation" in front.get("marks", {})
+    if (
+        guessed_operation
+        and outcome["verdict"] == result.WRONG
+        and operations.MODULES.file(guess.operation.name) is None
+    ):
         doubt = f"That the kernel computes {guess.operation.name} is a guess"
         say(f"  {doubt}. Name another --operation, or write one with {NEW_OPERATION}.")
     sums = (name for name, operand in guess.operation.operands.items() if operand.extents == ())
-    if any(f" of {name} on" in outcome["reason"] for name in sums):
+    if any(f") of {name}, which has" in outcome["reason"] for name in sums):
         say("  If each block gives a sum, see docs/operations.md, Sums of blocks.")
     operations_flag = ""
     if derived is not None:
@@ -191,19 +230,23 @@ def _wrapped(
     else:
         output.write_text(text, encoding="utf-8")
         say(f"Written: {os.path.relpath(output)}. Read it, then run")
-        say(f"  tilewave execute {os.path.relpath(output)} --shape {size}{operations_flag}")
+        say(
+            f"  tilewave execute {os.path.relpath(output)} --shape {trying.size(shape)}{operations_flag}"
+        )
     return execute.RIGHT if trying.right(outcome) else execute.WRONG, verdict
 
 
 def _guess(target: Target, operation: Operation, roles: matching.Roles = None) -> Guess:
     """Guess front matter from the code and the command line. Raises UserError."""
     options, source = target.options, target.source
-    guess = guessed(target.function, source, operation, options.dtype or "", roles)
+    entry = options.entry or ""
+    guess = guessed(target.function, source, operation, options.dtype or "", roles, entry)
     if target.ready is not None:
         _with_facts(guess, target.ready)
-    if options.entry:
-        guess.front["entry"] = options.entry
+    if entry:
         guess.unknown.pop("--entry", None)
+    if not (options.operation or options.new_operation):
+        guess.mark("operation")
     answers.answer(options, guess, target.asking)
     if NEWER.search("".join(source.texts[path] for path in source.kernel_files)):
         guess.front["architecture_specific"] = True
@@ -254,6 +297,10 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     suffix = ".yaml" if source_file.suffix == compiled.SUFFIX else ".cu"
     written = home / f"{matching.snake(kernel)}{suffix}"
     changes = {**vars(options), **dict.fromkeys(FLAGS), "source": source_file, "kernel": kernel}
+    if options.arguments and _parameters(source_file, kernel) == _parameters(
+        options.source, options.kernel
+    ):
+        changes["arguments"] = options.arguments
     _wrap_kernel(argparse.Namespace(**{**changes, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
@@ -261,6 +308,13 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
     say(f"{relative(path)}: {os.path.relpath(written)} is the reference")
     return operations.written(name, map(Path, options.operations))
+
+
+def _parameters(path: Path, kernel: str) -> list[str]:
+    """Return the names of a kernel's parameters; none of an unknown kernel's."""
+    functions = read(path.resolve())[0].functions() if path.suffix != compiled.SUFFIX else []
+    parameters = [function.parameters for function in functions if function.name == kernel]
+    return [parameter.name for parameter in parameters[0]] if parameters else []
 
 
 def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
@@ -291,7 +345,7 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
         folder, path = kept(deriving.with_room(candidate, shape)), writing.trial_path(source, home)
         while True:
-            target.write(guess.front, path)
+            target.write(guess.front, path, shape)
             trial = _trial(options, path, folder, shape, candidate.indices)
             front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
             if front is None:
@@ -311,10 +365,39 @@ def _new(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
         if exact > best:
             best, best_candidate = exact, (candidate, shape, grid)
     derived, shape, grid = best_candidate
+    guess.front["grid"] = grid
+    if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
+        guess.front["marks"] = {}
+        guess.notes.append("its result is the same with blocks of half the threads")
     kept(derived)
-    guess.front["grid"], guess.operation = grid, operations.load(derived.name)
+    guess.operation = operations.load(derived.name)
     guess.unknown, guess.alternatives, guess.shape = {}, [], shape
     return derived, guess
+
+
+def _independent(guess: Guess, touch: Callable[[], case.UnjudgedRun]) -> bool:
+    """Return whether a kernel gives the same with blocks of half the threads, so that a guess may judge."""
+    front = guess.front
+    trials = [touch()]
+    block = (
+        [max(int(front["block"][0]) // 2, 1), *front["block"][1:]]
+        if str(front["block"][0]).isdigit()
+        else front["block"]
+    )
+    for grid in (front["grid"], [f"2 * ({front['grid'][0]})", *front["grid"][1:]]):
+        guess.front = {**front, "block": block, "grid": grid}
+        trials.append(touch())
+    guess.front = front
+    first, *others = (trial.buffers if not trial.fatal else None for trial in trials)
+    return any(
+        first
+        and other
+        and all(
+            np.array_equal(memory.view(np.uint8), other[name].view(np.uint8))
+            for name, memory in first.items()
+        )
+        for other in others
+    )
 
 
 def _trial(
@@ -325,7 +408,7 @@ def _trial(
     indices: Sequence[str] = (),
 ) -> case.UnjudgedRun:
     """Execute a kernel file once, and return its buffers; ``indices`` begin with the largest index."""
-    arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
+    arguments = [str(path), "--shape", trying.size(shape), "--arch", options.arch]
     try:
         _, job, _ = execute.planned(execute.options_of(arguments), folder)
     except UserError as error:  # a grid that has no value at these sizes
@@ -349,9 +432,10 @@ def _with_tile(target: Target, guess: Guess) -> None:
         return
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(target.source, Path(folder))
-        target.write({**guess.front, "grid": [1], "requires": {}}, path)
         shape = dict.fromkeys(guess.operation.dimensions, WIDE)
         shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
+        shape = trying.shape_of(shape, guess.front)
+        target.write({**guess.front, "grid": [1]}, path, shape)
         trial = _trial(target.options, path, Path(folder), shape)
     if trial.fatal or len(extents) != 2:
         return
@@ -369,6 +453,30 @@ def _with_tile(target: Target, guess: Guess) -> None:
     guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: hence the grid")
 
 
+def _sums_of_blocks(target: Target, guess: Guess, home: Path) -> Guess | None:
+    """Guess that a reduction leaves a sum for each block; None where it touches no rows of equal length."""
+    if guess.operation.name != "reduction":
+        return None
+    meanings = {"x": "x", "total": "sums", "n": "blocks * each"}
+    arguments = zip(target.function.parameters, guess.front["arguments"])
+    roles = {item.name: meanings.get(str(argument), "") for item, argument in arguments}
+    by_block = _guess(target, operations.load("block_sums"), roles)
+    by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
+    by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
+    by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
+    by_block.alternatives, shape = [], {"blocks": FEW_BLOCKS, "each": WIDE * SHORT}
+    path = writing.trial_path(target.source, home)
+    target.write(by_block.front, path, shape)
+    trial = _trial(target.options, path, home, shape)
+    end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
+    if trial.fatal or not end or end % FEW_BLOCKS:
+        return None
+    by_block.shape = {**shape, "each": end // FEW_BLOCKS}
+    by_block.front["requires"] = {"conditions": [f"each == {end // FEW_BLOCKS}"]}
+    by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
+    return by_block
+
+
 def _arrays(derived: DerivedOperation) -> str:
     """Return the arrays of an operation as text: ``x (rows, columns); y (rows) written``."""
     return "; ".join(
@@ -383,17 +491,44 @@ def _sized(front: Mapping[str, Any], operation: Operation) -> bool:
     return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
 
 
-def _size(shape: Mapping[str, int]) -> str:
-    return "x".join(map(str, shape.values()))
+def _constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
+    """Return the sizes of a kernel that takes none, from the constants of its code; None without them."""
+    operation, sides, source = guess.operation, trying.Shape(), target.source
+    if _sized(guess.front, operation):
+        return None
+    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
+    for name in sorted(target.function.declaration.identifiers):
+        dimension, side = matching.dimension(name, operation), constant(near, name)
+        if side and dimension in operation.dimensions:
+            sides.setdefault(dimension, side)
+    for dimension in operation.dimensions if sides else ():
+        sides[dimension] = sides.get(dimension) or constant(near, dimension.upper()) or 0
+    sides = {name: side for name, side in sides.items() if side}
+    if len(sides) == 1 and operation.laid_out:
+        sides = dict.fromkeys(operation.dimensions, *sides.values())
+    if not sides and len(operation.dimensions) == 1:
+        sides = _touched(target, guess)
+    if len(sides) < len(operation.dimensions):
+        return None
+    shape = {name: sides[name] for name in operation.dimensions}
+    guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
+    guess.notes.append(f"its sizes are constants of the code: {trying.size(shape)}")
+    return shape
 
 
-def _verdict(outcome: Mapping[str, Any]) -> str:
-    """Return the verdict of a kernel that ran, else its status."""
-    return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
-
-
-def _described(outcome: Mapping[str, Any], size: str) -> str:
-    return ": ".join(filter(None, (f"{_verdict(outcome)} at {size}", outcome["reason"])))
+def _touched(target: Target, guess: Guess) -> trying.Shape:
+    """Return the size of an operation with one, from what a grid of numbers reads; empty if unknown."""
+    (name,) = guess.operation.dimensions
+    if any(not str(side).isdigit() for side in guess.front["grid"]):
+        return {}
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        path = writing.trial_path(target.source, Path(folder))
+        shape = {name: deriving.MOST}
+        target.write(guess.front, path, shape)
+        trial = _trial(target.options, path, Path(folder), shape)
+    dtypes = guess.front["dtypes"]
+    ends = [max(ends) // SIZES[dtypes[operand]] for operand, ends in trial.touched.items()]
+    return {} if trial.fatal or not any(ends) else {name: max(ends)}
 
 
 def _function(
@@ -478,10 +613,11 @@ def _tried(
         path = writing.trial_path(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
-            target.write({**front, "requires": {}}, path)
-            arguments = [str(path), "--shape", _size(shape), "--arch", options.arch]
+            target.write(front, path, shape)
+            arguments = [str(path), "--shape", trying.size(shape), "--arch", options.arch]
             try:
-                outcome = execute.execute(execute.options_of(arguments), options.machine)
+                with patience(f"  {trying.size(shape)}: executing"):
+                    outcome = execute.execute(execute.options_of(arguments), options.machine)
             except UserError as error:
                 if not error.where_file.startswith(str(path)):
                     raise
@@ -490,27 +626,46 @@ def _tried(
                 flag = next((flag for flag, name in answers.KEYS.items() if name == key), "a flag")
                 remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
                 raise UserError.because(relative(source.path), problem, remedy) from error
-            say(f"  {_size(shape)}: {_verdict(outcome)}")
+            say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
 
-        if shape is not None:
-            return *trying.settle(guess, once, shape), shape
-        shape = trying.first_shape(guess)
-        front, outcome = trying.settle(guess, once, shape)
-        first_outcome, first_size = outcome, _size(shape)
+        def settled(shape: trying.Shape) -> tuple[dict[str, Any], Mapping[str, Any]]:
+            front, outcome = trying.settle(guess, once, shape)
+            if trying.right(outcome):  # then the operation is no guess
+                front.get("marks", {}).pop("operation", None)
+            return front, outcome
+
+        shape = shape or _constant_shape(target, guess)
+        if shape or trying.without_judge(guess):
+            shape = shape or trying.first_shape(guess)
+            return *settled(shape), shape
+        shape = first_shape = trying.first_shape(guess)
+        front, outcome = settled(shape)
+        first_outcome = outcome
         decided = outcome["verdict"] in (result.CORRECT, *result.FINDINGS)
-        retry = guess.operation.kernel and not decided
-        for trial_shape in deriving.trials(guess.operation.dimensions) if retry else ():
-            retried_front, retried = trying.settle(guess, once, trial_shape)
+        shapes = [] if trying.right(outcome) else list(trying.fitting(guess, front, shape))
+        if guess.operation.kernel and not decided:
+            shapes += deriving.trials(guess.operation.dimensions)
+        for trial_shape in shapes:
+            notes = list(guess.notes)
+            retried_front, retried = settled(trial_shape)
             judged = retried["status"] == result.OK and retried["verdict"] != result.NOT_CHECKED
             if judged and (outcome["verdict"] == result.NOT_CHECKED or trying.right(retried)):
                 shape, front, outcome = trial_shape, retried_front, retried
+            else:
+                guess.notes[:] = notes
             if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
-        if outcome is not first_outcome and _verdict(first_outcome) != result.NOT_CHECKED:
-            guess.notes.append(_described(first_outcome, first_size))
+        if outcome is not first_outcome and trying.verdict(first_outcome) != result.NOT_CHECKED:
+            guess.notes.append(trying.described(first_outcome, first_shape))
         shape = trying.shape_of(shape, front)
         if trying.right(outcome):
-            requires = trying.limits(guess, front, once, shape)
+            requires, inferred = trying.limits(guess, front, once, shape), front.get("requires", {})
+            names = [name for name in requires if requires[name] != inferred.get(name)]
             front = {**front, "requires": requires} if requires else front
+            if names:
+                if "requires" in front.get("marks", {}) and "conditions" not in names:
+                    names.insert(0, "conditions")
+                mark = f"{INFERRED}: {', '.join(names)}"
+                front["marks"] = {**front.get("marks", {}), "requires": mark}
         return front, outcome, shape

@@ -25,6 +25,8 @@ from tilewave.theory.tensor_map_limits import RANKS
 
 Scalar = int | float | str
 
+GUESSED, INFERRED = "guessed", "inferred"
+"""Comments of `tilewave wrap` on a key: what no code says, and what a failed trial suggests."""
 # Start and end of the front matter in each kind of file, and its provider.
 FENCES = {".cu": ("/*---", "---*/", "nvrtc"), ".py": ('"""---', '---"""', "cpu")}
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -332,6 +334,12 @@ class Kernel:
             return len(lines)
         _, closing, _ = FENCES[self.path.suffix]
         return next((at for at, line in enumerate(lines, 1) if closing in line), 0)
+
+    def marked(self, mark: str) -> dict[str, str]:
+        """Return the keys of front matter whose line has a comment that begins with ``mark``, and its rest."""
+        head = self.text.splitlines()[: self.front_lines]
+        matches = (re.match(rf"(\w+):.*  # {mark}\b(.*)", line) for line in head)
+        return {match[1]: match[2] for match in matches if match}
 
     @property
     def folders(self) -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from tilewave.basics.errors import UserError
 from tilewave.execution import case
 from tilewave.kernel import operations
+from tilewave.kernel.front_matter import GUESSED, load_kernel
 from tilewave.kernel.inputs import storage, to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays
@@ -51,6 +52,11 @@ def outputs(
 
 @functools.lru_cache(maxsize=KEPT)
 def _outputs(question: _Question) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
+    guesses = load_kernel(question.file).marked(GUESSED)
+    if guesses:
+        what = " and ".join(guesses)
+        remedy = f"Once the {what} is right, remove the comment"
+        raise NoReference(f"its {what} is marked as guessed, and a guess judges nobody. {remedy}")
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
             job = single.reference(question.file, question.job, Path(folder))

@@ -3,9 +3,10 @@
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tilewave.commands.wrapping.reading import Scope, Source, parts
-from tilewave.compiling.declarations import OPEN, Token, closing, tokens
+from tilewave.compiling.declarations import OPEN, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate
 from tilewave.theory.dtypes import SIZES
 
@@ -40,10 +41,18 @@ def of_tokens(
 ) -> str:
     """Translate an expression of the host into front matter.
 
-    names: the host's names and their names there, as ``M`` is ``m``; other names get their value. Raises
-    Unknown.
+    names: the host's names and expressions, and their names there, as ``M`` or ``B * T`` is ``m``; other names
+    get their value. Raises Unknown.
     """
     return ast.unparse(_Translation(scope, names, depth).expression(expression))
+
+
+def plain(expression: Sequence[Token], scope: Scope) -> str:
+    """Return an expression of the host as a key of ``names``: without casts. Empty if it is not one."""
+    try:
+        return ast.unparse(_Translation(scope, {}, 0).parsed(expression))
+    except (Unknown, Unreadable):
+        return ""
 
 
 def number(expression: Sequence[Token], scope: Scope) -> int:
@@ -68,14 +77,22 @@ class _Translation(ast.NodeTransformer):
             raise Unknown("names that stand for each other")
         self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth
 
-    def expression(self, expression: Sequence[Token]) -> ast.expr:
+    def parsed(self, expression: Sequence[Token]) -> ast.expr:
         text = self._python(list(expression))
         try:
-            tree = ast.parse(text.strip(), mode="eval").body
+            return ast.parse(text.strip(), mode="eval").body
         except SyntaxError as error:
             raise Unknown(text.strip()) from error
-        translated: ast.expr = self.visit(tree)
+
+    def expression(self, expression: Sequence[Token]) -> ast.expr:
+        translated: ast.expr = self.visit(self.parsed(expression))
         return translated
+
+    def visit(self, node: ast.AST) -> Any:
+        """Translate a node; an expression that has a name becomes that name."""
+        if isinstance(node, ast.BinOp) and (name := self.names.get(ast.unparse(node))):
+            return ast.parse(name, mode="eval").body
+        return super().visit(node)
 
     def _again(self, expression: Sequence[Token], scope: Scope | None = None) -> ast.expr:
         return _Translation(scope or self.scope, self.names, self.depth + 1).expression(expression)

@@ -5,15 +5,16 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside
+from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, shortened
-from tilewave.compiling.declarations import Token, Unreadable, angle
+from tilewave.compiling.declarations import Token, Unreadable, angle, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
+from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
 
 K_STEP = re.compile(
@@ -44,7 +45,9 @@ class Guess:
     unknown: flag -> a suggestion for what the code does not say; notes: remarks for the user; tile: rows,
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
-    shape: sizes of an earlier execution.
+    shape: sizes of an earlier execution; line: that of the launch, 0 without one.
+
+    The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
 
     front: dict[str, Any]
@@ -56,6 +59,11 @@ class Guess:
     constant: Callable[[str], int | None] = lambda name: None
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     shape: dict[str, int] = field(default_factory=dict)
+    line: int = 0
+
+    def mark(self, key: str) -> None:
+        """Mark a key of front matter as guessed."""
+        self.front["marks"] = {**self.front.get("marks", {}), key: GUESSED}
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
@@ -70,7 +78,9 @@ class Code:
     launch: Launch
 
 
-def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str], dict[str, str]]:
+def _template(
+    guess: Guess, code: Code, dtype: str, entry: str
+) -> tuple[str, dict[str, str], dict[str, str]]:
     """Return the entry, the macros of the host's names for template arguments, and types by parameter."""
     function, scope = code.function, code.launch.scope
     macros: dict[str, list[Any]] = {}
@@ -89,7 +99,7 @@ def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str]
                 guess.notes.append(f"type {parameter.name} is a guess: float (--dtype changes it)")
             continue
         macro = PREFIX + parameter.name
-        if value and not any(token.word for token in value):
+        if value and (entry or not any(token.word for token in value)):
             arguments.append(text)
             guess.values[parameter.name] = number(value, scope)
             continue
@@ -98,6 +108,16 @@ def _template(guess: Guess, code: Code, dtype: str) -> tuple[str, dict[str, str]
         except Unknown:
             if text in ("true", "false"):
                 arguments.append(text)
+                continue
+            earlier = {name.removeprefix(PREFIX): str(of[0]) for name, of in macros.items()}
+            earlier |= {name: str(of) for name, of in guess.values.items()}
+            with contextlib.suppress(Unknown, ExpressionError):
+                default = of_tokens(parameter.default, scope, earlier)
+                macros[macro] = [int(evaluate(default))]
+                arguments.append(macro)
+                names[text] = macro
+                guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
+                guess.mark("macros")
                 continue
             missing = f"{parameter.kind} {parameter.name}"
             guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {missing}"
@@ -148,18 +168,31 @@ def _word(argument: Any) -> str:
 
 
 def guessed(
-    function: Function, source: Source, operation: Operation, dtype: str = "", roles: Roles = None
+    function: Function,
+    source: Source,
+    operation: Operation,
+    dtype: str = "",
+    roles: Roles = None,
+    entry: str = "",
 ) -> Guess:
-    """Guess the front matter of a kernel of an operation."""
-    front = {"title": _title(function.name), "operation": operation.name}
+    """Guess the front matter of a kernel of an operation; entry: the instantiation, if it is given."""
+    front: dict[str, Any] = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
-    guess.constant = functools.partial(_constant, source)
+    guess.constant = functools.partial(constant, source)
     without = Launch((), (), (), (), (), outside(source), 0)
-    code = Code(function, source, next(iter(source.launches(function.name)), without))
-    entry, names, types = _template(guess, code, dtype)
+    launch = next(iter(source.launches(function.name)), without)
+    if "<" in entry:
+        text = entry[entry.index("<") + 1 : entry.rindex(">")]
+        launch = replace(launch, template=tuple(parts(tokens(text))))
+    guess.line, code = launch.line, Code(function, source, launch)
+    instance, names, types = _template(guess, code, dtype, entry)
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
+    vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
+    if vector and "k" not in arguments:
+        arguments = ["k" if argument == "n" else argument for argument in arguments]
+        guess.front["requires"] = {"conditions": ["n == 1"]}
     if type(operation).reference is Operation.reference:  # else the reference needs their values
-        unknown = _with_numbers(guess, code, arguments, unknown)
+        unknown = _with_numbers(guess, code, types, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
         missing = [item for item in function.parameters if item.name in unknown]
@@ -172,21 +205,33 @@ def guessed(
             suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
         guess.unknown["--arguments"] = suggestion
     guess.front["arguments"] = function.nested(arguments)
-    guess.front["entry"] = entry
+    guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
     sizes = operation.dimensions
     equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
-    single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
+    given_sizes = len([argument for argument in arguments if argument in sizes])
+    single = given_sizes == 1 < len(sizes)
     if single and operation.laid_out:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function.parameters, arguments, operation):
-        scratch = Guess({**guess.front, "arguments": function.nested(alternative)}, operation)
+        changed = {**guess.front, "arguments": function.nested(alternative)}
+        scratch = replace(guess, front=changed, unknown={}, notes=[])
         _geometry(scratch, code, names, alternative)
         guess.alternatives.append(scratch.front)
     grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
-    if (single != operation.laid_out) and len(sizes) > 1:
+    units = {"alpha": 1.0, "beta": 0.0}
+    ignored = [item.name for item in function.parameters if not function.mentions(item.name)]
+    numbers = [
+        units.get(argument, argument) if item.name in ignored else argument
+        for item, argument in zip(function.parameters, arguments)
+    ]
+    if numbers != arguments:
+        guess.alternatives.insert(0, {**guess.front, "arguments": function.nested(numbers)})
+        guess.notes.append(f"the kernel ignores its parameters {', '.join(ignored)}")
+    unequal = single != operation.laid_out or not given_sizes
+    if unequal and len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
     _tiles(guess, code)
     for _, declaration in source.declarations("__constant__"):
@@ -198,24 +243,30 @@ def guessed(
 
 
 def _with_numbers(
-    guess: Guess, code: Code, arguments: list[Any], unknown: Sequence[str]
+    guess: Guess,
+    code: Code,
+    types: Mapping[str, str],
+    arguments: list[Any],
+    unknown: Sequence[str],
 ) -> list[str]:
     """Set unknown real numbers from the launch, else guess; return what is still unknown."""
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
     for at, parameter in enumerate(function.parameters):
-        if parameter.name in unknown and not parameter.stars and parameter.type in (*REAL, "bool"):
+        kind = types.get(parameter.type, parameter.type)
+        if parameter.name in unknown and not parameter.stars and kind in (*REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
                 small = re.search(r"eps", parameter.name, re.IGNORECASE)
-                arguments[at] = parameter.type == "bool" or (EPSILON if small else SOME)
+                arguments[at] = kind == "bool" or (EPSILON if small else SOME)
                 value = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{value} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
 
 
-def _constant(source: Source, name: str) -> int | None:
+def constant(source: Source, name: str) -> int | None:
+    """Return the value of a constant, enumerator or macro; None if unknown."""
     try:
         return number([Token(name, 0, word=True)], outside(source))
     except Unknown:
@@ -270,8 +321,9 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
     host_names = usual(guess.operation) if not {*arguments} & {*sizes} else {}
     host_names |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
-        if len(value) == 1 and value[0].word and argument in sizes:
-            host_names[value[0].text] = str(argument)
+        while argument in sizes and any(token.word for token in value):
+            host_names[plain(value, launch.scope)] = str(argument)
+            value = (launch.scope.value(value[0].text) if len(value) == 1 else None) or ()
     if function.tree != tuple(range(len(arguments))):  # members of structs
         named = zip(function.parameters, arguments)
         host_names |= {f".{item.name}": str(size) for item, size in named if size in sizes}
@@ -322,8 +374,35 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
         guess.unknown["--block"] = thread_counts[0]
         return [_simple(thread_counts[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
+    strides = 0
+    for at, axis in enumerate("xy"[: len(block)]):
+        with contextlib.suppress(Unknown):
+            block[at] = _simple(of_tokens(_stride(function, axis), outside(code.source), names), {})
+            strides += 1
+    if strides == len(block):
+        return block
+    if isinstance(block[0], int) and len(block) > 1 and block[0] > 16 and block[1] == 16:
+        block[1] = 256 // block[0] or 1
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block
+
+
+def _stride(function: Function, axis: str) -> Sequence[Token]:
+    """Return the threads of a block along an axis: of ``blockIdx.x * WIDTH + threadIdx.x`` the WIDTH.
+
+    Where a loop adds to the sum in steps, as in ``threadIdx.y + j``, it is the step. Raises Unknown.
+    """
+    text = " ".join(token.text for token in function.declaration.body)
+    for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
+        text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
+    index, factor = rf"threadIdx \. {axis}(?! \*)", r"(?!blockDim\b)(\w+)"
+    block = rf"(?:blockIdx \. {axis} \* {factor}|{factor} \* blockIdx \. {axis})"
+    match = re.search(rf"{block} \+ {index}|{index} \+ {block}", text)
+    if match is None:
+        raise Unknown(axis)
+    added = re.search(rf"{index} \+ (\w+)", text)
+    step = re.search(rf"\b{added[1]} \+= (\w+)", text) if added else None
+    return tokens(step[1] if step else next(filter(None, match.groups())))
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
@@ -350,6 +429,8 @@ def _other_grids(guess: Guess) -> list[list[int | str]]:
     """Return more grids to try: a block, warp or thread for each row, or a size instead of a number."""
     front, extents = guess.front, _extents(guess.operation)
     grid, block = front["grid"], front["block"]
+    if "--grid" not in guess.unknown and len(grid) == 2:
+        return [grid[::-1]]
     if guess.operation.laid_out:
         return []
     if "--grid" in guess.unknown:

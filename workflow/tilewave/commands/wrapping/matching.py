@@ -25,10 +25,15 @@ DIMENSION = (
 OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
 INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
 """Names of the rows and the columns of an array with two dimensions."""
+VECTOR = re.compile(r"gemv|mat_?vec", re.IGNORECASE)
+"""Names of products with a vector, whose n is 1."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
 SYNONYMS = {
     "gemm": "matmul",
     "bmm": "batched_matmul",
+    "gemv": "matmul",
+    "matvec": "matmul",
+    "block_sum": "reduction",
     "reduce": "reduction",
     "vecadd": "vector_add",
     "vec_add": "vector_add",
@@ -102,7 +107,7 @@ def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str
     return {pointer.name: name for pointer, name in zip([*rest, *last], [*inputs, *outputs])}
 
 
-def _dimension(name: str, operation: Operation) -> str:
+def dimension(name: str, operation: Operation) -> str:
     """Return the size, leading dimension or stride that a name means; empty if none."""
     lower = name.lower()
     leading = LEADING.fullmatch(lower)
@@ -128,7 +133,7 @@ def innermost(operation: Operation) -> str:
 
 
 def _sizes(parameters: Sequence[Parameter], operation: Operation) -> dict[str, str]:
-    sizes = {parameter.name: _dimension(parameter.name, operation) for parameter in parameters}
+    sizes = {parameter.name: dimension(parameter.name, operation) for parameter in parameters}
     if len(parameters) == 1 and (operation.laid_out or not any(sizes.values())):
         return {parameters[0].name: innermost(operation)}
     names = operation.dimensions

@@ -7,11 +7,12 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling.declarations import (
     OPEN,
     Declaration,
@@ -25,6 +26,7 @@ from tilewave.compiling.declarations import (
     macros,
     members,
     plain_head,
+    tokens,
 )
 from tilewave.kernel import includes
 
@@ -220,11 +222,13 @@ class Source:
         return ()
 
     def constant(self, name: str) -> tuple[Token, ...] | None:
-        """Return the value of a variable outside of functions."""
+        """Return the value of a variable or an enumerator outside of functions."""
         for _, declaration in self.declarations(name):
-            if declaration.kind == "variable" and name in declaration.names:
+            if name in declaration.names and declaration.kind == "variable":
                 entries = definitions(declaration.head)[::-1]
                 return {variable: value for _, variable, value in entries}.get(name)
+            if name in declaration.names and "enum" in {token.text for token in declaration.head}:
+                return _enumerator(declaration.head, name)
         return None
 
     def plain(self, kind: str) -> str:
@@ -249,21 +253,36 @@ class Source:
         return None
 
     def launches(self, kernel: str) -> list[Launch]:
-        """Return the launches of a kernel in the host's code, those in the kernel's file first."""
+        """Return the launches of a kernel by the host's functions and macros, those in its file first."""
+        bodies = [
+            (item.body, functools.partial(line_of, self.texts[path]))
+            for path, item in self.declarations(kernel)
+            if "__global__" not in {token.text for token in item.head}
+        ]
+        for macro in self.macros.values():
+            if kernel in macro.identifiers and "<<" in macro.body:
+                bodies.append((tokens(macro.body), functools.partial(self._line, macro)))
         launches = (
             launch
-            for path, declaration in self.declarations(kernel)
-            for i, token in enumerate(declaration.body)
+            for body, line in bodies
+            for i, token in enumerate(body)
             if token.text == kernel
-            for launch in self._launch(path, declaration, i)
+            for launch in self._launch(body, i, line)
         )
         return sorted(launches, key=lambda launch: not launch.arguments)
 
-    def _launch(self, path: Path, around: Declaration, position: int) -> Iterator[Launch]:
+    def _line(self, macro: Macro, _: int) -> int:
+        """Return the line that defines a macro."""
+        define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
+        matches = ((text, define.search(text)) for text in self.texts.values())
+        return next((line_of(text, match.start()) for text, match in matches if match), 1)
+
+    def _launch(
+        self, body: Sequence[Token], position: int, line_at: Callable[[int], int]
+    ) -> Iterator[Launch]:
         """Yield the launch that begins with the name at ``position``, or follows a pointer to it."""
-        body, i = around.body, position + 1
-        line = line_of(self.texts[path], body[position].at)
-        scope = Scope(self, body, body[position].at)
+        i, line = position + 1, line_at(body[position].at)
+        scope = Scope(self, tuple(body), body[position].at)
         template: tuple[tuple[Token, ...], ...] = ()
         if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
             try:
@@ -280,29 +299,45 @@ class Source:
             grid, block, shared, *_ = [*parts(body[start:stop]), (), (), ()]
             arguments = tuple(parts(body[stop + 4 : closing(body, stop + 3)]))
             yield Launch(template, grid, block, shared, arguments, scope, line)
-        elif body[i].text in ";,)" and "__global__" not in {token.text for token in around.head}:
-            yield from self._by_pointer(body, i, template, line)
+        elif i < len(body) and body[i].text in ";,):}":
+            yield from self._by_pointer(
+                body, position, i, Launch(template, (), (), (), (), scope, line)
+            )
 
     def _by_pointer(
-        self,
-        body: Sequence[Token],
-        position: int,
-        template: tuple[tuple[Token, ...], ...],
-        line: int,
+        self, body: Sequence[Token], position: int, end: int, launch: Launch
     ) -> Iterator[Launch]:
-        """Yield a launch with the first grid and block that are declared after the kernel's name."""
-        by_kind: dict[str, Token] = {}
-        for i in range(position, len(body) - 1):
-            if body[i].text == "dim3" and body[i + 1].word:
-                name = body[i + 1]
-                kind = "grid" if GRID.search(name.text) else "block"
-                by_kind.setdefault(kind, name)
-            if len(by_kind) == 2:
-                at = max(name.at for name in by_kind.values()) + 1
-                at = next(token.at for token in body if token.at > at and token.text == ";")
-                scope = Scope(self, tuple(body), at)
-                yield Launch(template, (by_kind["grid"],), (by_kind["block"],), (), (), scope, line)
+        """Yield the launch of a kernel whose name is an argument, or is assigned to a pointer.
+
+        Of ``cudaLaunchKernel`` or through the pointer; else one with the dim3s of the function.
+        """
+        opening = position - 1
+        while opening > 0 and body[opening].text in ("&", "*", "(", ")", "void"):
+            opening -= 1
+        if body[opening].text.startswith("cudaLaunch") and body[opening + 1].text == "(":
+            _, *geometry = parts(body[opening + 2 : closing(body, opening + 1)])
+            grid, block, array, shared, *_ = [*geometry, (), (), (), ()]
+            pointers = launch.scope.value(array[0].text) if array else None
+            arguments = tuple(part[-1:] for part in parts(pointers or ()))
+            yield replace(launch, grid=grid, block=block, shared=shared, arguments=arguments)
+            return
+        pointer = body[opening - 1].text if body[opening].text == "=" else ""
+        for start in range(end, len(body)):
+            if body[start].text == pointer and _chevrons(body, start + 1, "<") is not None:
+                for by_pointer in self._launch(body, start, lambda _: launch.line):
+                    skipped = _other_branches(body, position, start)
+                    scope = replace(by_pointer.scope, skipped=skipped)
+                    yield replace(by_pointer, template=launch.template, scope=scope)
                 return
+        first: dict[str, Token] = {}
+        for at, name, _ in sorted(definitions(body), key=lambda entry: entry[0] < body[end].at):
+            if name in _names_of_dim3(body):
+                kind = "grid" if GRID.search(name) else "block"
+                first.setdefault(kind, Token(name, at, word=True))
+        if len(first) == 2:
+            at = max(body[end].at, *(token.at + 1 for token in first.values()))
+            scope = replace(launch.scope, at=at)
+            yield replace(launch, grid=(first["grid"],), block=(first["block"],), scope=scope)
 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:
@@ -314,10 +349,50 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
 
 
 def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
-    """Return the index after three signs in a row at ``i``, as in a launch; else None."""
-    three = body[i : i + 3]
-    near = [token.text for token in three] == [sign] * 3 and three[2].at == three[0].at + 2
-    return i + 3 if near else None
+    """Return the index after three signs at ``i``, as in a launch (also ``<< <``); else None."""
+    return i + 3 if [token.text for token in body[i : i + 3]] == [sign] * 3 else None
+
+
+def _other_branches(body: Sequence[Token], position: int, launch: int) -> tuple[int, int]:
+    """Return the part of the text between a position and a launch that does not run after the position.
+
+    It begins with a `break`, or with the end of the block before an `else`.
+    """
+    depth, start, least = 0, None, 0
+    for i in range(position, launch):
+        text, follows = body[i].text, body[i + 1].text
+        depth += {"{": 1, "}": -1}.get(text, 0)
+        if start is None and text == "break" and depth == 0:
+            start, least = i, -1
+        elif start is None and text == "}" and depth < 0 and follows == "else":
+            start, depth = i, 0
+        elif start is not None and text == "}" and depth <= least:
+            if follows not in ("case", "default", "else"):
+                return body[start].at, body[i].at
+            depth = 0
+    return 0, 0
+
+
+def _names_of_dim3(body: Sequence[Token]) -> frozenset[str]:
+    """Return the variables of a function whose type is dim3."""
+    names, inside = [], False
+    for before, token in itertools.pairwise(body):
+        inside = before.text == "dim3" or (inside and before.text != ";")
+        if inside and token.word and before.text in ("dim3", ","):
+            names.append(token.text)
+    return frozenset(names)
+
+
+def _enumerator(head: Sequence[Token], wanted: str) -> tuple[Token, ...] | None:
+    """Return the value of an enumerator: its own, else that before it and one."""
+    start = [token.text for token in head].index("{")
+    value: tuple[Token, ...] = ()
+    for part in parts(head[start + 1 : closing(head, start)]):
+        after = (*value, Token("+", 0), Token("1", 0)) if value else (Token("0", 0),)
+        value = part[2:] if len(part) > 2 else after
+        if part[0].text == wanted:
+            return value
+    return None
 
 
 def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]]]:
@@ -330,7 +405,10 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
         if not token.word:
             continue
         before = {token.text for token in body[max(0, i - 2) : i]}
-        if follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
+        array = [entry.text for entry in body[i + 1 : i + 4]] == ["[", "]", "="]
+        if array:
+            value = _until(body, i + 4)
+        elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
         elif (follows in "({" and sides and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
@@ -354,16 +432,20 @@ def _until(body: Sequence[Token], start: int, ends: str = ",;") -> tuple[Token, 
 
 @dataclass(frozen=True)
 class Scope:
-    """The names at a position in a function of the host."""
+    """The names at a position in a function of the host, without those of a skipped part of the text."""
 
     source: Source
     body: tuple[Token, ...]
     at: int
+    skipped: tuple[int, int] = (0, 0)
 
     def value(self, name: str) -> tuple[Token, ...] | None:
         """Return the last value of a name before this position, or outside of functions."""
+        start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
-        values = [value for _, assigned, value in before if assigned == name]
+        values = [
+            value for at, assigned, value in before if assigned == name and not start <= at < end
+        ]
         return values[-1] if values else self.source.constant(name)
 
 
@@ -438,11 +520,17 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
     return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
 
 
-def read(path: Path) -> tuple[Source, tuple[Path, ...]]:
-    """Read a file with the files around it, and return the folders of headers that it needs."""
+def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
+    """Read a file with the files around it, and return the folders of headers that it needs.
+
+    include: folders that are searched first. Raises UserError for one that does not exist.
+    """
+    for named in include:
+        if not named.is_dir():
+            raise UserError(HERE, "--include", str(named), "a folder that exists")
     text = path.read_text(encoding="utf-8", errors="replace")
     around = _around(path)
-    folders: list[Path] = []
+    folders = [folder.resolve() for folder in include]
     while True:
         headers = includes.kernel_headers(text, path.parent, *folders)
         missing = {

@@ -1,16 +1,21 @@
 """Trials of a guess on the CPU: the front matter that is correct, and the shapes that it takes."""
 
+import contextlib
 import copy
 import functools
 import math
+import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tilewave.commands.wrapping.guessing import STEPS, Guess
-from tilewave.commands.wrapping.matching import leaves, with_leading
+from tilewave.commands.wrapping.matching import innermost, leaves, with_leading
 from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.kernel import result
+from tilewave.kernel.expressions import ExpressionError, evaluate
+from tilewave.kernel.front_matter import GUESSED, INFERRED, load_kernel
 from tilewave.kernel.operations.base import Operation
 
 Shape = dict[str, int]
@@ -22,8 +27,14 @@ LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc"
 NEARER = 0.8
 """A change is noted if it brings a wrong product's error below this multiple of the guess's error."""
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
+ENTRY = re.compile(r"entry (\S+) is none of the file's kernels, which are .*\{anonymous\}::\1\b")
+"""Message for a kernel in a namespace without a name."""
+MOST_S = 20
+"""Seconds after which no further change of a guess is tried."""
 FEW = 3
 """Size of a dimension that is a side of the grid."""
+MOST_TILES = 256
+"""Most tiles of a side, where the guessed size of a tile gave no block."""
 SEVERAL_TILES = 256
 """Least divisor of a grid that may hold several tiles, as the stride of a block does."""
 
@@ -32,6 +43,22 @@ def right(outcome: Outcome) -> bool:
     """Return whether the outcome is correct or not checked."""
     good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
     return bool(outcome["status"] == result.OK and good)
+
+
+def verdict(outcome: Outcome) -> str:
+    """Return the verdict of a kernel that ran, else its status."""
+    return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
+
+
+def size(shape: Mapping[str, int]) -> str:
+    """Return a shape as a user types it."""
+    return "x".join(map(str, shape.values()))
+
+
+def described(outcome: Outcome, shape: Mapping[str, int]) -> str:
+    """Return an outcome with its shape and reason as text."""
+    sentence = f"{verdict(outcome)} at {size(shape)}"
+    return ": ".join(filter(None, (sentence, outcome["reason"])))
 
 
 def first_shape(guess: Guess) -> Shape:
@@ -51,13 +78,43 @@ def first_shape(guess: Guess) -> Shape:
             shape[name] = size if size >= 64 and operation.laid_out else 2 * size
             while list(shape.values()).count(shape[name]) > 1:
                 shape[name] += size
-    return shape_of(shape, guess.front)
+    shape, largest = shape_of(shape, guess.front), max(shape.values())
+    while not _launched(guess, shape) and max(shape.values()) < MOST_TILES * largest:
+        shape = shape_of({name: 2 * side for name, side in shape.items()}, guess.front)
+    return shape
+
+
+def _launched(guess: Guess, shape: Shape) -> bool:
+    """Return whether the grid has blocks at a shape."""
+    with contextlib.suppress(ExpressionError, TypeError):
+        names = {**guess.macros(), **shape}
+        return all(evaluate(str(side), names) >= 1 for side in guess.front["grid"])
+    return True
+
+
+def fitting(guess: Guess, front: Mapping[str, Any], shape: Shape) -> Iterator[Shape]:
+    """Yield shapes with rows of one or several blocks' threads, for a kernel with a block for each row."""
+    inner, operands = innermost(guess.operation), guess.operation.operands.values()
+    by_rows = all(operand.extents[-1:] in ((), (inner,)) for operand in operands)
+    if guess.operation.laid_out or len(shape) < 2 or len(front["block"]) > 1 or not by_rows:
+        return
+    with contextlib.suppress(ExpressionError, TypeError):
+        macros = {name: values[0] for name, values in front.get("macros", {}).items()}
+        threads = math.prod(int(evaluate(str(side), macros)) for side in front["block"])
+        for many in (1, 2, 4, 8):
+            yield shape_of({**shape, inner: many * threads}, front)
 
 
 def shape_of(shape: Shape, front: Mapping[str, Any]) -> Shape:
-    """Return the shape, with equal sizes if the front matter requires them."""
-    equal = "conditions" in front.get("requires", {})
-    return dict.fromkeys(shape, max(shape.values())) if equal else shape
+    """Return the shape with what the front matter requires: equal sizes, or a number."""
+    equal = dict(shape)
+    for condition in 2 * front.get("requires", {}).get("conditions", []):
+        names = condition.split(" == ")
+        if names[0] in equal and names[-1].isdigit():
+            equal[names[0]] = int(names[-1])
+        if {*names} <= equal.keys():
+            equal |= dict.fromkeys(names, max(equal[name] for name in names))
+    return equal
 
 
 def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcome]:
@@ -65,7 +122,7 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
 
     It tries what the code does not say: whether C is read, layouts, the order of the grid.
     """
-    operation = guess.operation
+    operation, start = guess.operation, time.monotonic()
 
     def once(front: dict[str, Any], at: Shape) -> Outcome:
         return run(_final(front, operation), shape_of(at, front))
@@ -75,19 +132,33 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         front, outcome = better, once(better, shape)
         better = repaired(front, outcome["reason"], guess)
     front, outcome = _with_c(front, outcome, once, shape)
-    if _judged(guess, outcome) or outcome["status"] == result.FAILED_TO_COMPILE:
+    hopeless = without_judge(guess) or outcome["status"] == result.FAILED_TO_COMPILE
+    if _judged(guess, outcome) or hopeless:
         return _final(front, operation), outcome
     nearest, change_text = (_final(front, operation), outcome), ""
     for change, description in _changes(front, guess):
+        if time.monotonic() - start > MOST_S:
+            guess.notes.append(f"other layouts and arguments were not tried after {MOST_S} s")
+            break
         changed, tried = _with_c(change, once(change, shape), once, shape)
-        if _judged(guess, tried) or _error(tried) < NEARER * _error(nearest[1]):
+        nearer = changed.get("requires") == front.get("requires")
+        nearer = nearer and _error(tried) < NEARER * _error(nearest[1])
+        if _judged(guess, tried) or nearer:
             nearest, change_text = (_final(changed, operation), tried), description
         if _judged(guess, tried):
             break
+    if "conditions" in nearest[0].get("marks", {}).get("requires", ""):
+        guess.notes.append(f"requires is inferred from this failure: {described(outcome, shape)}")
     if change_text:
         effect = "correct" if _judged(guess, nearest[1]) else "less wrong"
         guess.notes.append(f"it is {effect} with {change_text}")
     return nearest
+
+
+def without_judge(guess: Guess) -> bool:
+    """Return whether the reference is a kernel that rests on a guess, which judges nobody."""
+    kernel = guess.operation.kernel
+    return kernel is not None and bool(load_kernel(kernel).marked(GUESSED))
 
 
 def _error(outcome: Outcome) -> float:
@@ -107,6 +178,8 @@ def _with_c(
 
 def repaired(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
     """Add the macro or option that a message of the compiler asks for; None if unknown."""
+    if ENTRY.search(message):
+        return {**front, "entry": f"::{front['entry']}"}
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
     options = front.get("compiler", {}).get("options", [])
     if option and option not in options:
@@ -132,9 +205,15 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         keys = ("arguments", "grid", "block", "requires")
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
+        launched = guess.line and "--grid" not in guess.unknown
+        if "grid" in changed and launched and alternative["grid"] == front["grid"][::-1]:
+            description += f": the launch in line {guess.line} has x and y the other way round, "
+            description += "and is right only where both sides of its grid are equal"
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
         dropped = READS_C if "grid" in changed else ""
         kept = {key: value for key, value in front.items() if key != dropped}
+        if "requires" in changed:
+            kept["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
         yield {**kept, **{key: alternative[key] for key in changed}}, description
     for layouts in LAYOUTS if guess.operation.laid_out else ():
         description = ", ".join(f"{name} column-major" for name in layouts)
@@ -157,15 +236,28 @@ def _shown(value: Any) -> str:
 def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
     """Try other shapes, and return ``requires``: the multiples that the sizes must be."""
     judged = functools.partial(_judged, guess)
-    ragged = {name: size + 1 for name, size in shape.items()}
+    ragged = shape_of({name: side + 1 for name, side in shape.items()}, front)
+    fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: dict[str, Any] = dict(front.get("requires", {}))
-    if judged(run(front, ragged)):
+    outcome = run(front, ragged)
+    if judged(outcome):
         return requires
-    if "conditions" in requires:
-        return requires | _limit_of(_named(guess, front), guess, front, run, shape)
-    conditions: list[str] = []
-    for name in guess.operation.dimensions:
-        if len(shape) == 1 or not judged(run(front, {**shape, name: shape[name] + 1})):
+    if "conditions" in requires and not fixed:
+        for condition in requires["conditions"] if "requires" in front.get("marks", {}) else ():
+            rest = {name: 2 * side for name, side in shape.items() if name not in condition}
+            if rest and judged(run(front, {**shape, **rest})):
+                requires["conditions"] = [condition]
+        requires |= _limit_of(_named(guess, front), guess, front, run, shape)
+        return requires
+    conditions: list[str] = list(requires.get("conditions", []))
+    failed_shape, failures = ragged, 0
+    for name in (name for name in guess.operation.dimensions if name not in fixed):
+        longer = {**shape, name: shape[name] + 1}
+        alone = outcome if len(shape) == 1 else run(front, longer)
+        if not judged(alone):
+            if not failures:
+                outcome, failed_shape = alone, longer
+            failures += 1
             limit = _limit_of(name, guess, front, run, shape)
             conditions += limit.pop("conditions", [])
             requires |= limit
@@ -174,17 +266,21 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
-        possible = (size for size in multiples if judged(run(front, {**shape, name: size})))
+        possible = (side for side in multiples if judged(run(front, {**shape, name: side})))
         least = next(possible, step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
+    guess.notes.append(
+        f"requires is inferred from this failure: {described(outcome, failed_shape)}"
+    )
     return requires
 
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:
     """Return the size that the kernel takes, for sizes that must be equal."""
     sizes = guess.operation.dimensions
-    return next(argument for argument in leaves(front["arguments"]) if argument in sizes)
+    names = (argument for argument in leaves(front["arguments"]) if argument in sizes)
+    return next(names, sizes[0])
 
 
 def _judged(guess: Guess, outcome: Outcome) -> bool:
@@ -197,16 +293,17 @@ def _limit_of(
     name: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
 ) -> dict[str, Any]:
     """Return the least multiple that a size must be, a power of two below the tile, or its remainder."""
-    square = "conditions" in front.get("requires", {})
+    square = shape_of({**shape, name: shape[name] + 1}, front)
 
     def holds(size: int) -> bool:
-        return _judged(
-            guess, run(front, dict.fromkeys(shape, size) if square else {**shape, name: size})
-        )
+        equal = {other: size for other in shape if square[other] == square[name]}
+        return _judged(guess, run(front, {**shape, **equal}))
 
     tile = guess.tile[name]
     if not guess.operation.laid_out:
         step = tile if tile > 1 else STEPS[-1]
+        if not holds(shape[name] + step):
+            return {"conditions": [f"{name} == {shape[name]}"]}
         while step % 2 == 0 and holds(shape[name] + step // 2):
             step //= 2
         if rest := shape[name] % step:

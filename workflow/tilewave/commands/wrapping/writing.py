@@ -13,6 +13,8 @@ from tilewave.commands.wrapping.reading import Source
 from tilewave.kernel.front_matter import FENCES
 
 OPENING, CLOSING, _ = FENCES[".cu"]
+SIGNATURE = "# written by tilewave wrap"
+"""Last line of front matter that may be written anew with --force."""
 ORDER = (
     "title operation cubin dtypes layouts macros block grid cluster shared_bytes requires "
     "architecture_specific reads_c compiler entry arguments"
@@ -35,8 +37,18 @@ def front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
             value = yaml.safe_dump(
                 front[key], default_flow_style=True, width=10_000, sort_keys=False
             )
-            lines.append(f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}")
+            text = f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}"
+            mark = front.get("marks", {}).get(key)
+            lines.append(f"{text}  # {mark}" if mark else text)
+    lines.append(SIGNATURE)
     return "\n".join([*lines, *([] if ready else [CLOSING]), ""])
+
+
+def without_front_matter(text: str) -> str:
+    """Return a kernel file's text without front matter that `tilewave wrap` wrote; else the text as it is."""
+    head, closing, rest = text.partition(CLOSING)
+    ours = text.startswith(OPENING) and head.rstrip().endswith(SIGNATURE)
+    return rest.lstrip("\n") if ours and closing else text
 
 
 def text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
