@@ -16,7 +16,7 @@ MOST = 8
 """The most rungs of a dtype in a figure."""
 
 
-class Drawn(PlotOptions):
+class Rungs(PlotOptions):
     """The options of plots that draw some rungs of some dtypes."""
 
     dtypes: Annotated[tuple[Name, ...], Field(max_length=4)] = Field(
@@ -34,7 +34,7 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
     They are those of the options; without `dtypes` the first ones of the rows, as many as that; without
     `variants` the first rungs. vendors: whether cuBLAS is drawn, after the others.
     """
-    options, of_vendor = Drawn.of(study), rows["kernel"].isin(base.vendors(study))
+    options, of_vendor = Rungs.of(study), rows["kernel"].isin(base.vendors(study))
     wanted = options.dtypes or tuple(dict.fromkeys(rows["dtype"].dropna()))[:dtypes]
     kept = []
     for dtype in wanted:
@@ -58,14 +58,14 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
 def part_of(study: StudyData, rows: pd.DataFrame, more: pd.Series[bool] | None = None) -> StudyData:
     """Return the study with the cases that a caption is about: of the drawn dtypes, and of the named variants.
     more: other cases to keep."""
-    cases, named = study.cases, Drawn.of(study).variants
+    cases, named = study.cases, Rungs.of(study).variants
     kept = cases["dtype"].isin(rows["dtype"])
     if named:
         kept &= cases["variant"].isin([*named, *rows["variant"]])
     return replace(study, cases=cases[kept if more is None else kept | more])
 
 
-def _name(study: StudyData, row: dict[str, object], options: Drawn) -> str:
+def _name(study: StudyData, row: dict[str, object], options: Rungs) -> str:
     if row["kernel"] == BASELINE:
         return "cuBLAS"
     label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")

@@ -24,8 +24,6 @@ READING = (
     "A row changes one macro of the default. The bar is the change of its speed: left of the line the change costs speed, "
     "right of it there is a gain."
 )
-
-
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"

@@ -30,8 +30,6 @@ READING = (
     "Right is worse aligned: the largest power of two that divides the one dimension that varies. Up is cuBLAS's speed in "
     "% of the aligned product, of each dtype in the dimension that costs it most."
 )
-
-
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
 _COLUMNS: Mapping[str, str] = {

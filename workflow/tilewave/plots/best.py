@@ -125,6 +125,15 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+def page_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a race for the page: shape, winner, and its share of cuBLAS with a bar."""
+    rows = table[table["status"] == "ok"]
+    shapes = [base.shape_label(row) for row in rows.to_dict("records")]
+    shown = rows[["dtype", "best variant", "TFLOP/s", "runner-up"]]
+    shown.insert(1, "shape", shapes)
+    return shown.assign(**{"% of cuBLAS": [base.bar(share, 200) for share in rows["% of cuBLAS"]]})
+
+
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the share of the shapes at which the best variant passes cuBLAS."""
     share = table["% of cuBLAS"].astype(float).dropna()

@@ -69,6 +69,14 @@ def shown(table: pd.DataFrame) -> pd.Series[Any]:
     return names.mask(table["as its kernel file says"] == "yes", EXPECTED)
 
 
+def page_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a kernel for the page, failures first: its cases by outcome, the share that is right with a bar."""
+    counts = pd.crosstab(table["kernel"], shown(table)).reindex(columns=list(_COLORS), fill_value=0)
+    counts = counts.sort_values(_FAILS, ascending=False, kind="stable")
+    right = 100 * counts[_RIGHT] / (counts[_RIGHT] + counts[_FAILS]).clip(lower=1)
+    return counts.assign(**{"% right": list(map(base.bar, right))}).reset_index()
+
+
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return how many checked cases are right, or which kernels fail; "" where nothing was checked."""
     counts = Counter(shown(table))

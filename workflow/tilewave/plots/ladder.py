@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import dots, rows_mm
-from tilewave.plots._rungs import Drawn, drawn, in_order, part_of
+from tilewave.plots._rungs import Rungs, drawn, in_order, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, Name
 from tilewave.plots.style import GREY, INK, PALETTE, Style
@@ -36,7 +36,7 @@ class Lecture(BaseModel):
     sizes: tuple[Count, ...] = Field(max_length=100)
 
 
-class Options(Drawn):
+class Options(Rungs):
     """The options of the ladder."""
 
     lecture: Lecture | None = Field(

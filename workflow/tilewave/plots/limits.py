@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from tilewave.plots import _bounds, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm, stacks
-from tilewave.plots._rungs import Drawn, drawn, in_order, part_of
+from tilewave.plots._rungs import Rungs, drawn, in_order, part_of
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import BLUE, FAINT, LIGHT, RED, YELLOW, Style
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
@@ -30,11 +30,7 @@ READING = (
     "A bar is a rung's elapsed cycles, and the number the share in which its busiest pipe works. The rest is idle: its "
     "parts say what the warps wait for meanwhile, and when SMs have no work."
 )
-
-
-Options = Drawn
-
-
+Options = Rungs
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
 PARTS: Mapping[str, str] = {
     "at work": "the pipe works",
@@ -133,7 +129,7 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a case: cycles, their parts, clock, shares of cuBLAS, stalls, and known bound and limiter."""
-    cycle_parts, stalled = parts(study), waits(study)
+    cycle_parts, stalled, sampled = parts(study), waits(study), _bounds.samples(study)
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -144,10 +140,10 @@ def table(study: StudyData) -> pd.DataFrame:
             "pipe": cycle_parts["pipe"],
             **{column: cycle_parts[name] for name, column in _PARTS.items()},
             **{column: stalled[name] for name, column in _WAITS.items()},
-            **dict(_bounds.by_case(study)),
+            **dict(_bounds.by_case(study, sampled)),
         },
     )
-    helpers = _bounds.helpers(study)
+    helpers = _bounds.helpers(study, sampled)
     ordered = [] if study.cases.empty else in_order(study)["case"]
     wanted = [case for case in ordered if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
@@ -177,6 +173,18 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     )
     rows = rows[shapes == shapes.mode()[0]] if len(rows) else rows
     return drawn(study, rows.drop_duplicates(["variant", "dtype"]), 2)
+
+
+def page_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a case for the page: its limiter, its cycles over the bound, the pipe's share with a bar."""
+    rows = table[table[[_bounds.RATIO, _PARTS["at work"]]].notna().any(axis=1)]
+    shapes = [base.shape_label(row) for row in rows.to_dict("records")]
+    shown = rows[["dtype", "variant", _bounds.LIMITER, _bounds.RATIO, _CLOCK, _BY_TIME]]
+    shown.insert(2, "shape", shapes)
+    waits = rows[list(_WAITS.values())].set_axis(list(_WAITS), axis=1).fillna(-1.0)
+    most = waits.idxmax(axis=1).where(waits.max(axis=1) >= 0, "")
+    work = [base.bar(share) for share in rows[_PARTS["at work"]]]
+    return shown.assign(**{"warps wait most for": most, _PARTS["at work"]: work})
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -28,8 +28,6 @@ READING = (
     "Up is the rate of an SM, right the warps that it holds; a line is a number of independent chains in a thread. Points "
     "are measured, lines the model. Where a line is flat, more warps gain nothing."
 )
-
-
 CHAINS, TILE = "occupancy", "tile_threads"
 """Kernels of two probes: the rate by warps and chains; the same tile by blocks of different sizes."""
 DRIVER = "driver_blocks_per_sm"

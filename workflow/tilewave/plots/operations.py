@@ -23,8 +23,6 @@ READING = (
     "A row is a rung of an operation: the hollow dot is its share of the baseline at the smallest size, the filled dot, "
     "with its number, at the largest. At 100 % it is as fast as cuBLAS, or as a copy of as many bytes."
 )
-
-
 REFERENCE = "copy"
 """Operation that is the baseline without a vendor's product."""
 _STAGES = ("time", "counters")

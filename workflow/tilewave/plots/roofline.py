@@ -19,7 +19,7 @@ from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import BANDWIDTHS, Ceilings, Peak, kernels_of
 from tilewave.plots._panels import names_beside
-from tilewave.plots._rungs import Drawn, drawn, part_of
+from tilewave.plots._rungs import Rungs, drawn, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BLUE, GREY, INK, PURPLE, RED, Style
 from tilewave.records.counters.catalogue import COPY_WAVEFRONTS, GLOBAL_ACCESSES, L2_SECTORS
@@ -31,11 +31,7 @@ READING = (
     "Up is speed, right are the FLOPs for a byte of one level of the memory. A kernel has a mark for each level, and may "
     "not pass the line with the same colour, nor the one on top: the nearer a mark is to its line, the less can be gained."
 )
-
-
-Options = Drawn
-
-
+Options = Rungs
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
     "dram": "DRAM, bytes read and written",

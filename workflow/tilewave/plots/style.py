@@ -268,10 +268,10 @@ def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def beside(ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), middle: float = 0.0) -> None:
-    """Write texts at the right of the rows, the first on top; middle: offset of a row's middle."""
+def beside(ax: Axes, texts: Iterable[str], colors: Iterable[str] = ()) -> None:
+    """Write texts at the right of the rows, the first on top."""
     right, lines = ax.secondary_yaxis("right"), list(texts)
-    right.set_yticks([row + middle for row in range(len(lines))], lines)
+    right.set_yticks(range(len(lines)), lines)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     for text, color in zip(right.get_yticklabels(), colors):

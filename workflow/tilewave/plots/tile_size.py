@@ -26,8 +26,6 @@ READING = (
     "A row is a shape, a column a tile, the largest at the left. A number is the speed in % of the best tile of that "
     "shape, which has a frame: large tiles win where there are enough of them for all SMs."
 )
-
-
 _STAGES = ("time",)
 _PREDICTIONS = ("alone", "waves")
 _MOST = 12
