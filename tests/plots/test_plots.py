@@ -91,7 +91,8 @@ def test_texts_stay_inside_and_apart(name: str, width: float) -> None:
     for (first, a), (second, b) in itertools.combinations(texts, 2):
         wide = min(a.x1, b.x1) - max(a.x0, b.x0)
         high = min(a.y1, b.y1) - max(a.y0, b.y0)
-        assert not (wide > 1.5 and high > 2.5), f"{first!r} and {second!r} overlap"
+        slanted = first == second and first.endswith(" ")  # the characters of one text
+        assert slanted or not (wide > 1.5 and high > 2.5), f"{first!r} and {second!r} overlap"
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -343,3 +344,12 @@ def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
     assert latency._claimed(study)[case] == 5.0
     declared = replace(study, cases=study.cases.assign(latency_claimed=6.0))
     assert latency._claimed(declared)[case] == 6.0
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if hasattr(plots.load(n), "page_table")])
+def test_a_page_shows_rows_of_the_csv_with_small_bars(name: str, tmp_path: Path) -> None:
+    table = plots.load(name).table(synthetic.make(name))
+    table.to_csv(tmp_path / "data.csv", index=False)
+    shown = plots.load(name).page_table(pd.read_csv(tmp_path / "data.csv"))
+    assert 0 < len(shown) <= len(table) and len(shown.columns) < len(table.columns)
+    assert any("<meter" in str(cell) for cell in shown.to_numpy().ravel())

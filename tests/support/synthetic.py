@@ -898,6 +898,19 @@ def draw(module: PlotModule, study: StudyData, style: Style) -> Figure:
     return module.draw(study, module.table(study), style)
 
 
+def _boxes(text: Text, box: Bbox) -> list[tuple[str, Bbox]]:
+    """Return a text with its box; a slanted one, which rises to the right, as a box for each character."""
+    if text.get_rotation() % 90 < 1:
+        return [(text.get_text(), box)]
+    size = text.get_fontsize() * text.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
+    shares = [(at + 0.5) / len(text.get_text()) for at in range(len(text.get_text()))]
+    middles = [(box.x0 + share * box.width, box.y0 + share * box.height) for share in shares]
+    return [
+        (f"{text.get_text()} ", Bbox.from_bounds(x - size / 2, y - size / 2, size, size))
+        for x, y in middles
+    ]
+
+
 def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
     """Return the texts that a figure draws (no tick outside its axis), with their boxes in pixels."""
     texts: list[tuple[str, Bbox]] = []
@@ -905,7 +918,7 @@ def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:
 
     def recorded(self: Text, renderer: RendererBase) -> None:
         if self.get_visible() and self.get_text().strip():
-            texts.append((self.get_text(), Text.get_window_extent(self, renderer)))
+            texts.extend(_boxes(self, Text.get_window_extent(self, renderer)))
         draw(self, renderer)
 
     with pytest.MonkeyPatch.context() as patch, apply(Style()):  # as a file is written

@@ -19,7 +19,7 @@ from tilewave.plots import style as look
 from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Name, PlotOptions
-from tilewave.plots.style import BLUE, GREY, INK, MODEL, RED, Style
+from tilewave.plots.style import BLUE, INK, MODEL, RED, Style
 
 PANELS: Mapping[str, str] = {
     "tflops": "TFLOP/s", "useful": "2mnk / operations", "active": "SM cycles, average / maximum",
@@ -63,8 +63,20 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     ).dropna()
 
 
+def boundaries(ax: Axes, sweep: Sweep, by: str, style: Style) -> None:
+    """Draw a dashed line at the end of each full column or wave, the first with its name."""
+    for index, (n, _, _) in enumerate(sweep.edges(by)):
+        ax.axvline(n, color=INK, linewidth=0.7, linestyle="--", zorder=0)
+        if not index:
+            name = f"a {_EDGES[by]} is full"
+            ax.annotate(
+                name, (n, 0.03), xycoords=ax.get_xaxis_transform(), xytext=(3, 0), size=style.small,
+                textcoords="offset points",
+            )  # fmt: skip
+
+
 def axis_of_n(ax: Axes, sweep: Sweep, most: int) -> None:
-    """Set limits and ticks of N, and a dashed line at the end of each full wave."""
+    """Set limits and ticks of N."""
     low, high = float(sweep.frame["n"].min()), float(sweep.frame["n"].max())
     step = 8.0
     while (high - low) / step > most:
@@ -83,8 +95,7 @@ def _panel(ax: Axes, sweep: Sweep, panel: str, by: str, style: Style) -> None:
         _lines(sweep, panel), x="n", y="value", color=MODEL, errorbar=None, estimator=None, ax=ax
     )
     sns.scatterplot(points, x="n", y=panel, color=BLUE, s=10, linewidth=0, zorder=3, ax=ax)
-    for n, _, _ in sweep.edges(by):
-        ax.axvline(n, color=INK, linewidth=0.7, linestyle="--", zorder=0)
+    boundaries(ax, sweep, by, style)
     top = float(ax.get_ylim()[1])
     axis_of_n(ax, sweep, 4 if style.narrow else 6)
     ax.set(ylabel="", title=PANELS[panel], ylim=(0, top))
@@ -115,9 +126,9 @@ def draw(
 
 def _name_both(ax: Axes, sweep: Sweep, style: Style) -> None:
     """Write which marks are measured, and which are the model."""
-    for at, (text, color) in enumerate((("measured", BLUE), ("model", GREY))):
+    for at, (text, color) in enumerate((("measured", BLUE), ("model", MODEL))):
         ax.annotate(
-            text, (0.06, 0.05 + 0.1 * at), xycoords="axes fraction", color=color, size=style.small
+            text, (0.06, 0.17 + 0.1 * at), xycoords="axes fraction", color=color, size=style.small
         )
 
 

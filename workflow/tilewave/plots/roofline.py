@@ -42,8 +42,6 @@ _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _COLORS: Mapping[str, str] = {"dram": PURPLE, "l2": RED, "l1": BLUE}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
 _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
-_LABELS: Mapping[str, float] = {"dram": 0.03, "l2": 0.45, "l1": 0.7}
-"""Places of the names on the slopes, as shares of their lengths."""
 _NO_ROOF = ("", math.nan, "", math.nan)
 _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))
 
@@ -207,7 +205,7 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
             ends, [end * bandwidth for end in ends], color=_COLORS[level], linewidth=1.1,
             linestyle=_DASHES[level], zorder=1,
         )  # fmt: skip
-        at = start * (ends[1] / start) ** _LABELS[level]
+        at = start * (ends[1] / start) ** 0.27
         ax.text(
             at, 1.05 * at * bandwidth, f"{_NAMES[level]} {base.digits(bandwidth)} TB/s", color=_COLORS[level],
             rotation=math.degrees(math.atan(bandwidth)), transform_rotates_text=True, **small,
@@ -215,7 +213,7 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     if peak:
         ax.hlines(top, left, right, color=INK, linewidth=1.1, zorder=1)
         unit = _ceilings.UNITS.get(peak.unit, peak.unit).replace(".sync", "")
-        ax.text(right, top, f"{unit} {base.digits(top)} TFLOP/s", ha="right", **small)
+        ax.text(right, 1.05 * top, f"{unit} {base.digits(top)} TFLOP/s", ha="right", **small)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: Style) -> None:

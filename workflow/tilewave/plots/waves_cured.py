@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import names_beside
-from tilewave.plots._quantization import STAGES, Options, axis_of_n, drawn, drops, notes
+from tilewave.plots._quantization import STAGES, Options, axis_of_n, boundaries, drawn, drops, notes
 from tilewave.plots._rungs import MOST
 from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import INK, MARKERS, PALETTE, Style
+from tilewave.plots.style import MARKERS, PALETTE, Style
 
 READING = (
     "A line is a kernel, a point a product of that N. Right of a dashed line a new wave of blocks begins in the first "
@@ -70,8 +70,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             points, x="n", y="tflops", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
             markers=dict(zip(sweeps, MARKERS)), markersize=3.5, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
-        for n, _, _ in first.edges("waves"):
-            ax.axvline(n, color=INK, linewidth=0.7, linestyle="--", zorder=0)
+        boundaries(ax, first, "waves", style)
         axis_of_n(ax, first, 3 if style.narrow else 6)
         ax.set(ylabel="TFLOP/s", ylim=(0, 1.08 * points["tflops"].max()))
         last = points.sort_values("n").drop_duplicates("name", keep="last")
