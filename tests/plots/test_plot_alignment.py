@@ -141,32 +141,14 @@ def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> Non
                    for ax in fig.axes for text in ax.texts)  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [178.0, 86.0])
-def test_each_dtype_has_a_row_of_panels(width: float) -> None:
-    data = synthetic.make("alignment")
-    fig = synthetic.draw(alignment, data, Style(width_mm=width))
-    lines = alignment.lines(data)
-    assert {line.dtype for line in lines} == {"f16_f32", "tf32", "i8", "f64"}
-    assert len(fig.axes) == 4 * 3
-    # The recommended multiples of FP16 stand at 8 and 64, of all alignments 1 ... 128, 4096.
-    upright = [
-        line.get_xdata()[0] for line in fig.axes[0].lines if len(set(line.get_xdata())) == 1
-        and len(line.get_xdata()) == 2
-    ]  # fmt: skip
-    assert upright == [3, 6]
-    assert f"m = n = k = {SIZE}" in " ".join(caption(fig))
-
-
-def test_a_dtype_that_loses_nothing_is_named_and_not_drawn() -> None:
-    even = {"dtype": "f64", "metric": "tflops"}
-    data = synthetic.changed(synthetic.make("alignment"), {"value": 60.0}, **even)
-    fig = synthetic.draw(alignment, data, Style(width_mm=400))
-    assert len(fig.axes) == 3 * 3
-    notes = " ".join(caption(fig))
-    assert "no alignment costs more than 10 %: FP64 (0.0 %)" in notes
-
-
-def test_the_finding_is_the_worst_multiple_that_is_missed() -> None:
+def test_the_figure_has_the_dimension_that_costs_a_dtype_most() -> None:
     data = study({"m": {4095: 98.0}, "n": {4095: 40.0, 4092: 70.0, 4088: 95.0, 3968: 97.0}})
-    assert synthetic.finding("alignment", data).endswith("costs cuBLAS up to 60 % (f16_f32 N)")
-    assert synthetic.finding("alignment", study({"m": {4095: 98.0}})) == ""
+    assert list(alignment._drawn(data, alignment.table(data))) == ["FP16 (FP32 sum), N"]
+    assert synthetic.finding("alignment", data).endswith("costs cuBLAS up to 60 % of its speed")
+    full = synthetic.make("alignment")
+    fig = synthetic.draw(alignment, full, Style())
+    assert len(fig.axes) == 1 and f"m = n = k = {SIZE}" in " ".join(caption(fig))
+    names = [text.get_text() for text in fig.axes[0].texts]
+    assert len(names) == len(
+        {line.dtype for line in alignment.lines(full) if line.kernel == "cublas"}
+    )

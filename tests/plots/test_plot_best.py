@@ -83,7 +83,11 @@ def test_no_wrong_or_foreign_variant_wins(study: StudyData, change: Any) -> None
     assert row["environment"] == synthetic.ENVIRONMENT
 
 
-def test_what_the_figure_says(study: StudyData) -> None:
-    said = synthetic.said(synthetic.draw(best, study, Style()))
-    for text in ("%, hgemm_mma", "eliminated early", "no NVIDIA GPU here"):
-        assert text in said
+def test_a_dtype_has_a_row_with_a_dot_a_shape(study: StudyData) -> None:
+    fig = synthetic.draw(best, study, Style())
+    (ax,) = fig.axes
+    shares = best.table(study).dropna(subset="% of cuBLAS").groupby("dtype")["% of cuBLAS"]
+    assert len(synthetic.labels(ax)) == len(shares)
+    assert sum(len(dots.get_offsets()) for dots in ax.collections) == shares.size().sum()
+    said = synthetic.said(fig)
+    assert "eliminated early" in said and "no NVIDIA GPU here" in said

@@ -13,7 +13,7 @@ from samples import ROOT
 from tilewave import plots
 from tilewave.pipeline import project, tables
 from tilewave.plots import _rungs, base, ladder
-from tilewave.plots.style import GOOD, Style, caption
+from tilewave.plots.style import Style, caption
 
 TILED = "matmul_tiled"
 
@@ -43,55 +43,12 @@ def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
     assert _rungs.order(cases(*pairs)) == expected.split()
 
 
-def test_rows_stand_in_the_order_of_the_rungs(study: Any) -> None:
-    assert study.cases["kernel"].iloc[0] == "hgemm_top", (
-        "listed first, drawn behind what it follows"
-    )
-    fig = synthetic.draw(ladder, study, Style())
-    panels = {ax.get_title(loc="left"): ax for ax in fig.axes[::3]}
-    assert list(panels) == ["FP16 (FP32 sum)", "FP32", "FP64", "FP16 (FP16 sum)"]
-    ax = panels["FP16 (FP32 sum)"]
-    assert synthetic.labels(ax) == ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
-    assert [text.get_text() for text in ax.texts] == ["100 %: 685 TFLOP/s"], "cuBLAS's own"
-    # Only cuBLAS has tf32 here: no panel.
-    assert "TF32" not in panels
-
-
-def test_a_dtype_without_a_measurement_is_named(study: Any) -> None:
-    cases = study.cases.set_index("case")["dtype"]
-    measured = study.records[study.records["case"].map(cases) != "f64"]
-    fig = synthetic.draw(ladder, replace(study, records=measured), Style())
-    assert "FP64" not in [ax.get_title(loc="left") for ax in fig.axes]
-    assert "No share was measured of FP64" in synthetic.said(fig)
-
-
-def test_who_passes_cublas(study: Any) -> None:
-    numbers = synthetic.draw(ladder, study, Style()).axes[1]
-    numbers_by_text = {t.get_text(): t for t in numbers.texts}
-    # 720 n^3 / (n^3 + 900^3) TFLOP/s beside 685.
-    assert {"62.6", "96.9", "104.0", "105.0"} <= set(numbers_by_text)
-    assert [numbers_by_text[text].get_color() == GOOD for text in ("96.9", "104.0")] == [
-        False,
-        True,
-    ]
-    left = synthetic.draw(ladder, study, Style()).axes[0]
-    at_100 = [line for line in left.lines if list(line.get_xdata()) == [100, 100]]
-    assert len(at_100) == 1
-
-
 def test_more_work_than_2mnk_is_named(study: Any) -> None:
     tiled = {"variant": "matmul_tiled-tile32", "metric": "counted_flops"}
     more = synthetic.changed(study, {"value": 2.0 * 4096**3 * 1.032}, **tiled)
     said = caption(synthetic.draw(ladder, more, Style()))
     named = "FLOPs counted over 2mnk: 1.000 to 1.008; more than that: matmul_tiled tile32 1.032."
     assert named in said
-
-
-def test_whiskers_are_the_quartiles(study: Any) -> None:
-    left = synthetic.draw(ladder, study, Style()).axes[0]
-    share = 100 * 720 / (1 + (900 / 4096) ** 3) / 685
-    whiskers = [line.get_xdata() for line in left.lines if line.get_marker() == "None"]
-    assert any(np.allclose(whisker, [0.996 * share, 1.009 * share]) for whisker in whiskers)
 
 
 def test_table_and_summary(study: Any) -> None:
@@ -118,49 +75,61 @@ def test_table_and_summary(study: Any) -> None:
     assert vendor["TFLOP/s, 4096³"] == 51.2 and pd.isna(vendor["% of cuBLAS, 4096³"])
 
 
-def test_code_of_the_cpu_has_no_row(study: Any) -> None:
-    naive = study.cases["variant"] == "matmul_naive"
-    with_cpu = replace(study, cases=study.cases.assign(provider=np.where(naive, "cpu", "nvrtc")))
-    labels = synthetic.labels(*synthetic.draw(ladder, with_cpu, Style()).axes[::3])
-    assert "matmul_naive" in set(study.cases["variant"]) and "matmul_tiled" in labels
-    assert labels.count("matmul_naive") == 1, "the f64 one, which a GPU runs"
+def panels(study: Any, **options: Any) -> dict[str, list[str]]:
+    """Return the rows of each panel."""
+    fig = synthetic.draw(ladder, replace(study, options=options), Style())
+    return {ax.get_title(loc="left"): synthetic.labels(ax) for ax in fig.axes}
 
 
-def test_the_largest_shapes_have_shares(study: Any) -> None:
-    fig = synthetic.draw(ladder, study, Style())
-    assert len(fig.axes) == 3 * 4, "shares, numbers and speeds of each dtype"
-    sizes = [label.get_text() for label in fig.axes[1].get_xticklabels()]
-    assert sizes == ["1024", "2048", "4096", "8192"]
-    assert len(synthetic.draw(ladder, study, Style(width_mm=86)).axes) == 4, "shares alone"
+def test_two_dtypes_have_their_rungs_in_order(study: Any) -> None:
+    assert study.cases["kernel"].iloc[0] == "hgemm_top", (
+        "listed first, drawn behind what it follows"
+    )
+    rungs = ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
+    # Wrong everywhere: matmul_two_outputs. The others rank at the largest size.
+    f32 = [
+        "matmul_naive",
+        "matmul_tiled",
+        "matmul_tiled tile32",
+        "matmul_register",
+        "matmul_double_buffered",
+    ]
+    assert panels(study) == {"FP16 (FP32 sum)": rungs, "FP32": f32}
+    tiled = study.cases["variant"] == "matmul_tiled"
+    by_cpu = replace(study, cases=study.cases.assign(provider=np.where(tiled, "cpu", "nvrtc")))
+    assert "matmul_tiled" not in panels(by_cpu)["FP32"], "code of the CPU has no row"
+
+
+def test_options_choose_dtypes_rungs_and_names(study: Any) -> None:
+    names = {"matmul_tiled-tile32": "shared tiles"}
+    variants = ["matmul_tiled-tile32", "matmul_naive", "absent"]
+    chosen = panels(study, dtypes=["f64", "f32"], variants=variants, names=names)
+    assert list(chosen) == ["FP64", "FP32"] and chosen["FP32"] == ["shared tiles", "matmul_naive"]
+    assert chosen["FP64"] == panels(study, dtypes=["f64"])["FP64"], (
+        "none of a dtype is named: its first ones"
+    )
+    whole = ladder.table(replace(study, options={"variants": variants}))
+    assert set(whole["variant"]) == set(study.cases["variant"]), "the table has all"
+
+
+def test_dots_are_shares_at_the_ends_of_the_sizes(study: Any) -> None:
+    ax = synthetic.draw(ladder, study, Style()).axes[0]
+    top = synthetic.labels(ax).index("hgemm_top")
+    small, large = (float(points.get_offsets()[top, 0]) for points in ax.collections[1:3])
+    for share, size in ((small, 1024), (large, 8192)):
+        assert share == pytest.approx(100 * 720 / (1 + (900 / size) ** 3) / 685)
+    assert synthetic.labels(ax.child_axes[0])[top] == "105"
+    assert [text.get_text() for text in ax.texts] == ["1024³", "8192³"]
     assert synthetic.draw(ladder, synthetic.ladder((1024,)), Style()).axes
 
 
-def test_the_named_rungs_are_drawn(study: Any) -> None:
-    named = {"f32": ["matmul_naive", "matmul_tiled tile32"], "f64": ["matmul_tiled"]}
-    chosen = replace(study, options={"rungs": named})
-    fig = synthetic.draw(ladder, chosen, Style())
-    labels = {ax.get_title(loc="left"): synthetic.labels(ax) for ax in fig.axes[::3]}
-    assert labels["FP32"] == named["f32"] and labels["FP64"] == named["f64"]
-    assert len(labels["FP16 (FP32 sum)"]) == 3, "all of a dtype that is not named"
-    assert len(fig.axes[5].lines) >= 3, "with cuBLAS"
-    assert set(ladder.table(chosen)["variant"]) == set(study.cases["variant"])
-    chosen = replace(study, options={"rungs": {"f16_f16": ["hgemm_wmma_staged"]}})
-    assert "failed to launch" not in synthetic.said(synthetic.draw(ladder, chosen, Style()))
-
-
-@pytest.mark.parametrize("study", ["ladder", "roofline"])
+@pytest.mark.parametrize("study", ["ladder", "limits", "roofline"])
 def test_the_rungs_of_the_config_are_its_cases(study: str) -> None:
     text = (ROOT / "config/config.yaml").read_text()
     loaded = project.load(yaml.safe_load(text), "config.yaml")
-    names = set()
-    for case in loaded.plan.studies[study]:
-        variant = loaded.plan.cases[case].variant
-        if variant.kernel.front.follows:
-            row = {"kernel": variant.kernel.name, "variant": variant.id}
-            label = base.variant_label(row, variant.dtype).replace("\n", " ")
-            names.add((variant.dtype, label))
-    rungs = loaded.config.studies[study].options["rungs"]
-    assert {(dtype, rung) for dtype, few in rungs.items() for rung in few} <= names
+    variants = {loaded.plan.cases[case].variant.id for case in loaded.plan.studies[study]}
+    options = loaded.config.studies[study].options
+    assert {*options["variants"], *options["names"]} <= variants
 
 
 def test_percent_of_its_highest(study: Any) -> None:
@@ -176,37 +145,6 @@ def test_the_highest_speed_is_of_the_same_environment(study: Any) -> None:
     case = f"{TILED}@8192x8192x8192"
     percent = ladder.of_highest(synthetic.changed(study, {"environment": "here"}, case=case))
     assert percent[f"{TILED}@8192x8192x8192"] == percent[f"{TILED}@4096x4096x4096"] == 100
-
-
-def test_dots_are_where_variants_arrive(study: Any) -> None:
-    # n^3 / (n^3 + 900^3) passes 0.9 between 1872 and 1873: of the GPU's 12 own variants that rank none is early.
-    arrivals = ladder._arrivals(ladder._cubes(ladder._cases(ladder.table(study))))
-    kernels = arrivals[arrivals["kernel"] != "cublas"]
-    assert len(kernels) == 12 and set(kernels["n"]) == {2048}
-    assert set(arrivals.loc[arrivals["kernel"] == "cublas", "n"]) == {64}
-    assert "not correct, not ranked" in synthetic.said(synthetic.draw(ladder, study, Style()))
-
-
-def test_a_line_breaks_where_a_size_does_not_rank(study: Any) -> None:
-    fig = synthetic.draw(ladder, study, Style())
-    (at,) = [i for i, ax in enumerate(fig.axes) if ax.get_title(loc="left") == "FP32"]
-    lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in fig.axes[at + 2].lines]
-    sizes = [64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0]
-    gaps = [[x for x, y in zip(*line) if pd.isna(y)] for line in lines if line[0] == sizes]
-    assert gaps.count([512.0]) == 1, "the wrong one, of matmul_register"
-    assert gaps.count(sizes) == 1, "of matmul_two_outputs, which is wrong everywhere"
-    assert gaps.count([]) == 5, "cuBLAS and four rungs"
-    crosses = [line[0] for line in lines if line[0] not in ([], sizes)]
-    assert sorted(crosses[-1]) == sorted([*sizes, 512.0]), "the crosses of what is wrong"
-
-
-def test_a_dtype_without_cubes_has_no_lines(study: Any) -> None:
-    other = study.cases["dtype"].eq("f64")
-    changed = replace(study, cases=study.cases.assign(n=study.cases["n"].mask(other, 100)))
-    fig = synthetic.draw(ladder, changed, Style())
-    (at,) = [i for i, ax in enumerate(fig.axes) if ax.get_title(loc="left") == "FP64"]
-    assert all(pd.isna(line.get_ydata()).all() for line in fig.axes[at + 2].lines)
-    assert "×" in fig.axes[1].get_xticklabels()[0].get_text()
 
 
 def test_lecture_table(study: Any) -> None:

@@ -68,28 +68,6 @@ def test_a_case_without_a_counter_is_left_out() -> None:
     synthetic.draw(limits, partly, Style())
 
 
-def test_what_is_wrong_has_no_share() -> None:
-    wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=BALANCED)
-    for study, ranks in ((STUDY, True), (wrong, False)):
-        axes = synthetic.draw(limits, study, Style()).axes
-        assert ("matmul_balanced (wrong)" in synthetic.labels(*axes)) != ranks
-        said = [text.get_text() for ax in axes for text in ax.texts]
-        assert (f"{100 * 42.6 / 40.3:.1f}" in said) == ranks
-
-
-@pytest.mark.parametrize("width", [178.0, 86.0])
-def test_a_line_for_each_dtype_and_variant(width: float) -> None:
-    ax = synthetic.draw(limits, STUDY, Style(width_mm=width)).axes[0]
-    kernels = ["matmul_balanced", "matmul_async", "cublas"]
-    assert synthetic.labels(ax) == [
-        "FP32",
-        *kernels,
-        "bf16",
-        "hgemm_wgmma_late",
-        "cublas typebf16_f32",
-    ]
-
-
 def _table(study: base.StudyData) -> base.pd.DataFrame:
     return limits.table(study).set_index("case")
 
@@ -159,20 +137,23 @@ def test_the_busiest_pipe_may_be_l2_or_a_pipe_of_the_sm() -> None:
     assert table.loc[TILED, "among"] == "pipes of the SM"
 
 
-@pytest.mark.parametrize("width", [86.0, 178.0])
-def test_the_figure_says_how_near_the_bound_is(width: float) -> None:
-    drawn = synthetic.draw(limits, STUDY, Style(width_mm=width))
-    texts = [text.get_text() for text in drawn.findobj(lambda o: hasattr(o, "get_text"))]
-    notes = " ".join(caption(drawn))
-    assert "0 of 4 bounds lie above" in notes
-    # The drawn cases have no bound, but cuBLAS has one at another size.
-    assert "All at 8192³, but limiter and bound at 4096³." in notes
-    assert f"{700e3 / (32 * 32 * 3 * 4096 / 132):.2f}" in texts
-
-
 def test_an_unknown_gpu_has_no_bound() -> None:
     here = synthetic.ENVIRONMENT
     facts = synthetic.ENVIRONMENTS[here] | {"gpu": "NVIDIA X1"}
     other = replace(STUDY, environments={here: facts})
     assert limits.table(other)["bound (cycles)"].isna().all()
     assert synthetic.draw(limits, other, Style()) is not None
+
+
+def test_the_idle_part_is_split_by_what_warps_wait_for() -> None:
+    rows = limits._drawn(STUDY, limits.table(STUDY))
+    assert list(rows["label"]) == ["matmul_balanced", "matmul_async", "hgemm_wgmma_late"]
+    classes = limits._classes(rows)
+    assert classes.sum(axis=1).tolist() == pytest.approx([100.0] * 3)
+    # 19 % of the 95 % are idle. Of the waits, 50 are barriers, 12.5 shared memory, 12.5 others.
+    expected = [0.81 * 95, 0.19 * 95 / 6, 0.19 * 95 * 4 / 6, 0.19 * 95 / 6, 5]
+    assert classes.iloc[0].tolist() == pytest.approx(expected)
+    notes = " ".join(caption(synthetic.draw(limits, STUDY, Style())))
+    assert "0 of 4 bounds lie above" in notes and notes.startswith("8192³.")
+    wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=BALANCED)
+    assert "matmul_balanced" not in set(limits._drawn(wrong, limits.table(wrong))["label"])

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 
 import synthetic
@@ -68,7 +67,8 @@ def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
 
 def test_a_disagreement_is_listed_in_the_figure() -> None:
     notes = occupancy._notes(occupancy.table(STUDY), 32)
-    assert notes[0].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
+    assert notes[0].startswith("Driver and ncu give the closed form's occupancy in 27 of 28 cases")
+    assert notes[1].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
     _, answered = occupancy._agreed(occupancy.rows(STUDY))
     nine = synthetic.changed(STUDY, {"value": 9.0}, metric=occupancy.DRIVER)
     notes = occupancy._notes(occupancy.table(nine), 32)
@@ -96,13 +96,6 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
     synthetic.draw(occupancy, study, Style())
 
 
-def test_tile_rates_are_of_correct_cases() -> None:
-    assert occupancy._tile_rates(occupancy.table(STUDY)) == {128: 38.0, 256: 45.5}
-    case = "tile_threads-threads128@threads_128"
-    study = synthetic.changed(STUDY, {"verdict": "wrong"}, case=case)
-    assert occupancy._tile_rates(occupancy.table(study)) == {256: 45.5}
-
-
 def test_the_examples_stand_in_the_table() -> None:
     table = occupancy.table(STUDY).set_index("case")
     percent = table["occupancy (%, closed form)"]
@@ -121,18 +114,12 @@ def test_products_of_a_cpu_are_left_out() -> None:
     assert len(kept.cases) == len(STUDY.cases) - 1
 
 
-def test_a_variant_is_shown_once_with_the_case_that_says_most() -> None:
-    first = STUDY.cases[STUDY.cases["variant"] == "matmul_naive"]
-    other = first.assign(case="matmul_naive@4096x4096x4096")
-    study = replace(STUDY, cases=pd.concat([other, STUDY.cases], ignore_index=True))
-    shown = occupancy._shown(study, occupancy.table(study))
-    assert [row.case for row in shown if row.variant == "matmul_naive"] == [
-        "matmul_naive@2048x2048x2048"
-    ]
-
-
-def test_variants_of_an_answer_share_a_row() -> None:
-    frame = occupancy.answers(occupancy._shown(STUDY, occupancy.table(STUDY)))
-    assert list(frame["warps"]) == sorted(frame["warps"])
-    disputed = frame[frame["kernel"] == "matmul_disputed"].iloc[0]
-    assert disputed["differs"] and disputed["driver"] < disputed["closed"]
+def test_without_the_probe_each_variant_has_its_occupancy() -> None:
+    products = STUDY.cases[STUDY.cases["operation"] != "probe"]
+    study = replace(STUDY, cases=products)
+    ax = synthetic.draw(occupancy, study, Style()).axes[0]
+    rows = by_variant(study)
+    least = min(rows.values(), key=lambda row: row.closed_form.warps)
+    assert len(synthetic.labels(ax)) == min(12, len(rows)) and ax.get_xlabel() == "occupancy (%)"
+    assert rows[synthetic.labels(ax)[0]].closed_form.warps == least.closed_form.warps
+    assert synthetic.finding("occupancy", study) == ""

@@ -2,18 +2,16 @@
 
 import json
 import math
-import warnings
 from collections import defaultdict
 from dataclasses import replace
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 import synthetic
 from tilewave.kernel.expressions import integer
 from tilewave.pipeline.project import ROOT
-from tilewave.plots import _quantization, _sweeps, tile_quantization, wave_quantization
+from tilewave.plots import _quantization, _sweeps, tile_quantization, wave_quantization, waves_cured
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, caption
 from tilewave.records.recorded import Recorded
@@ -59,15 +57,6 @@ def test_the_table_has_errors_and_their_summary() -> None:
     assert error.abs().median() == pytest.approx(median)
     assert swept["sweep: worst (%)"].nunique() == 1
     assert error.abs().max() == pytest.approx(abs(swept["sweep: worst (%)"].iloc[0]))
-
-
-def test_notes_say_what_was_fitted_and_how_far_off_it_is() -> None:
-    fig = synthetic.draw(wave_quantization, WAVES, Style(width_mm=400))
-    notes = " ".join(caption(fig))
-    assert "the only number fitted" in notes and "1 of 256×128" in notes
-    error = first(WAVES).summary()
-    at = first(WAVES).frame["n"].iloc[error.place]
-    assert f"M = 2304 {100 * error.median:.1f} %, worst" in notes and f"at N = {at}" in notes
 
 
 def test_cycles_have_a_separate_model() -> None:
@@ -121,24 +110,6 @@ def test_cublas_of_other_layouts_is_another_product() -> None:
     assert frame["cublas_tflops"].notna().any(), "the paired figure is the case's own"
 
 
-def test_a_figure_has_the_two_panels_that_answer() -> None:
-    fig = synthetic.draw(wave_quantization, WAVES, Style())
-    labels = [ax.get_ylabel().partition("\n")[0] for ax in fig.axes[:2]]
-    assert labels == ["TFLOP/s", "SM cycles active,"]
-    assert len(fig.axes) == 2 * len(_sweeps.sweeps(WAVES))
-
-
-def test_the_finding_is_the_worst_boundary() -> None:
-    rates = first(WAVES).frame.set_index("n")["tflops"]
-    lost, model = 1 - rates[1808] / rates[1792], 1 - 1808 / 1792 / 2
-    smaller = replace(WAVES, cases=WAVES.cases[WAVES.cases["m"] == 2304])
-    table = wave_quantization.table(smaller)
-    assert wave_quantization.takeaway(smaller, table) == (
-        f"Throughput falls by up to {100 * lost:.0f} % past a full wave: hgemm_wmma_staged, N = 1792 → 1808, "
-        f"model {100 * model:.0f} %"
-    )
-
-
 def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_sweeps, "blocks_per_sm_of", lambda *of: 2)
     swept = first(WAVES)
@@ -172,12 +143,47 @@ def test_recorded_sweeps_are_within_five_percent() -> None:
         assert quantization.prediction_error(errors).median < 0.05, f"M = {m}"
 
 
-def test_a_sweep_that_was_not_measured_leaves_its_panel_empty() -> None:
-    swept = first(WAVES)
-    columns = {"duration": math.nan, "cublas_duration": math.nan, "tflops": math.nan}
-    unknown = replace(swept, frame=swept.frame.assign(**columns))
-    ax = Figure().subplots()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        _quantization._panel(ax, unknown, "tflops")
-    assert not ax.lines and not ax.collections
+def test_a_figure_has_two_panels_and_one_drop() -> None:
+    fig = synthetic.draw(wave_quantization, WAVES, Style())
+    assert [ax.get_title(loc="left") for ax in fig.axes] == [
+        "TFLOP/s",
+        "SM cycles, average / maximum",
+    ]
+    rates = first(WAVES).frame.set_index("n")["tflops"]
+    lost = 1 - rates[1808] / rates[1792]
+    assert f"−{100 * lost:.0f} %" in [text.get_text() for text in fig.axes[0].texts]
+    assert synthetic.finding("wave_quantization", WAVES).startswith(
+        f"Throughput falls by {100 * lost:.0f} %"
+    )
+    error = first(WAVES).summary()
+    at = first(WAVES).frame["n"].iloc[error.place]
+    notes = " ".join(caption(fig))
+    assert "the only number fitted" in notes and "256×128 tiles" in notes
+    assert f"M = 2304: {100 * error.median:.1f} %, worst" in notes and f"at N = {at}" in notes
+
+
+def test_options_choose_the_sweep() -> None:
+    other = replace(WAVES, cases=WAVES.cases[::-1])
+    sweeps = _sweeps.sweeps(other)
+    assert _quantization.drawn(other, sweeps)[0].m == sweeps[0].m
+    chosen = replace(other, options={"drawn": [sweeps[0].variant]})
+    assert len(_quantization.drawn(chosen, sweeps, 8)) == 1 < len(sweeps)
+    unknown = [replace(s, frame=s.frame.assign(tflops=math.nan)) for s in sweeps]
+    assert _quantization.drawn(other, unknown) == []
+
+
+def test_a_cured_kernel_loses_less_past_a_full_wave() -> None:
+    cured = synthetic.make("waves_cured")
+    cured = replace(cured, options={"names": {"even": "even tiles"}})
+    fig = synthetic.draw(waves_cured, cured, Style())
+    assert {text.get_text() for text in fig.axes[0].texts} >= {"even tiles", "stream_k"}
+    rates = next(s for s in _sweeps.sweeps(cured) if s.variant == "even").frame.set_index("n")[
+        "tflops"
+    ]
+    lost = max(0.0, 1 - rates[1808] / rates[1792])
+    assert (
+        synthetic.finding("waves_cured", cured)
+        == f"Even tiles lose at most {100 * lost:.0f} % past a full wave"
+    )
+    alone = replace(cured, cases=cured.cases[cured.cases["variant"] == "even"])
+    assert synthetic.finding("waves_cured", alone) == ""

@@ -69,22 +69,6 @@ rule figure:
 ruleorder: figure > figures
 
 
-# `snakemake --cores 1 reports/figures/ladder.pdf`: for print, or as PNG for slides.
-use rule figure as printed with:
-    output:
-        f"{REPORTS}/{tilewave_report.PRINTED}",
-    log:
-        f"{RESULTS}/logs/figure/{{study}}_{{printed}}.log",
-
-
-# `snakemake --cores 1 reports/figures/narrow/ladder.pdf`: for one column of a paper.
-use rule figure as narrow with:
-    output:
-        f"{REPORTS}/{tilewave_report.NARROW}",
-    log:
-        f"{RESULTS}/logs/figure/{{study}}_narrow_{{drawn}}.log",
-
-
 rule page:
     input:
         figures=f"{RESULTS}/figures.txt",

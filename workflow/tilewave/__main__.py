@@ -8,6 +8,7 @@
     tilewave record [--from FOLDER [--keep]]
     tilewave compare A [B]
     tilewave pick SHAPE --dtype DTYPE [--gpu NAME]
+    tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
 
 All but ``record`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
 on the command line or in a file.
@@ -93,9 +94,9 @@ def _leaving() -> Iterator[None]:
 
 
 with _leaving():
-    from tilewave.commands import compare, execute, pick, record, report, wrap
+    from tilewave.commands import compare, execute, figure, pick, record, report, wrap
 
-SUBCOMMANDS = (execute, wrap, report, record, compare, pick)
+SUBCOMMANDS = (execute, wrap, report, record, compare, pick, figure)
 """The module of each subcommand, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""

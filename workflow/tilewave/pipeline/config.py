@@ -101,7 +101,6 @@ class StudyStyle(Model):
 
     width_mm: Millimetres | None = None
     font_size: Points | None = None
-    bare: bool | None = None
 
 
 class Study(Model):
@@ -175,16 +174,8 @@ class Execute(Model):
 class StyleOptions(Model):
     """The look of the figures."""
 
-    width_mm: Millimetres = Field(178.0, description="178 two columns, 86 one column.")
+    width_mm: Millimetres = Field(178.0, description="178 two columns, 85 one column.")
     font_size: Points = 8.0
-    narrow_mm: Millimetres = Field(
-        86.0,
-        description="Width of figures/narrow/, drawn on request for one column of a paper.",
-    )
-    bare: bool = Field(
-        False,
-        description="Draw figures without titles; the captions beside them have them.",
-    )
 
 
 class Output(Model):

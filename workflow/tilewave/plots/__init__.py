@@ -8,8 +8,9 @@ A plot module offers:
 - `Options` (optional): a class with the options of its study (`options.py`).
 - `OPEN_TABLE = True` (optional): the page shows the whole table, because readers come for it.
 - `summary(table) -> DataFrame` (optional): a short table that the page shows before the long one.
-- `takeaway(study, table) -> str` (optional): the finding in one sentence, "" where the data give none. It is the
-  figure's title and stands first on the page.
+- `page_table(data) -> DataFrame` (optional): the rows of the CSV as the page shows them, in place of all columns.
+- `takeaway(study, table) -> str` (optional): the finding in one sentence with one number, "" where the data give none. It
+  stands first on the page and in the caption: a figure has no title.
 - `HEADLINE = True` (optional): the finding is among those that the report begins with.
 
 A new figure is a new module: nothing here lists them. Plots know records only: no module of this package

@@ -112,25 +112,27 @@ def _tiles(row: Mapping[str, Any]) -> int:
     return quantization.tile_count(row, (row["tile_m"], row["tile_n"]))
 
 
-_Samples = list[list[dict[str, Any]]]
-"""Executed products of a variant: a list for each m and n, from small to large k."""
+Samples = Mapping[str, list[list[dict[str, Any]]]]
+"""Executed products by variant: a list for each m and n, from small to large k."""
 
 
-def _samples(study: StudyData) -> dict[str, _Samples]:
+def samples(study: StudyData) -> Samples:
     """Return the executed products of each variant that ran at more than one k."""
     executed = study.records.loc[study.records["stage"] == "execute", "case"]
     cases = study.cases[study.cases["case"].isin(executed) & study.cases["tile_m"].notna()]
-    samples: dict[str, _Samples] = {}
-    for (variant, _, _), part in cases.groupby(["variant", "m", "n"], sort=False):
-        if part["k"].nunique() > 1:
-            deeper = part.sort_values("k", kind="stable").to_dict("records")
-            samples.setdefault(str(variant), []).append(deeper)
-    return samples
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in cases.sort_values("k", kind="stable").to_dict("records"):
+        groups.setdefault((row["variant"], row["m"], row["n"]), []).append(row)
+    sampled: dict[str, list[list[dict[str, Any]]]] = {}
+    for (variant, *_), rows in groups.items():
+        if rows[0]["k"] != rows[-1]["k"]:
+            sampled.setdefault(str(variant), []).append(rows)
+    return sampled
 
 
-def helpers(study: StudyData) -> set[str]:
+def helpers(study: StudyData, sampled: Samples) -> set[str]:
     """Return the cases that only serve the bounds of others: small products to be scaled, and the probe of L2."""
-    groups = [group for sampled in _samples(study).values() for group in sampled]
+    groups = [group for of_variant in sampled.values() for group in of_variant]
     probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "kernel"]
     probed = study.cases.loc[study.cases["kernel"].isin(probes), "case"]
     return {*probed, *(str(row["case"]) for group in groups for row in group)}
@@ -154,9 +156,11 @@ def _grows(row: Mapping[str, Any], sample: Mapping[str, Any]) -> bool:
     )
 
 
-def _scaled(row: Mapping[str, Any], samples: _Samples, counts: _Counts) -> Counts | None:
+def _scaled(
+    row: Mapping[str, Any], groups: list[list[dict[str, Any]]], counts: _Counts
+) -> Counts | None:
     """Return the counts of a case from two executed ones of the same tile; None where they do not determine them."""
-    for group in samples:
+    for group in groups:
         alike = [
             (sample, executed)
             for sample in group
@@ -219,10 +223,9 @@ def _l2_rate(study: StudyData) -> float:
     return float(next((rates[case] for case in probes if case in rates.index), math.nan))
 
 
-def by_case(study: StudyData) -> pd.DataFrame:
+def by_case(study: StudyData, sampled: Samples) -> pd.DataFrame:
     """Return one row a product that was timed and whose counts are known, with COLUMNS."""
-    gpu, counts, samples = gpu_of(study), _Counts(study), _samples(study)
-    skipped = helpers(study)
+    gpu, counts, skipped = gpu_of(study), _Counts(study), helpers(study, sampled)
     wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()]
     counters = base.pivot(study, wanted, "counters")
     timed, rate = base.value_of(study, "duration", "time"), _l2_rate(study)
@@ -233,7 +236,7 @@ def by_case(study: StudyData) -> pd.DataFrame:
             continue
         counted, asks = counts.of(case, "counters"), None
         if base.present(row["tile_m"]):
-            asks = _scaled(row, samples.get(str(row["variant"]), []), counts)
+            asks = _scaled(row, sampled.get(str(row["variant"]), []), counts)
         source = COUNTED if asks is None else EXECUTED
         asks = asks or counted
         if asks is None:

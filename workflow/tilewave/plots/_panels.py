@@ -1,67 +1,117 @@
-"""Panels above one another, each as high as its rows need, and names at the ends of their lines."""
+"""Marks that several figures share: rows of dots and of bars, heat maps, names at the ends of lines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.colors import Normalize
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import offset_copy
 
-from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots.style import GREY, INK, MM, Style
-
-_HEAD, _FOOT = 6.0, 8.0
-"""Heights of a panel's title and of the axis below a column, in mm."""
+from tilewave.plots.style import BLUE, GREY, INK, MM, Style
 
 
-def columns(heights: Mapping[str, float], most: int) -> list[list[str]]:
-    """Split the names, in order, into one column or two, such that the higher column is as low as possible."""
-    names = list(heights)
-
-    def tall(part: Sequence[str]) -> float:
-        return sum(heights[name] + _HEAD for name in part)
-
-    if most == 1 or len(names) < 2:
-        return [names]
-    cut = min(range(1, len(names)), key=lambda at: max(tall(names[:at]), tall(names[at:])))
-    return [names[:cut], names[cut:]]
+def rows_mm(count: int) -> float:
+    """Return the height in mm of a panel of `count` rows with its title and axis."""
+    return look.ROW_MM * count + 14
 
 
-def stacked(style: Style, heights: Mapping[str, float]) -> tuple[Figure, list[dict[str, Axes]]]:
-    """Return a figure with an axes for each name, and of each column its axes by name.
-    heights: the data areas in mm. A wide figure has two columns."""
-    parts = columns(heights, 1 if style.narrow else 2)
-    needed = [sum(heights[name] + _HEAD for name in part) for part in parts]
-    fig = look.new_figure(style, max(needed) + _FOOT)
-    outer = fig.add_gridspec(1, len(parts))
-    axes = []
-    for index, (part, height) in enumerate(zip(parts, needed, strict=True)):
-        # The rest of a shorter column stays empty, so that rows are alike in all panels.
-        remainder = max(needed) - height
-        ratios = [heights[name] for name in part] + ([remainder] if remainder > 0 else [])
-        grid = outer[index].subgridspec(len(ratios), 1, height_ratios=ratios)
-        axes.append({name: fig.add_subplot(grid[row]) for row, name in enumerate(part)})
-    return fig, axes
-
-
-def titled(ax: Axes, title: str, subtitle: str, style: Style) -> None:
-    """Write a panel's title and behind it, small and grey, the subtitle."""
-    name = ax.set_title(title)
-    ax.annotate(
-        subtitle, (1, 0), xycoords=name, xytext=(4, 0.5), textcoords="offset points",
-        size=0.8 * style.font_size, color=GREY,
-    ).set_in_layout(False)  # fmt: skip
-
-
-def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, style: Style, **how: Any) -> None:
-    """Draw `look.heatmap` with small characters and without axis labels."""
-    font = {"size": 0.8 * style.font_size, "color": INK}
-    look.heatmap(ax, values, texts, annot_kws=font, **how)
+def dots(
+    ax: Axes,
+    rows: pd.DataFrame,
+    columns: Sequence[str],
+    color: str = BLUE,
+    texts: Sequence[str] = (),
+) -> None:
+    """Draw a row an entry of the frame (column `label`): its values joined by a line, the last one filled.
+    texts: at the right of the rows."""
+    values = rows[list(columns)].astype(float)
+    places = range(len(rows))
+    ax.hlines(places, values.min(axis=1), values.max(axis=1), color=color, alpha=0.4, linewidth=1.2)
+    for column in columns:
+        face = color if column == columns[-1] else "white"
+        sns.scatterplot(
+            x=values[column].to_numpy(), y=places, color=face, edgecolor=color, linewidth=0.9, s=22,
+            legend=False, ax=ax, zorder=3,
+        )  # fmt: skip
+    look.rows_axis(ax, list(rows["label"]))
     ax.set(xlabel="", ylabel="")
-    ax.tick_params(length=0)
+    look.grid(ax, "x")
+    if len(texts):
+        look.beside(ax, texts, [color] * len(rows))
+
+
+def keys(hollow: str, filled: str, color: str = BLUE) -> list[Artist]:
+    """Return the legend's entries of the hollow and the filled dots."""
+    faces = {hollow: "white", filled: color}
+    return [
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            marker="o",
+            color=color,
+            markerfacecolor=face,
+            markersize=4.5,
+            label=name,
+        )
+        for name, face in faces.items()
+    ]
+
+
+def bars(
+    ax: Axes, labels: Sequence[str], values: Sequence[float], texts: Sequence[str],
+    colors: Sequence[str] | str = BLUE,
+) -> None:  # fmt: skip
+    """Draw a bar a row, with its text at the right."""
+    kinds = [colors] * len(labels) if isinstance(colors, str) else list(colors)
+    sns.barplot(
+        x=list(values), y=range(len(labels)), hue=kinds, palette={kind: kind for kind in kinds},
+        orient="h", dodge=False, width=0.66, saturation=1, errorbar=None, legend=False, ax=ax,
+    )  # fmt: skip
+    look.rows_axis(ax, labels)
+    look.beside(ax, texts, kinds)
+    ax.set(xlabel="", ylabel="")
+    look.grid(ax, "x")
+
+
+def stacks(ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str]) -> list[Artist]:
+    """Draw a bar for each row of the frame, its columns stacked, and return the legend's handles."""
+    shown = [name for name in colors if name in parts]
+    long = parts[shown].reset_index(drop=True).melt(ignore_index=False, var_name="part")
+    sns.histplot(
+        long.reset_index(names="row").dropna(), y="row", weights="value", hue="part",
+        hue_order=shown[::-1], palette=dict(colors), multiple="stack", discrete=True, shrink=0.75,
+        alpha=1, linewidth=0.4, edgecolor="white", legend=False, ax=ax,
+    )  # fmt: skip
+    look.rows_axis(ax, [str(label) for label in parts.index])
+    ax.set(xlabel="", ylabel="")
+    return [Patch(color=colors[name], label=name) for name in shown]
+
+
+BEST = "best of the row"
+
+
+def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> None:
+    """Draw a cell for each row and column with its text; the largest value of a row has a frame.
+    Cells without a value stay white."""
+    look.heatmap(ax, values, texts, cmap="Blues", norm=norm, linewidths=0.6)
+    for row, (_, cells) in enumerate(values.iterrows()):
+        if cells.notna().any():
+            corner = (int(cells.argmax()) + 0.04, row + 0.04)
+            ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(length=0, labelrotation=0)
+
+
+def framed() -> Artist:
+    """Return the legend's entry of the frame of a heat map."""
+    return Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label=BEST)
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -77,60 +127,23 @@ def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list
     return places
 
 
-def below_dtypes(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows below a header line for each dtype, which has only a `label`."""
-    blocks = [
-        pd.concat([pd.DataFrame([{"label": base.dtype_short(dtype)}]), block])
-        for dtype, block in rows.groupby(rows["dtype"].astype(str), sort=False)
-    ]
-    return pd.concat(blocks, ignore_index=True)
-
-
-def listed(ax: Axes, lines: pd.DataFrame, style: Style, middle: float) -> None:
-    """Write the names of the lines of `below_dtypes` along y, dtypes in bold; middle: offset of a line's middle."""
-    ax.set_yticks(lines.index + middle, lines["label"], rotation=0)
-    ax.set_ylim(len(lines) - 0.5 + middle, -0.5 + middle)
-    ax.tick_params(axis="y", length=0, labelsize=0.8 * style.font_size)
-    for label, variant in zip(ax.get_yticklabels(), lines["variant"], strict=True):
-        label.set_fontweight("normal" if base.present(variant) else "bold")
-
-
-def cells(ax: Axes, texts: pd.DataFrame, shades: pd.DataFrame, style: Style) -> None:
-    """Draw columns of texts, each below its name; a larger shade is darker."""
-    cmap = sns.blend_palette(["white", "#D55E00"], as_cmap=True)
-    heatmap(ax, shades, texts, style, cmap=cmap, vmin=0, vmax=160)
-    ax.set_yticks([])
-    ax.set_xticks(ax.get_xticks(), list(texts), rotation=90, size=0.8 * style.font_size)
-    ax.tick_params(labeltop=True, labelbottom=False)
-
-
 def names_beside(
-    ax: Axes,
-    ends: Sequence[tuple[float, float, str, bool]],
-    tall: float,
-    style: Style,
+    ax: Axes, ends: Sequence[tuple[float, float, str, str]], tall: float, style: Style
 ) -> None:
     """Write names at the right edge of an axes `tall` mm high, moved apart and joined to their points.
-    ends: x, y, text, and whether the text is bold; the limits of the axes must be set."""
+    ends: x, y, text, colour; the limits of the axes must be set."""
     if not ends:
         return
     ends = sorted(ends, key=lambda end: (-end[1], end[2]))
     to_axes = ax.transData + ax.transAxes.inverted()
     heights = [float(y) for _, y in to_axes.transform([end[:2] for end in ends])]
-    gap = 1.25 * 0.8 * style.font_size / 72 / MM / tall
+    gap = 1.25 * style.small / 72 / MM / tall
     places = apart(heights, gap, gap / 2, 1 - gap / 2)
-    right = ax.get_xlim()[1]
-    ax.hlines(
-        [y for _, y, _, _ in ends], [x for x, _, _, _ in ends], right, color="#CCCCCC",
-        linewidth=0.4, zorder=0.5,
-    )  # fmt: skip
     # The layout leaves room only for texts at a fixed distance from the axes.
     beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=8, units="points")
-    for (_, _, text, bold), height, place in zip(ends, heights, places, strict=True):
+    line: dict[str, Any] = {"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0}
+    for (x, y, text, color), place in zip(ends, places, strict=True):
         ax.annotate(
-            text, (1.0, height), xycoords="axes fraction", xytext=(1.0, place), textcoords=beside,
-            va="center", ha="left", size=0.8 * style.font_size, color=INK,
-            weight="bold" if bold else "normal", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0,
-                        "shrinkB": 0, "relpos": (0, 0.5)},
+            text, (x, y), xytext=(1.0, place), textcoords=beside, va="center", size=style.small,
+            color=color, annotation_clip=False, arrowprops=line | {"relpos": (0, 0.5)},
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import pandas as pd
@@ -11,26 +12,64 @@ from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.options import Name, PlotOptions
 
+MOST = 8
+"""The most rungs of a dtype in a figure."""
 
-class Runged(PlotOptions):
-    """The option of plots that draw the main rungs alone."""
 
-    rungs: dict[Name, Annotated[tuple[Name, ...], Field(max_length=9)]] = Field(
-        {},
-        description="the rungs to draw by dtype, at most nine, by their names in the figure. A dtype without an "
-        "entry has all rungs. The table always has all",
+class Rungs(PlotOptions):
+    """The options of plots that draw some rungs of some dtypes."""
+
+    dtypes: Annotated[tuple[Name, ...], Field(max_length=4)] = Field(
+        (), description="the dtypes to draw, in this order. The table always has all"
     )
+    variants: Annotated[tuple[Name, ...], Field(max_length=99)] = Field(
+        (), description=f"the variants to draw, in this order, at most {MOST} of a dtype"
+    )
+    names: dict[Name, Name] = Field({}, description="plain names of variants in the figure")
 
 
-def drawn(study: StudyData, rows: pd.DataFrame) -> pd.Series[bool]:
-    """Return whether each row (columns kernel, variant, dtype) is drawn: rungs of the option, and cuBLAS."""
-    rungs, vendors = Runged.of(study).rungs, base.vendors(study)
+def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = False) -> pd.DataFrame:
+    """Return the rows (columns kernel, variant, dtype) that are drawn, by dtype and variant, with their `label`.
 
-    def wanted(row: pd.Series[str]) -> bool:
-        name = base.variant_label(row, row["dtype"]).replace("\n", " ")
-        return row["kernel"] in vendors or name in rungs.get(row["dtype"], (name,))
+    They are those of the options; without `dtypes` the first ones of the rows, as many as that; without
+    `variants` the first rungs. vendors: whether cuBLAS is drawn, after the others.
+    """
+    options, of_vendor = Rungs.of(study), rows["kernel"].isin(base.vendors(study))
+    wanted = options.dtypes or tuple(dict.fromkeys(rows["dtype"].dropna()))[:dtypes]
+    kept = []
+    for dtype in wanted:
+        part = rows[rows["dtype"] == dtype]
+        rungs = part.loc[~of_vendor, "variant"].drop_duplicates()
+        named = [name for name in options.variants if name in set(rungs)] or list(rungs)
+        order = [
+            *named[:MOST],
+            *(part.loc[of_vendor, "variant"].drop_duplicates() if vendors else ()),
+        ]
+        chosen = part[part["variant"].isin(order)]
+        labels = {
+            str(row["variant"]): _name(study, row, options) for row in chosen.to_dict("records")
+        }
+        at = chosen["variant"].map(order.index)
+        chosen = chosen.assign(label=chosen["variant"].map(labels))
+        kept.append(chosen.loc[at.sort_values(kind="stable").index])
+    return pd.concat(kept) if kept else rows.iloc[:0].assign(label="")
 
-    return pd.Series([wanted(row) for _, row in rows.iterrows()], rows.index, dtype=bool)
+
+def part_of(study: StudyData, rows: pd.DataFrame, more: pd.Series[bool] | None = None) -> StudyData:
+    """Return the study with the cases that a caption is about: of the drawn dtypes, and of the named variants.
+    more: other cases to keep."""
+    cases, named = study.cases, Rungs.of(study).variants
+    kept = cases["dtype"].isin(rows["dtype"])
+    if named:
+        kept &= cases["variant"].isin([*named, *rows["variant"]])
+    return replace(study, cases=cases[kept if more is None else kept | more])
+
+
+def _name(study: StudyData, row: dict[str, object], options: Rungs) -> str:
+    if row["kernel"] == BASELINE:
+        return "cuBLAS"
+    label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+    return options.names.get(str(row["variant"]), label)
 
 
 def order(cases: pd.DataFrame) -> list[str]:

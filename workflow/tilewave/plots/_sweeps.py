@@ -56,11 +56,6 @@ class Sweep:
         return self._fitted("duration", "work")
 
     @property
-    def round_time(self) -> float:
-        """Median duration in us of a round of one block for each SM."""
-        return self._fitted("duration", "rounds")
-
-    @property
     def pair(self) -> tuple[float, float]:
         """Times in us of a wave of full SMs and of a wave with one block on each SM, fitted together.
         NaN where an SM holds one block or the sweep cannot separate them."""
@@ -266,19 +261,8 @@ def sweeps(study: StudyData) -> list[Sweep]:
             shapes = [{"m": int(m), "n": n, "k": int(k)} for n in sizes]
             forms = [_model(shape, largest, largest, sms, per_sm, None) for shape in shapes]
             model = pd.DataFrame(forms).assign(n=sizes)
-        all_sweeps.append(
-            Sweep(
-                str(variant),
-                str(head["kernel"]),
-                int(m),
-                int(k),
-                largest,
-                sms,
-                per_sm,
-                frame,
-                model,
-            )
-        )
+        about = str(variant), str(head["kernel"]), int(m), int(k)
+        all_sweeps.append(Sweep(*about, largest, sms, per_sm, frame, model))
     return all_sweeps
 
 

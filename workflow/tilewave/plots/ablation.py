@@ -1,6 +1,6 @@
-"""Ablation: a kernel's macros changed one at a time, each beside the default, in three aligned panels.
+"""Ablation: a kernel's macros changed one at a time, each with its change of speed against the default.
 
-A change of speed needs variant and default in one environment; otherwise the speed alone is shown, hatched.
+A change of speed needs variant and default in one environment; otherwise the table has the speed alone.
 Both were timed in turn with cuBLAS. Where that was the same product, each speed is first divided by the cuBLAS
 of its own run. This cancels a clock that the power limit moved between the runs.
 """
@@ -11,28 +11,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots.base import StudyData, compact
-from tilewave.plots.style import FAINT, GREY, Style
+from tilewave.plots._panels import bars, rows_mm
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import GREEN, INK, RED, Style
 from tilewave.records.counters.catalogue import EXCESS
 
 READING = (
-    "A row changes one macro of the variant in the first row. Compare each bar with the first: speed, excess "
-    "wavefronts and L2 hit rate."
+    "A row changes one macro of the default. The bar is the change of its speed: left of the line the change costs speed, "
+    "right of it there is a gain."
 )
-
-
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
-_DEFAULT, _CHANGED, _ELSEWHERE, _BAD = (
-    "default", "one macro changed", "timed in another environment", "not correct",
-)  # fmt: skip
-_COLORS = {_DEFAULT: "#332288", _CHANGED: "#88CCEE", _ELSEWHERE: "#FFFFFF", _BAD: FAINT}
+_MOST = 12
+"""The most rows of the figure: those that change most."""
 _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 
@@ -78,24 +74,27 @@ def table(study: StudyData) -> pd.DataFrame:
     )
 
 
-def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the most expensive change; "" without two variants that may be compared."""
+def _changes(study: StudyData, table: pd.DataFrame) -> pd.Series[float]:
+    """Return the change of speed in % by label, the largest gain first, of the changes that matter most."""
     change = base.column(table, _CHANGE)
     rows = study.cases.set_index("case", drop=False)
-    changes = change[[_default(study, rows.loc[case].to_dict()) != case for case in change.index]]
-    if changes.empty:
-        return ""
+    about = {case: rows.loc[case].to_dict() for case in change.index}
+    changes = change[[_default(study, about[case]) != case for case in change.index]]
+    changes = changes.loc[changes.abs().sort_values(ascending=False, kind="stable").index[:_MOST]]
+    changes = changes.sort_values(ascending=False, kind="stable")
+    return changes.rename({case: _label(study, about[case]) for case in changes.index})
 
-    worst = changes.idxmin()
-    if changes[worst] >= 0:
+
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """Return the most expensive change; "" without two variants that may be compared."""
+    changes = _changes(study, table)
+    if changes.empty or changes.iloc[-1] >= 0:
         return ""
-    row = rows.loc[worst].to_dict()
-    label, loss = _label(study, row), -changes[worst]
-    return f"{label} costs most of {len(changes)} changes to {row['kernel']}: {loss:.1f} % of the speed"
+    return f"{changes.index[-1]} costs most: {-changes.iloc[-1]:.0f} % of the speed"
 
 
 def _signed(percent: float) -> str:
-    return f"{percent:+.1f} %".replace("-", "−")
+    return f"{percent:+.1f}".replace("-", "−")
 
 
 def _label(study: StudyData, row: Mapping[str, Any]) -> str:
@@ -113,71 +112,17 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     return ", ".join(changed) or base.variant_label(row).partition("\n")[2] or str(row["variant"])
 
 
-def _rows(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with label, kind (of _COLORS) and text of the speed; the default is first, then the
-    largest gains."""
-    listed, states = [], base.statuses(study, ("check", "time"))
-    ranked = set(table.loc[(table["verdict"] == "correct") & table[_SPEED].notna(), "case"])
-    for row, result in zip(study.cases.to_dict("records"), table.to_dict("records"), strict=True):
-        default, failed = _default(study, row), states[row["case"]].status
-        kind, rate = _CHANGED if row["case"] != default else _DEFAULT, base.digits(result[_SPEED])
-        text = f"{rate} TFLOP/s"
-        if result["verdict"] != "correct":
-            kind, text = _BAD, failed if failed != "ok" else f"{result['verdict']}, not ranked"
-        elif not base.present(result[_SPEED]):
-            text = failed if failed != "ok" else "not timed"
-        elif kind == _CHANGED and base.present(result[_CHANGE]):
-            text = f"{_signed(result[_CHANGE])} ({rate})"
-        elif kind == _CHANGED and default in ranked:
-            kind, text = _ELSEWHERE, f"{text}, other environment"
-        listed.append({"label": _label(study, row), "kind": kind, "text": text})
-    rows = table.join(pd.DataFrame(listed))
-    rows = rows.assign(after=rows["kind"] != _DEFAULT)
-    return rows.sort_values(
-        ["after", _CHANGE], ascending=[True, False], kind="stable", ignore_index=True
-    )
-
-
-def _panel(ax: Axes, rows: pd.DataFrame, column: str, texts: list[str], style: Style) -> None:
-    """Draw a bar a row with its text beside it."""
-    values = rows[column].fillna(0.0)
-    bars = ax.barh(
-        rows.index, values, height=0.66, color=rows["kind"].map(_COLORS), edgecolor=GREY, linewidth=0.5,
-        label=list(rows["kind"]),
-    )  # fmt: skip
-    for bar, kind in zip(bars, rows["kind"], strict=True):
-        bar.set_hatch("////" if kind == _ELSEWHERE else "")
-    ax.bar_label(bars, texts, padding=3, size=style.small)
-    ax.set_xlim(0, (1.9 if column == _SPEED else 1.4) * (values.max() or 1.0))
-    ax.set_xlabel(column)
-    ax.locator_params(axis="x", nbins=4)
-    ax.xaxis.set_major_formatter(lambda value, _: compact(value))
-    look.grid(ax, "x")
-
-
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw three panels that share their rows: speed, excess wavefronts, L2 hit rate."""
+    """Draw a bar a change, the largest gain on top."""
     with look.apply(style):
-        if study.cases.empty or table[[_SPEED, _EXCESS, _HITS]].isna().all(axis=None):
-            return look.empty_figure(study, style, "speed or counter")
-        rows = _rows(study, table)
-        fig = look.new_figure(style, (3 if style.narrow else 1) * (6.0 * len(rows) + 15))
-        axes = list(fig.subplots(3, 1) if style.narrow else fig.subplots(1, 3))
-        shown = rows.assign(**{_SPEED: rows[_SPEED].where(rows["kind"] != _BAD)})
-        counted = {_EXCESS: compact, _HITS: "{:.1f} %".format}
-        texts = {
-            c: [f(v) if base.present(v) else "not counted" for v in rows[c]]
-            for c, f in counted.items()
-        }
-        for ax, (column, labels) in zip(
-            axes, {_SPEED: list(rows["text"]), **texts}.items(), strict=True
-        ):
-            _panel(ax, shown, column, labels, style)
-            first = ax is axes[0] or style.narrow
-            look.rows_axis(ax, list(rows["label"]) if first else [""] * len(rows))
-        shapes = ", ".join(dict.fromkeys(map(base.shape_label, study.cases.to_dict("records"))))
-        names = ", ".join(dict.fromkeys(study.cases["kernel"].astype(str)))
-        notes = [
-            f"{names}; shape {shapes}. The change compares shares of cuBLAS timed in turn, so the clock cancels."
-        ]
-        return look.finish(fig, study, style, look.entries(axes[:1]), notes, _STAGES)
+        changes = _changes(study, table)
+        if changes.empty:
+            return look.empty_figure(study, style, "change of speed")
+        fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
+        colors = [GREEN if change > 0 else RED for change in changes]
+        bars(ax, list(changes.index), changes, list(map(_signed, changes)), colors)
+        ax.axvline(0, color=INK, linewidth=0.8)
+        ax.set_xlabel("change of speed (%)")
+        names, shapes = ", ".join(study.cases["kernel"].unique()), base.shapes_text(study.cases)
+        note = f"{names}; shape {shapes}. The change compares shares of cuBLAS timed in turn, so the clock cancels."
+        return look.finish(fig, study, style, notes=[note], stages=_STAGES)

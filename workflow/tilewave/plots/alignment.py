@@ -1,40 +1,35 @@
-"""Alignment: throughput with one dimension off its power of two, by dtype, dimension and layout.
+"""Alignment: what cuBLAS loses with one dimension off its power of two, by dtype.
+
+The figure has the dimension that costs a dtype most; the table has all, and the other kernels.
 
 All shapes of a line are the reference shape with one dimension a little smaller, so that the number of tiles
 hardly changes. A smaller product takes no longer, so its rate is at least its share of the reference's size. A
-rate below that is the cost of the alignment. A dtype in which no alignment costs anything is named, not drawn.
+rate below that is the cost of the alignment.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from tilewave.kernel.operations.matmul import Matmul
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import names_beside
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import GREY, INK, MARKERS, Style
+from tilewave.plots.style import GREY, MARKERS, PALETTE, Style
 from tilewave.theory import alignment as theory
 
 READING = (
-    "A row of panels is a dtype, a column the dimension that varies. Right is better aligned, up is speed in % of "
-    "the aligned product. A solid line varies a dimension that is contiguous in a matrix, a dotted line one that is "
-    "not. Sizes right of the green line meet the vendor's recommendation."
+    "Right is worse aligned: the largest power of two that divides the one dimension that varies. Up is cuBLAS's speed in "
+    "% of the aligned product, of each dtype in the dimension that costs it most."
 )
-
-
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
 _COLUMNS: Mapping[str, str] = {
@@ -47,11 +42,6 @@ _COLUMNS: Mapping[str, str] = {
     "enough": "within the tolerance",
 }
 _STAGES = ("time",)
-_CLEAN = 0.1  # a dtype whose lines all lose at most this share is named, not drawn
-_DASHES: Mapping[str, Any] = {
-    "varied dimension is contiguous in A, B or C": "", "contiguous in none": (2, 1.2),
-}  # fmt: skip
-_ASIDE = 0.14  # offset between the lines of a panel, as a share of a step
 
 
 @dataclass(frozen=True)
@@ -238,144 +228,71 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the largest loss of cuBLAS where a contiguous dimension misses the recommended multiple."""
-    losses = [
-        (float(loss), f"{line.dtype} {line.dimension.upper()}")
-        for line in base.derived(table)
-        if line.kernel == BASELINE and line.along and (advice := theory.recommendation(line.dtype))
-        for alignment, loss in line.losses.items()
-        if alignment < advice.recommended
-    ]
-    lost, where = max(losses, default=(0.0, ""))
-    if not losses:
-        return ""
-    return f"A contiguous dimension that misses the recommended multiple costs cuBLAS up to {100 * lost:.0f} % ({where})"
+    """Return the largest loss of the lines that are drawn."""
+    worst = max((float(line.losses.max()) for line in _drawn(study, table).values()), default=0.0)
+    return (
+        f"A badly aligned dimension costs cuBLAS up to {100 * worst:.0f} % of its speed"
+        if worst > 0
+        else ""
+    )
 
 
 # ---------------------------------------------------------------------------------------- figure
 
 
-def _looks(all_lines: list[Line]) -> dict[str, tuple[str, str]]:
-    """Return colour and marker by `_who`: the baseline by its layout, the project's kernels in turn."""
-    names = dict.fromkeys(map(_who, sorted(all_lines, key=lambda line: line.kernel != BASELINE)))
-    colors = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 #882255 #999933".split()
-    return {name: (colors[i % 9], MARKERS[i % 9]) for i, name in enumerate(names)}
-
-
-def _who(line: Line) -> str:
-    return f"{line.kernel}, A {line.layout.replace(', ', ', B ')}"
-
-
-def _tidy(panel_lines: list[Line], steps: list[int]) -> pd.DataFrame:
-    """Return the points of a panel's lines: place (of the alignment among all), percent, who, line, status.
-    Equal lines stand side by side instead of on top of one another."""
-    parts = [
-        line.points.assign(
-            place=line.points["alignment"].map(steps.index)
-            + _ASIDE * (i - (len(panel_lines) - 1) / 2),
-            percent=100 * line.points["share"],
-            who=_who(line),
-            line=list(_DASHES)[not line.along],
-        )
-        for i, line in enumerate(panel_lines)
-    ]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _panel(
-    ax: Axes, panel_lines: list[Line], steps: list[int], looks: Mapping[str, tuple[str, str]]
-) -> None:
-    points = _tidy(panel_lines, steps)
-    colors = {who: color for who, (color, _) in looks.items()}
-    ax.plot([-1, len(steps)], [100, 100], color=GREY, linewidth=0.6, zorder=1)
-    sns.lineplot(
-        points, x="place", y="percent", hue="who", palette=colors, style="line", dashes=_DASHES,
-        estimator=None, errorbar=None, linewidth=0.9, legend=False, zorder=3, ax=ax,
-    )  # fmt: skip
-    sns.scatterplot(
-        points.dropna(subset="percent"), x="place", y="percent", hue="who", palette=colors,
-        style="who", markers={who: marker for who, (_, marker) in looks.items()}, s=13,
-        edgecolor="white", linewidth=0.3, zorder=4, ax=ax,
-    )  # fmt: skip
-    refused = points[points["status"] == "unsupported"]
-    if len(refused):
-        ax.plot(refused["place"], [4.0] * len(refused), "x", color=GREY, markersize=4,
-                label="unsupported")  # fmt: skip
-
-
-def _mark(ax: Axes, dtype: str, steps: list[int]) -> None:
-    """Draw the recommended multiples as upright lines."""
-    recommendation = theory.recommendation(dtype)
-    if recommendation is None:
-        return
-    for multiple, dash, label in (
-        (recommendation.recommended, "-", "recommended multiple"),
-        (recommendation.on_a100, (0, (1, 1.2)), "on A100"),
-    ):
-        if multiple in steps:
-            ax.axvline(steps.index(multiple), color=look.GOOD, linewidth=0.9, linestyle=dash,
-                       zorder=2, label=label)  # fmt: skip
-
-
-def _axis(ax: Axes, steps: list[int], style: Style) -> None:
-    ax.set(
-        xlim=(-0.4, len(steps) - 0.6), ylim=(0, 112), yticks=range(0, 101, 25), xlabel="", ylabel=""
-    )
-    # The label of the last step, the reference's, is the widest: its neighbours need a distance.
-    last = len(steps) - 1
-    stride, distance = (2, 3) if style.narrow else (1, 1)
-    shown = [*(index for index in range(0, last, stride) if last - index >= distance), last]
-    ax.set_xticks(shown, [str(steps[index]) for index in shown])
-    look.grid(ax, "y")
-
-
-def _worst(dtype_lines: list[Line]) -> float:
-    """Return the highest loss of the lines (1); 0 where none is known."""
-    return max((float(line.losses.max()) for line in dtype_lines if len(line.losses)), default=0.0)
+def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
+    """Return cuBLAS's line of each dtype with most loss, with its name; without cuBLAS those of other kernels."""
+    lines: list[Line] = [line for line in base.derived(table) if len(line.smaller)]
+    of_vendor = [line for line in lines if line.kernel == BASELINE]
+    lines = sorted(of_vendor or lines, key=lambda line: -float(line.losses.max()))
+    worst: dict[str, Line] = {}
+    for line in lines:
+        worst.setdefault(line.dtype if of_vendor else line.variant, line)
+    order = [line for line in worst.values() if len(worst) <= len(PALETTE) or line.losses.max() > 0]
+    names = {
+        id(line): base.dtype_short(line.dtype) if of_vendor else line.variant for line in order
+    }
+    return {f"{names[id(line)]}, {line.dimension.upper()}": line for line in order[: len(PALETTE)]}
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row of panels for each dtype with a loss, a column a dimension, a line a variant."""
+    """Draw a line a dtype: the speed by the alignment of the dimension that costs most."""
     with look.apply(style):
-        all_lines: list[Line] = base.derived(table)
-        if not any(len(line.measured) for line in all_lines):
+        lines = _drawn(study, table)
+        if not lines:
             return look.empty_figure(study, style, "throughput")
-        groups: dict[str, list[Line]] = {}
-        for dtype in base.dtypes_in_order(study):
-            if group := [line for line in all_lines if line.dtype == dtype]:
-                groups[dtype] = group
-        dtypes = [name for name in groups if _worst(groups[name]) > _CLEAN] or list(groups)
-        columns = [d for d in Matmul.dimensions if any(line.dimension == d for line in all_lines)]
-        steps = sorted({int(step) for line in all_lines for step in line.points["alignment"]})
-        looks = _looks(all_lines)
-        fig = look.new_figure(style, (24.0 if style.narrow else 29.0) * len(dtypes) + 8)
-        axes = fig.subplots(len(dtypes), len(columns), sharex=True, sharey=True, squeeze=False)
-        for (i, dtype), (j, dimension) in itertools.product(enumerate(dtypes), enumerate(columns)):
-            ax = axes[i, j]
-            _mark(ax, dtype, steps)
-            if panel_lines := [line for line in groups[dtype] if line.dimension == dimension]:
-                _panel(ax, panel_lines, steps, looks)
-            _axis(ax, steps, style)
-            # A title in every column keeps a row's panels alike.
-            ax.set_title(" " if j else base.dtype_label(dtype))
-            if j == 0:
-                ax.set_ylabel("% of aligned")
-            if i == len(dtypes) - 1:
-                ax.set_xlabel(f"alignment of {dimension.upper()}")
-        dashes: list[Artist] = [
-            Line2D([], [], color=INK, dashes=d or (1, 0), label=name) for name, d in _DASHES.items()
+        steps = sorted({int(step) for line in lines.values() for step in line.points["alignment"]})[
+            ::-1
         ]
-        clean = {name: group for name, group in groups.items() if name not in dtypes}
-        return look.finish(
-            fig, study, style, [*look.entries(axes.flat), *dashes],
-            [*_notes(study), *_clean_notes(clean)], _STAGES,
+        parts = [
+            line.measured.assign(
+                name=name,
+                place=line.measured["alignment"].map(steps.index),
+                percent=100 * line.measured["share"],
+            )
+            for name, line in lines.items()
+        ]
+        points, colors = pd.concat(parts, ignore_index=True), dict(zip(lines, PALETTE))
+        tall = 62.0
+        fig, (ax,) = look.panels(style, [tall])
+        sns.lineplot(
+            points, x="place", y="percent", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
+            markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
-
-
-def _clean_notes(groups: Mapping[str, list[Line]]) -> Iterator[str]:
-    names = [f"{base.dtype_label(d)} ({100 * _worst(g):.1f} %)" for d, g in groups.items()]
-    if names:
-        yield f"Not drawn: dtypes in which no alignment costs more than {100 * _CLEAN:g} %: {', '.join(names)}."
+        ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
+        ax.set(
+            xlim=(-0.3, len(steps) - 0.7),
+            ylim=(0, 112),
+            xlabel="alignment (elements)",
+            ylabel="% of aligned",
+        )
+        shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
+        ax.set_xticks(shown, [str(steps[at]) for at in shown])
+        look.grid(ax, "y")
+        last = points.sort_values("place").drop_duplicates("name", keep="last")
+        ends = zip(last["place"], last["percent"], last["name"], strict=True)
+        names_beside(ax, [(*end, colors[end[2]]) for end in ends], tall - 14, style)
+        return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
 
 
 def _notes(study: StudyData) -> Iterator[str]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import markupsafe
 import pandas as pd
 
 from tilewave.kernel.result import SPOILT
@@ -510,6 +511,14 @@ def compact(value: float) -> str:
         if abs(value) >= scale:
             return f"{value / scale:.3g} {sign}"
     return f"{value:.3g}"
+
+
+def bar(value: float, most: float = 100.0) -> str:
+    """Return a value with a small bar before it, for a page's table; "" without one."""
+    if not present(value):
+        return ""
+    meter = markupsafe.Markup('<meter aria-hidden="true" max="{:g}" value="{:g}"></meter> {}')
+    return meter.format(most, min(value, most), digits(value))
 
 
 def base_table(study: StudyData) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """Best variant by shape: the winner of each race as a share of cuBLAS.
 
-All variants of one dtype at one shape run in a race (`tilewave.theory.racing`).
+The figure has a row a dtype; the table has every shape. All variants of one dtype at one shape run in a race (`tilewave.theory.racing`).
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import INK, OURS, Style
+from tilewave.plots.style import BLUE, INK, Style
 from tilewave.theory import racing
 
-READING = "A row is a shape. The dot is the speed of the fastest variant in % of cuBLAS's speed."
+READING = (
+    "A row is a dtype, a dot a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line it is faster. "
+    "The number is the median."
+)
 RACED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
 
@@ -120,31 +125,21 @@ COLUMNS = [
 ]  # fmt: skip
 
 
+def page_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a race for the page: shape, winner, and its share of cuBLAS with a bar."""
+    rows = table[table["status"] == "ok"]
+    shapes = [base.shape_label(row) for row in rows.to_dict("records")]
+    shown = rows[["dtype", "best variant", "TFLOP/s", "runner-up"]]
+    shown.insert(1, "shape", shapes)
+    return shown.assign(**{"% of cuBLAS": [base.bar(share, 200) for share in rows["% of cuBLAS"]]})
+
+
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return at how many shapes the best variant passes cuBLAS."""
+    """Return the share of the shapes at which the best variant passes cuBLAS."""
     share = table["% of cuBLAS"].astype(float).dropna()
     if share.empty:
         return ""
-    return f"The best variant passes cuBLAS at {(share >= 100).sum()} of {len(share)} shapes"
-
-
-def _lines(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the races as the figure lists them, below a line for each dtype.
-    Columns: `label`, `best` (percent of cuBLAS of the best variant) and `text` (beside it)."""
-    blocks = []
-    for dtype, races in table[table["status"] == "ok"].groupby("dtype", sort=False):
-        rows = races.to_dict("records")
-        lines = pd.DataFrame({"label": [base.shape_label(row) for row in rows]})
-        lines["best"] = races["% of cuBLAS"].astype(float).to_numpy()
-        lines["text"] = list(map(_share_text, rows))
-        blocks += [pd.DataFrame([{"label": base.dtype_short(dtype), "text": ""}]), lines]
-    return pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame()
-
-
-def _share_text(row: Mapping[str, Any]) -> str:
-    """Return the share of cuBLAS and the winner's kernel."""
-    share = f"{row['% of cuBLAS']:.1f} %" if base.present(row["% of cuBLAS"]) else "–"
-    return f"{share}, {row['best variant'].partition('-')[0]}"
+    return f"The best variant passes cuBLAS at {100 * (share >= 100).mean():.0f} % of the shapes"
 
 
 def _notes(table: pd.DataFrame) -> list[str]:
@@ -160,24 +155,27 @@ def _notes(table: pd.DataFrame) -> list[str]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a line a shape, by dtype: the best variant's share, and beside it share and kernel."""
+    """Draw a row a dtype, a dot a shape."""
     with look.apply(style):
-        lines = _lines(table)
-        if lines.empty:
+        rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
+        if rows.empty:
             return look.empty_figure(study, style, "race")
-        fig = look.new_figure(style, 3.4 * len(lines) + 13)
-        ax = fig.subplots()
-        ax.axvline(100, color=INK, linewidth=0.9, zorder=1, label="cuBLAS")
-        ax.scatter(
-            lines["best"], lines.index, color=OURS, s=13, linewidth=0, label="best own variant"
+        medians = rows.groupby("dtype", sort=False)["share"].median()
+        fig, (ax,) = look.panels(style, [rows_mm(len(medians)) - 2])
+        sns.stripplot(
+            rows,
+            x="share",
+            y="dtype",
+            order=list(medians.index),
+            color=BLUE,
+            alpha=0.6,
+            size=4,
+            jitter=False,
+            ax=ax,
         )
-        look.rows_axis(ax, list(lines["label"]))
-        texts = lines["text"].str.partition(",")[0] if style.narrow else lines["text"]
-        look.beside(ax, texts)
-        for label, share in zip(ax.get_yticklabels(), lines["text"], strict=True):
-            label.set_fontweight("normal" if share else "bold")
-        ax.set(
-            xlim=(0, 1.07 * max(100.0, float(lines["best"].max()))), xlabel="% of cuBLAS's speed"
-        )
-        look.grid(ax)
-        return look.finish(fig, study, style, look.entries([ax]), _notes(table), [RACED])
+        look.rows_axis(ax, list(map(base.dtype_short, medians.index)))
+        look.beside(ax, medians.map("{:.0f}".format))
+        ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+        ax.set(xlabel="% of cuBLAS's speed", ylabel="")
+        look.grid(ax, "x")
+        return look.finish(fig, study, style, notes=_notes(table), stages=[RACED])

@@ -1,12 +1,10 @@
 """Exactness: counters predicted by executing the machine code beside those that Nsight Compute measured.
 
-A row is a counter that differs in some case, a mark the relative difference of one case; counters that are
-equal in all cases share a row. Predicted values come from stage execute, measured ones from stage counters of
+A bar has all counters of all cases; the next one has those that differ, by cause. Predicted values come from stage execute, measured ones from stage counters of
 the same machine code. They are counts, not times, so environments may differ. Known causes stand in
 `exactness.yaml`.
 """
 
-import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -15,16 +13,14 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
-import seaborn as sns
 import yaml
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import bars, rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BAD, GREY, Style
+from tilewave.plots.style import BLUE, GREY, RED, Style
 from tilewave.records.counters.catalogue import (
     BANK_CONFLICTS,
     COPY_WAVEFRONTS,
@@ -35,8 +31,8 @@ from tilewave.records.counters.catalogue import (
 )
 
 READING = (
-    "A row is a counter, a dot a case whose prediction differs from ncu's measurement; right of 0 it is too high. "
-    "The colour is the cause. Counters without a difference share the last row."
+    "The first bar counts the counters that executing on a CPU predicts exactly, over all cases. The others count those "
+    "that differ, by the cause; red would be a difference without a known cause."
 )
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
@@ -44,36 +40,20 @@ _CAUSES = Path(__file__).with_suffix(".yaml")
 
 _TENSOR = "sm__ops_path_tensor_{}.sum"
 _KINDS = ("LDS", "STS", "LDSM", "STSM", "LDGSTS")
-# Counter -> its name in the figure, in the figure's order.
-COUNTERS: Mapping[str, str] = {
-    WARP_INSTRUCTIONS: "warp instructions",
-    "smsp__thread_inst_executed.sum": "thread instructions",
-    **{
-        SCALAR_OP.format(op): f"{op.upper()}, threads"
-        for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()
-    },
-    _TENSOR.format("src_fp16"): "tensor operations, f16",
-    _TENSOR.format("src_fp16_dst_fp16"): "tensor operations, f16 sum",
-    _TENSOR.format("src_fp16_dst_fp32"): "tensor operations, f32 sum",
-    _TENSOR.format("src_bf16_dst_fp32"): "tensor operations, bf16",
-    _TENSOR.format("src_tf32_dst_fp32"): "tensor operations, tf32",
-    _TENSOR.format("src_fp64"): "tensor operations, f64",
-    _TENSOR.format("op_hmma_src_fp16_sparsity_off"): "HMMA operations, f16",
-    _TENSOR.format("op_hmma_src_bf16_dst_fp32_sparsity_off"): "HMMA operations, bf16",
-    _TENSOR.format("op_hmma_src_tf32_dst_fp32_sparsity_off"): "HMMA operations, tf32",
-    SHARED_WAVEFRONTS.format("ld"): "shared wavefronts, loads",
-    SHARED_WAVEFRONTS.format("st"): "shared wavefronts, stores",
-    COPY_WAVEFRONTS: "shared wavefronts, cp.async",
-    BANK_CONFLICTS.format("ld"): "bank conflicts, loads",
-    BANK_CONFLICTS.format("st"): "bank conflicts, stores",
-    **{f"wavefronts_shared_{kind}": f"wavefronts of {kind}" for kind in _KINDS},
-    **{f"wavefronts_shared_excess_{kind}": f"excess of {kind}" for kind in _KINDS},
-    GLOBAL_ACCESSES.format("requests", "ld"): "global requests, loads",
-    GLOBAL_ACCESSES.format("requests", "st"): "global requests, stores",
-    GLOBAL_ACCESSES.format("sectors", "ld"): "global sectors, loads",
-    GLOBAL_ACCESSES.format("sectors", "st"): "global sectors, stores",
-}
-LAUNCH = "launch"
+_PATHS = (
+    *("src_fp16 src_fp16_dst_fp16 src_fp16_dst_fp32 src_bf16_dst_fp32 src_tf32_dst_fp32 src_fp64".split()),
+    "op_hmma_src_fp16_sparsity_off", "op_hmma_src_bf16_dst_fp32_sparsity_off",
+    "op_hmma_src_tf32_dst_fp32_sparsity_off",
+)  # fmt: skip
+COUNTERS = (
+    WARP_INSTRUCTIONS, "smsp__thread_inst_executed.sum",
+    *map(SCALAR_OP.format, "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()),
+    *map(_TENSOR.format, _PATHS),
+    *map(SHARED_WAVEFRONTS.format, ("ld", "st")), COPY_WAVEFRONTS, *map(BANK_CONFLICTS.format, ("ld", "st")),
+    *(f"wavefronts_shared_{kind}" for kind in _KINDS), *(f"wavefronts_shared_excess_{kind}" for kind in _KINDS),
+    *(GLOBAL_ACCESSES.format(what, op) for what in ("requests", "sectors") for op in ("ld", "st")),
+)  # fmt: skip
+"""The counters that are compared; those of the launch are, too."""
 # Column of the instruction table -> its name in the figure; equal if every instruction is.
 BY_INSTRUCTION: Mapping[str, str] = {
     "executed": "executed",
@@ -84,11 +64,7 @@ BY_INSTRUCTION: Mapping[str, str] = {
     "sectors_global_ideal": "ideal sectors",
 }
 EACH = "each instruction: "
-_ORDER = [*COUNTERS.values(), *(f"{EACH}{label}" for label in BY_INSTRUCTION.values()), LAUNCH]
-"""The figure's rows."""
 UNEXPLAINED = "not known"
-_END = 100.0
-"""End of the axis in percent; larger differences stand there."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +135,7 @@ def _values(study: StudyData, stage: str) -> pd.DataFrame:
     rows = rows[(rows["stage"] == stage) & (rows["status"] == "ok") & rows["value"].notna()]
     if stage == MEASURED:  # without a GPU the execution stands in: no comparison with itself
         rows = rows[rows["source"] != "executed"]
-    kept = rows["metric"].isin(list(COUNTERS)) | rows["metric"].str.startswith("launch__")
+    kept = rows["metric"].isin(COUNTERS) | rows["metric"].str.startswith("launch__")
     columns = ["case", "metric", "value", "unit", "source", "environment"]
     return rows[kept][columns].drop_duplicates(["case", "metric"], keep="last")
 
@@ -267,7 +243,10 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     differ = tested[tested["equal"] == "no"]
     if tested.empty:
         return ""
-    return f"{len(tested) - len(differ)} of {len(tested)} executed counters equal ncu's measurement"
+    share = 100 * (1 - len(differ) / len(tested))
+    return (
+        f"Executing on a CPU predicts {math.floor(10 * share) / 10:.4g} % of ncu's counters exactly"
+    )
 
 
 def _tested(table: pd.DataFrame) -> pd.DataFrame:
@@ -278,95 +257,36 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
     ]
 
 
-def _marks() -> dict[str, tuple[str, str]]:
-    """Return colour and marker of each cause, by its name."""
-    names = dict.fromkeys(cause.name for cause in causes())
-    looks = itertools.cycle(
-        (("#332288", "o"), ("#44AA99", "s"), ("#DDCC77", "D"), ("#88CCEE", "^"))
-    )
-    return {**dict(zip(names, looks, strict=False)), UNEXPLAINED: (BAD, "X")}
-
-
-def _compared(table: pd.DataFrame) -> pd.DataFrame:
-    """Return all comparisons with the figure's row, the difference (%) and the cause's name."""
-    rows = table[table["counter"].notna() & table["equal"].isin(["yes", "no"])]
-    names = {cause.cause: cause.name for cause in causes()} | {UNEXPLAINED: UNEXPLAINED}
-    return rows.assign(
-        row=rows["counter"].astype(str).map(_row_of),
-        percent=(100 * rows["relative difference"].astype(float)).clip(-_END, _END),
-        why=rows["cause"].map(names),
-    )
-
-
-def _row_of(counter: str) -> str:
-    return LAUNCH if counter.startswith("launch__") else COUNTERS.get(counter, counter)
-
-
-def _differences(ax: Axes, differ: pd.DataFrame, order: list[str], style: Style) -> None:
-    """Draw a mark for each case that differs, on an axis that is linear between -1 and 1 %."""
-    marks = {why: mark for why, mark in _marks().items() if why in set(differ["why"])}
-    if len(differ):
-        sns.scatterplot(
-            x=differ["percent"], y=differ["row"].map(order.index), hue=differ["why"],
-            style=differ["why"], hue_order=list(marks), style_order=list(marks), s=24, alpha=0.7,
-            linewidth=0.3, palette={why: color for why, (color, _) in marks.items()},
-            markers={why: marker for why, (_, marker) in marks.items()}, ax=ax,
-        )  # fmt: skip
-    ax.axvline(0, color=GREY, linewidth=0.7)
-    ax.set_xscale("symlog", linthresh=1)
-    ax.set_xlim(-1.6 * _END, 1.6 * _END)
-    ticks = [-100, 0, 100] if style.narrow else [-100, -10, -1, 0, 1, 10, 100]
-    ax.xaxis.set_major_locator(FixedLocator(ticks))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:+g}".replace("-", "−") if value else "0")
-    ax.set_xlabel(
-        "predicted minus\nmeasured (%)"
-        if style.narrow
-        else "predicted minus measured (% of measured)"
-    )
-    ax.set_ylabel("")
-    look.grid(ax, "both")
-
-
-def _difference_text(rows: pd.DataFrame, differ: pd.DataFrame, style: Style) -> str:
-    """Return how many of a row's comparisons differ, and where the largest difference is."""
-    count = f"{len(differ)} of {len(rows)}"
-    worst = base.variant_label(differ.loc[differ["percent"].abs().idxmax()].to_dict())
-    return count if style.narrow else f"{count} differ, most {worst}".replace("\n", " ")
-
-
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a counter that differs anywhere, a mark a case; counters equal everywhere share a row."""
+    """Draw a bar of the equal counters, and one for each cause of a difference."""
     with look.apply(style):
-        compared = _compared(table)
-        if compared.empty:
+        tested = _tested(table)
+        if tested.empty:
             return look.empty_figure(study, style, "executed counters beside measured ones")
-        differ = compared[compared["equal"] == "no"]
-        # Unexplained differences are drawn above the rest.
-        differ = differ.sort_values("why", key=lambda why: why == UNEXPLAINED, kind="stable")
-        order = [row for row in _ORDER if row in set(differ["row"])]
-        equal = [row for row in _ORDER if row in set(compared["row"]) - {*order}]
-        same = compared[compared["row"].isin(equal)]
-        fig = look.new_figure(style, (len(order) + 1) * 1.5 * style.line * 25.4 + 16)
-        ax = fig.subplots()
-        _differences(ax, differ, order, style)
-        texts = [
-            _difference_text(compared[compared["row"] == row], differ[differ["row"] == row], style)
-            for row in order
-        ]
-        texts.append(f"{len(same)} equal")
-        look.beside(ax, texts)
-        look.rows_axis(ax, [*order, f"{len(equal)} others"])
-        ax.set_title("Counters that differ")
-        return look.finish(fig, study, style, look.entries([ax]), _notes(table, differ), _STAGES)
+        names = {cause.cause: cause.name for cause in causes()} | {UNEXPLAINED: UNEXPLAINED}
+        counts = tested.loc[tested["equal"] == "no", "cause"].map(names).value_counts()
+        rows = {"equal": int((tested["equal"] == "yes").sum()), **counts}
+        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) - 2])
+        colors = [BLUE, *(RED if cause == UNEXPLAINED else GREY for cause in counts.index)]
+        bars(ax, list(rows), list(rows.values()), [f"{count:,}" for count in rows.values()], colors)
+        ax.set_xlabel("counters of all cases")
+        return look.finish(fig, study, style, notes=_notes(table), stages=_STAGES)
 
 
-def _notes(table: pd.DataFrame, differ: pd.DataFrame) -> list[str]:
-    """Return notes on the causes, on differences without one, and on counters that were not measured."""
-    used = {cause.name: cause.cause for cause in causes() if cause.name in set(differ["why"])}
-    notes = [f"{name.capitalize()}: {cause}." for name, cause in used.items()]
-    unknown = sorted({*differ[differ["why"] == UNEXPLAINED]["row"]}, key=_ORDER.index)
-    if unknown:
-        notes.append(f"Differences without a known cause: {', '.join(unknown)}.")
+def _notes(table: pd.DataFrame) -> list[str]:
+    """Return notes on the causes, on differences of single instructions, and on counters that were not measured."""
+    differ = table[table["equal"] == "no"]
+    used = set(differ["cause"])
+    notes = [
+        f"{cause.name.capitalize()}: {cause.cause}." for cause in causes() if cause.cause in used
+    ]
+    unknown = dict.fromkeys(differ.loc[differ["cause"] == UNEXPLAINED, "counter"].astype(str))
+    notes += [f"Differences without a known cause: {', '.join(unknown)}."] if unknown else []
+    each = differ["counter"].astype(str).str.startswith(EACH).sum()
+    notes += (
+        [f"Counts of single instructions differ in {each} more cases; the table has them."]
+        if each
+        else []
+    )
     alone = int((table["equal"] == "").sum())
     return [*notes, f"Executed, not measured: {alone} counters."] if alone else notes

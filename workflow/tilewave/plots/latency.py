@@ -1,32 +1,26 @@
 """Latency: cycles of one dependent access at each level, measured beside what documents claim.
 
 The lecture gives a number for four levels. The article on vectorised access says "several hundred" of global
-memory. The axis in nanoseconds uses the environment's highest SM clock: the probe counts cycles, and no clock
+memory. The table's nanoseconds use the environment's highest SM clock: the probe counts cycles, and no clock
 is read while it runs.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullLocator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import dots, keys, rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import FAINT, GREY, INK, Style
+from tilewave.plots.style import Style
 from tilewave.theory.latency import nanoseconds
 
 READING = (
-    "A row is a level of the memory; right is slower, on a logarithmic axis. The dot is the measurement, the diamond "
-    "the lecture's claim, and the bar the article's several hundred cycles."
+    "A row is a level of the memory, with the cycles of an access that waits for the one before it. The filled dot is "
+    "measured, the hollow one is the lecture's claim; the axis is logarithmic."
 )
-
-
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
 HUNDREDS = ("l2", "dram")
 """Probe cases of global memory for which the article claims several hundred cycles."""
@@ -34,11 +28,6 @@ _SEVERAL = (200.0, 999.0)  # range of several hundred cycles
 _METRIC = "latency"
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 _ARTICLE = "claimed by the article"
-_MARKS: Mapping[str, Mapping[str, Any]] = {
-    _MEASURED: {"marker": "o", "color": "#332288", "s": 24, "linewidth": 0},
-    _LECTURE: {"marker": "D", "color": "white", "edgecolor": INK, "s": 18, "linewidth": 0.9},
-    "not correct": {"marker": "X", "color": GREY, "s": 26, "linewidth": 0},
-}
 
 
 def _claimed(study: StudyData) -> dict[str, float]:
@@ -96,61 +85,15 @@ def _level(probe_case: object) -> str:
     return name.upper() if name in ("l1", "l2", "dram") else name
 
 
-def _row_text(row: Mapping[str, Any]) -> str:
-    """Return a level's cycles and how many times the claim they are."""
-    value, claim = row[_MEASURED], row[_LECTURE]
-    is_measured = base.present(value)
-    text = row["status"] if row["status"] != "ok" else "no value"
-    if is_measured:
-        text = base.digits(value) + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
-    if base.present(claim):
-        text += f"   ({base.digits(value / claim) + ' × ' if is_measured else ''}{claim:g} claimed)"
-    return str(text)
-
-
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a level on a logarithmic axis: a dot measured, a hollow diamond claimed, a line between."""
+    """Draw a row a level: the measured cycles, and the claimed ones."""
     with look.apply(style):
-        if table[_MEASURED].isna().all():
+        rows = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
+        if rows.empty:
             return look.empty_figure(study, style, "latency")
-        fig = look.new_figure(style, len(table) * 5 + 13)
-        ax = fig.subplots()
-        rows = table.assign(row=range(len(table)), ranks=table["verdict"] == "correct")
-        hundreds = rows[rows[_ARTICLE] != ""]
-        ax.barh(
-            hundreds["row"], _SEVERAL[1] - _SEVERAL[0], left=_SEVERAL[0], height=0.9, color=FAINT,
-            linewidth=0, zorder=0.5,
-        )  # fmt: skip
-        ax.hlines(rows["row"], rows[_MEASURED], rows[_LECTURE], color=GREY, linewidth=0.8, zorder=1)
-        dots = rows.melt(["row", "ranks"], [_MEASURED, _LECTURE], "kind", "cycles").dropna()
-        claimed = dots["kind"] == _LECTURE
-        dots["kind"] = dots["kind"].where(claimed | dots["ranks"], "not correct")
-        names = {
-            _MEASURED: "measured", _LECTURE: "claimed by the lecture", "not correct": "not correct",
-        }  # fmt: skip
-        kinds = [kind for kind in names if (dots["kind"] == kind).any()]
-        for kind in kinds:
-            sns.scatterplot(
-                dots[dots["kind"] == kind], x="cycles", y="row", ax=ax, label=names[kind],
-                legend=False, zorder=3, **_MARKS[kind],
-            )  # fmt: skip
-        look.beside(ax, map(_row_text, rows.to_dict("records")))
-        ax.set(xscale="log", xlabel="cycles for one dependent access (SM clock)", ylabel="")
-        axes = [ax.xaxis]
-        clock = clock_mhz(study)
-        if clock is not None:
-            ns = 1e3 / clock  # of a cycle
-            top = ax.secondary_xaxis(
-                "top", functions=(lambda c: np.asarray(c) * ns, lambda t: np.asarray(t) / ns)
-            )
-            top.set_xlabel(f"ns at {clock:g} MHz, the highest SM clock")
-            axes.append(top.xaxis)
-        for axis in axes:
-            axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-            axis.set_minor_locator(NullLocator())
-        look.rows_axis(ax, [_level(name) for name in rows["probe_case"]])
-        look.grid(ax, "x")
-        handles = look.entries([ax])
-        if len(hundreds):
-            handles.append(Patch(color=FAINT, label="the article's several hundred"))
-        return look.finish(fig, study, style, handles)
+        rows = rows.assign(label=rows["probe_case"].map(_level))
+        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 4])
+        dots(ax, rows, [_LECTURE, _MEASURED], texts=rows[_MEASURED].map("{:.0f}".format))
+        ax.set(xscale="log", xlabel="cycles of a dependent access")
+        look.decades(ax.xaxis, ax.get_xlim())
+        return look.finish(fig, study, style, keys("claimed by the lecture", "measured"))

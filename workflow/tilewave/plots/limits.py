@@ -1,9 +1,9 @@
-"""Limits: the cycles of each rung, its limiter, the distance to its bound, the stalls of its warps, and its clock.
+"""Limits: the cycles of each rung by what they are spent on; the table has also its limiter, bound, stalls, clock.
 
-Left, the cycles of a launch in four parts that add up to all: the busiest execution pipe works; it is idle
-while the SM has warps; SMs have ended while others work; before the first and after the last warp. ncu counts
-in several passes. Their differences, up to 3 % of a kernel at the power limit, are in the last part. Right, the
-warps of a scheduler by what they wait for.
+The cycles of a launch have four parts that add up to all: the busiest execution pipe works; it is idle while the
+SM has warps; SMs have ended while others work; before the first and after the last warp. ncu counts in several
+passes. Their differences, up to 3 % of a kernel at the power limit, are in the last part. The figure splits the
+idle part by what the warps of a scheduler wait for.
 
 A share of cuBLAS is a product of two: that of the cycles, and that of the clocks. At the power limit of a GPU,
 a kernel that needs fewer cycles may lose them again by its clock. The clock is the cycles that Nsight Compute
@@ -16,28 +16,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-import seaborn as sns
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from tilewave.plots import _bounds, base
 from tilewave.plots import style as look
-from tilewave.plots._panels import below_dtypes, cells, listed
-from tilewave.plots._rungs import in_order
+from tilewave.plots._panels import rows_mm, stacks
+from tilewave.plots._rungs import Rungs, drawn, in_order, part_of
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import BLUE, FAINT, LIGHT, RED, YELLOW, Style
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
-from tilewave.theory import bounds
 
 READING = (
-    "A bar is a rung's elapsed cycles: its busiest pipe works in the darkest part, and is idle in the lighter ones. "
-    "Beside it stand its limiter and the measured cycles over the bound; at 1 the limiter never waits. The cells "
-    "show what its warps wait for, in % of their time; more is darker."
+    "A bar is a rung's elapsed cycles, and the number the share in which its busiest pipe works. The rest is idle: its "
+    "parts say what the warps wait for meanwhile, and when SMs have no work."
 )
-
-
+Options = Rungs
 PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
 PARTS: Mapping[str, str] = {
     "at work": "the pipe works",
@@ -59,13 +52,14 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 OTHER = "other"
 _STAGES = ("time", "counters")
 _CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
-_FIGURES: Mapping[str, str] = {
-    _bounds.LIMITER: "limiter", _bounds.RATIO: "measured / bound", _CLOCK: "MHz",
-    _BY_CYCLES: "% of cuBLAS, cycles", _BY_TIME: "% of cuBLAS, time",
-}  # fmt: skip
-_SHORT: Mapping[str, str] = {
-    bounds.ISSUE: "issue", bounds.TENSOR: "tensor", bounds.DATA: "L1", bounds.SPECIAL: "special",
-}  # fmt: skip
+_CLASSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "the pipe works": (BLUE, ()),
+    "idle: memory": (RED, ("shared memory", "L1, L2, DRAM")),
+    "idle: barrier": (YELLOW, ("barrier, end of wgmma",)),
+    "idle: other": (LIGHT, ("pipe, wgmma", "fixed latency", "register banks", "other")),
+    "SM without work": (FAINT, ()),
+}
+"""The figure's classes of cycles: colour, and the groups of stalls that share the idle part."""
 _PARTS = {name: f"{label} (% of cycles)" for name, label in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
@@ -135,7 +129,7 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a case: cycles, their parts, clock, shares of cuBLAS, stalls, and known bound and limiter."""
-    cycle_parts, stalled = parts(study), waits(study)
+    cycle_parts, stalled, sampled = parts(study), waits(study), _bounds.samples(study)
     frame = base.with_columns(
         base.base_table(study),
         {
@@ -146,125 +140,90 @@ def table(study: StudyData) -> pd.DataFrame:
             "pipe": cycle_parts["pipe"],
             **{column: cycle_parts[name] for name, column in _PARTS.items()},
             **{column: stalled[name] for name, column in _WAITS.items()},
-            **dict(_bounds.by_case(study)),
+            **dict(_bounds.by_case(study, sampled)),
         },
     )
-    helpers = _bounds.helpers(study)
+    helpers = _bounds.helpers(study, sampled)
     ordered = [] if study.cases.empty else in_order(study)["case"]
     wanted = [case for case in ordered if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 
+def _classes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one column of _CLASSES in % of the cycles; the idle part is split in proportion to the warps' waits."""
+    waits = {
+        name: rows[[_WAITS[group] for group in groups]].sum(axis=1)
+        for name, (_, groups) in _CLASSES.items()
+        if groups
+    }
+    shares = pd.DataFrame(waits).pipe(lambda sums: sums.div(sums.sum(axis=1), axis=0))
+    work, *_, rest = _CLASSES
+    classes = shares.mul(rows[_PARTS["idle"]], axis=0).fillna(0.0)
+    classes[work] = rows[_PARTS["at work"]]
+    classes[rest] = rows[_PARTS["uneven"]] + rows[_PARTS["around"]]
+    return classes[list(_CLASSES)]
+
+
+def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rungs that are drawn, each once, at the shape that has most stalls."""
+    rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().all(axis=1)]
+    rows = rows[rows["verdict"] == "correct"]
+    shapes = pd.Series(
+        [base.shape_label(row) for row in rows.to_dict("records")], rows.index, dtype=object
+    )
+    rows = rows[shapes == shapes.mode()[0]] if len(rows) else rows
+    return drawn(study, rows.drop_duplicates(["variant", "dtype"]), 2)
+
+
+def page_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a case for the page: its limiter, its cycles over the bound, the pipe's share with a bar."""
+    rows = table[table[[_bounds.RATIO, _PARTS["at work"]]].notna().any(axis=1)]
+    shapes = [base.shape_label(row) for row in rows.to_dict("records")]
+    shown = rows[["dtype", "variant", _bounds.LIMITER, _bounds.RATIO, _CLOCK, _BY_TIME]]
+    shown.insert(2, "shape", shapes)
+    waits = rows[list(_WAITS.values())].set_axis(list(_WAITS), axis=1).fillna(-1.0)
+    most = waits.idxmax(axis=1).where(waits.max(axis=1) >= 0, "")
+    work = [base.bar(share) for share in rows[_PARTS["at work"]]]
+    return shown.assign(**{"warps wait most for": most, _PARTS["at work"]: work})
+
+
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the least share of its cycles that the busiest pipe works in the fastest kernels of the dtypes."""
-    work = _PARTS["at work"]
-    kernels = table[(table["kernel"] != BASELINE) & (table["verdict"] == "correct")]
-    kernels = kernels[kernels[work].notna() & kernels[_BY_TIME].notna()]
-    best = kernels.sort_values(_BY_TIME, ascending=False, kind="stable").drop_duplicates("dtype")
-    if best.empty:
-        return ""
-    least = best[work].min()
-    return f"The busiest pipe works at least {least:.0f} % of the cycles in the fastest kernel of each dtype"
-
-
-def _lines(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with something to draw, below a line for each dtype.
-    `label` names both; `shape` is empty in a dtype's line."""
-    rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().any(axis=1)]
+    """Return the share of the cycles that the busiest pipe works in the rung of the last dtype where it works most."""
+    rows = _drawn(study, table)
     if rows.empty:
-        return rows
-    # Other studies count the cycles of some cases without the stalls of their warps.
-    with_stalls = rows[list(_WAITS.values())].notna().any(axis=1)
-    rows = rows[with_stalls] if with_stalls.any() else rows
-    # A probe's case has a name, which is in no column of the table.
-    rows = rows.join(study.cases.set_index("case")["probe_case"], on="case")
-    rows["shape"] = [base.shape_label(row) for row in rows.to_dict("records")]
-    several = rows["shape"].nunique() > 1
-    rows["label"] = [
-        base.variant_label(row, str(row["dtype"])).replace("\n", " ")
-        + (f" {row['shape']}" if several else "")
-        + ("" if row["verdict"] == "correct" else f" ({row['verdict']})")
-        for row in rows.to_dict("records")
-    ]
-    rows[[_BY_CYCLES, _BY_TIME]] = rows[[_BY_CYCLES, _BY_TIME]].where(rows["verdict"] == "correct")
-    rows["bounded"] = rows["shape"]
-    return below_dtypes(rows if several else _bounded(rows, table))
-
-
-def _bounded(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with their variants' limiter and ratio at the shape with most bounds, `bounded`."""
-    bounded = table[table[_bounds.RATIO].notna() & table["variant"].isin(rows["variant"])][::-1]
-    if bounded.empty:
-        return rows
-    shape = base.common_shape(bounded)
-    bounded = bounded[[base.shape_label(row) == shape for row in bounded.to_dict("records")]]
-    columns = [_bounds.LIMITER, _bounds.RATIO]
-    shape_bounds = bounded.drop_duplicates("variant").set_index("variant")[columns]
-    return rows.drop(columns=columns).join(shape_bounds, on="variant").assign(bounded=shape)
-
-
-def _cells(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the texts of _FIGURES, a row a line."""
-    forms = {_bounds.RATIO: "{:.2f}", _CLOCK: "{:.0f}", _BY_CYCLES: "{:.1f}", _BY_TIME: "{:.1f}"}
-    texts = {name: lines[name].map(form.format, na_action="ignore") for name, form in forms.items()}
-    texts[_bounds.LIMITER] = lines[_bounds.LIMITER].replace(dict(_SHORT))
-    shown = pd.DataFrame(texts, dtype=object)[list(_FIGURES)].fillna("")
-    return shown.set_axis(list(_FIGURES.values()), axis=1)
-
-
-def _stack(ax: Axes, lines: pd.DataFrame) -> list[Artist]:
-    """Draw a bar a row from 0 to 100 and return the legend's handles; rows without values stay empty."""
-    colors = dict(zip(PARTS, sns.color_palette("Blues_r", len(PARTS)), strict=True))
-    parts = lines.rename(columns={column: name for name, column in _PARTS.items()})
-    sns.histplot(
-        parts.assign(row=parts.index).melt("row", list(PARTS), "part", "share").dropna(),
-        y="row", weights="share", hue="part", hue_order=list(PARTS)[::-1], palette=colors,
-        multiple="stack", discrete=True, shrink=0.75, alpha=1, linewidth=0, legend=False, ax=ax,
-    )  # fmt: skip
-    ax.set(xlim=(0, 100), xticks=[0, 50, 100], xlabel="% of elapsed cycles", ylabel="")
-    return [Patch(color=color, label=PARTS[part]) for part, color in colors.items()]
+        return ""
+    dtype = rows["dtype"].iloc[-1]
+    most = rows.loc[rows["dtype"] == dtype, _PARTS["at work"]].max()
+    name = base.dtype_short(dtype).partition(" (")[0]
+    return f"The best {name} rung keeps its busiest pipe at work {most:.0f} % of the cycles"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a variant, by dtype: cycles, limiter, bound, clock, shares, and the stalls of its warps.
-    A narrow figure has the stalls, measured over bound, and the cycles in which the pipe works."""
+    """Draw a panel a dtype, a row a rung: its cycles in classes, and the share in which the pipe works."""
     with look.apply(style):
-        lines = _lines(study, table)
-        if lines.empty:
+        rows = _drawn(study, table)
+        if rows.empty:
             return look.empty_figure(study, style, "cycles of pipes")
-        fig = look.new_figure(style, (2.65 if style.narrow else 2.8) * len(lines) + 40)
-        waits = lines[list(_WAITS.values())].set_axis(list(_WAITS), axis=1)
-        handles: list[Artist] = []
-        figures = _cells(lines)
-        if style.narrow:
-            ax = last = fig.subplots()
-            waits.insert(0, "pipe, % of cycles", lines[_PARTS["at work"]])
-        else:
-            ax, beside, last = fig.subplots(1, 3, width_ratios=[1, 0.95, 1.45])
-            handles = _stack(ax, lines)
-            cells(beside, figures, pd.DataFrame(0.0, figures.index, figures.columns), style)
-        texts = waits.map(lambda n: f"{n:.0f}" if n >= 0.5 else "")
-        if style.narrow:
-            ratio = _FIGURES[_bounds.RATIO]
-            texts.insert(0, ratio, figures[ratio])
-            waits.insert(0, ratio, 0.0)
-        cells(last, texts, waits, style)
-        # Cells begin at whole numbers, bars do not.
-        listed(ax, lines, style, 0.5 if style.narrow else 0.0)
-        last.set_title("% of warps' time by what they wait for", loc="right")
-        notes = _notes(table, *(set(lines[name].dropna()) for name in ("shape", "bounded")))
-        return look.finish(fig, study, style, handles, notes, _STAGES)
+        parts = dict(iter(rows.groupby("dtype", sort=False)))
+        heights = [rows_mm(len(part)) for part in parts.values()]
+        fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
+        colors = {name: color for name, (color, _) in _CLASSES.items()}
+        for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
+            handles = stacks(ax, _classes(part).set_index(part["label"]), colors)
+            look.beside(
+                ax, [f"{share:.0f}" for share in part[_PARTS["at work"]]], [BLUE] * len(part)
+            )
+            ax.set(xlim=(0, 100), title=base.dtype_short(dtype), xlabel="% of elapsed cycles")
+        shown = part_of(study, rows)
+        return look.finish(fig, shown, style, handles, _notes(rows, table), _STAGES)
 
 
-def _notes(table: pd.DataFrame, shapes: set[str], bounded: set[str]) -> list[str]:
-    """Return the shapes, the definition of the bound, and how often bound and limiter agree with ncu."""
-    notes = []
-    if len(shapes) == 1:
-        suffix = "".join(f", but limiter and bound at {shape}" for shape in bounded - shapes)
-        notes.append(f"All at {shapes.pop()}{suffix}.")
-    notes.append(
-        "The pipe is the busiest of tensor, FMA and FP64. MHz are ncu's cycles over the duration timed without ncu."
-    )
+def _notes(rows: pd.DataFrame, table: pd.DataFrame) -> list[str]:
+    """Return the shape, the definition of the bound, and how often bound and limiter agree with ncu."""
+    notes = [
+        f"{base.shape_label(rows.iloc[0].to_dict())}. The pipe is the busiest of tensor, FMA and FP64. Its idle cycles are split in "
+        "proportion to the time that warps wait."
+    ]
     ratios, scaled = table[_bounds.RATIO].dropna(), table[_bounds.COUNTS] == _bounds.EXECUTED
     if ratios.empty:
         return notes

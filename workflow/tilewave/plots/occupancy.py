@@ -1,8 +1,8 @@
 """Occupancy: the closed form beside the driver's answer and ncu's, and the warps needed to be fast.
 
-Three panels: the occupancy of variants by theory, driver and ncu, with the resource that limits them; resident
-warps against registers for blocks of 128 and 256 threads, with the article's two blocks; multiply-adds per
-clock against resident warps and independent chains, from a probe.
+The figure has multiply-adds per clock against resident warps and independent chains, from a probe: an SM needs so
+many warps. The table has the occupancy of variants by theory, driver and ncu, with the resource that limits them,
+and the article's two blocks. A study without the probe draws its variants' warps.
 """
 
 from __future__ import annotations
@@ -13,24 +13,21 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pandas as pd
-from matplotlib.axes import Axes
+import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import MultipleLocator
 
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
+from tilewave.plots._panels import bars, rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BAD, GREY, INK, Style
+from tilewave.plots.style import GREY, MARKERS, PALETTE, Style
 from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import TURING, Occupancy
 
 READING = (
-    "Above, a row is a limit: the bar is the occupancy of the closed form, the stroke the driver's, the dots ncu's. "
-    "Below at the left are warps on an SM against the registers of a thread. At the right is the rate of "
-    "multiply-adds: where a line is flat, more warps gain nothing."
+    "Up is the rate of an SM, right the warps that it holds; a line is a number of independent chains in a thread. Points "
+    "are measured, lines the model. Where a line is flat, more warps gain nothing."
 )
-
-
 CHAINS, TILE = "occupancy", "tile_threads"
 """Kernels of two probes: the rate by warps and chains; the same tile by blocks of different sizes."""
 DRIVER = "driver_blocks_per_sm"
@@ -51,19 +48,7 @@ _COUNTED = {
 _SAME = 0.01  # percentage points by which rounding may change an occupancy
 _MOST = 3  # differences that the caption spells out
 _EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads, registers, bytes
-_BLOCKS = {128: "#332288", 256: "#CC6677"}
-_FORM = "#C9D7EE"
-# Column of `answers` -> its name, and its mark on the closed form's bar.
-_ANSWER_MARKS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "driver": ("driver", {"marker": "|", "color": INK, "s": 60, "linewidth": 1.1}),
-    "theoretical": (
-        "ncu, theoretical",
-        {"marker": "o", "color": "none", "edgecolor": INK, "s": 26, "linewidth": 0.7},
-    ),
-    "achieved": ("ncu, achieved", {"marker": "o", "color": "#882255", "s": 9, "linewidth": 0}),
-}
-_ANSWERS = "kernel threads registers warps limit closed driver theoretical achieved differs".split()
-_CHAINS = ("#332288", "#117733", "#44AA99", "#DDCC77", "#CC6677", "#AA4499")
+_MOST_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -86,11 +71,6 @@ class OccupancyRow:
     @property
     def percent(self) -> float:
         return 100 * self.closed_form.fraction
-
-    @property
-    def answer_count(self) -> int:
-        """The number of answers besides the closed form."""
-        return sum(value is not None for value in (self.driver, self.theoretical, self.achieved))
 
     @property
     def differences(self) -> list[str]:
@@ -261,32 +241,11 @@ def _parts(table: pd.DataFrame) -> Parts:
     return parts
 
 
-def _shown(study: StudyData, table: pd.DataFrame) -> list[OccupancyRow]:
-    """Return the first panel's variants: products and TILE, each by its case with most answers."""
+def _warps(study: StudyData, table: pd.DataFrame) -> dict[str, OccupancyRow]:
+    """Return one row for each variant of a product, the fewest warps first."""
     operations = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
-    best: dict[str, OccupancyRow] = {}
-    for row in _parts(table).rows:
-        wanted = operations.get(row.case, "probe") != "probe" or row.kernel == TILE
-        shown = best.get(row.variant)
-        if wanted and (shown is None or row.answer_count > shown.answer_count):
-            best[row.variant] = row
-    return list(best.values())
-
-
-def answers(shown: Sequence[OccupancyRow]) -> pd.DataFrame:
-    """Return one row a variant, the fewest warps first.
-    Columns: its block, warps on an SM, limiter, the four answers (%), and whether they differ."""
-    entries = [
-        {
-            "kernel": row.kernel, "threads": row.threads, "registers": row.registers,
-            "warps": row.closed_form.warps, "limit": _limited_by(row), "closed": row.percent,
-            "driver": None if row.driver is None else row.percent * row.driver / max(1, row.closed_form.blocks),
-            "theoretical": row.theoretical, "achieved": row.achieved, "differs": bool(row.differences),
-        }
-        for row in shown
-    ]  # fmt: skip
-    frame = pd.DataFrame(entries, columns=_ANSWERS).astype(dict.fromkeys(_ANSWER_MARKS, float))
-    return frame.sort_values(["warps", "limit"], kind="stable", ignore_index=True)
+    rows = {row.variant: row for row in _parts(table).rows if operations.get(row.case) != "probe"}
+    return dict(sorted(rows.items(), key=lambda item: item[1].closed_form.warps)[:_MOST_ROWS])
 
 
 def _limited_by(row: OccupancyRow) -> str:
@@ -295,91 +254,13 @@ def _limited_by(row: OccupancyRow) -> str:
     return ", ".join(row.closed_form.limiters) or "nothing fits"
 
 
-def _variants(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    """Draw a bar for each limit, its variants' other answers on it and their number beside it."""
-    groups = frame.groupby(["warps", "limit"], sort=False)
-    ax.barh(
-        range(len(groups)), groups["closed"].first(), height=0.7, color=_FORM, label="closed form"
-    )
-    for column, (label, looks) in _ANSWER_MARKS.items():
-        if frame[column].notna().any():
-            ax.scatter(frame[column], groups.ngroup(), label=label, **looks)
-    colors = groups["differs"].any().map({True: BAD, False: INK})
-    look.beside(ax, [f"{count} variants" for count in groups.size()], colors)
-    between = ",\n" if style.narrow else ", "
-    look.rows_axis(ax, [f"{w} warps: {limit.replace(', ', between)}" for w, limit in groups.groups])
-    ax.set(xlim=(0, 104), xticks=[0, 25, 50, 75, 100])
-    ax.set_xlabel("occupancy (% of the SM's warp slots)")
-    look.grid(ax, "x")
-
-
-def _registers(
-    ax: Axes, study: StudyData, table: pd.DataFrame, frame: pd.DataFrame, style: Style
-) -> None:
-    """Draw warps on an SM against the registers of a thread: closed form, variants, the article's blocks."""
-    limits, rates = _sweeps.sm_limits(study), _tile_rates(table)
-    counts = range(16, occupancy.MAX_REGISTERS_PER_THREAD + 1)
-    held = frame["driver"].fillna(frame["closed"]) * limits.max_warps / 100
-    answered = frame[["driver", "theoretical"]].notna().any(axis=1)
-    for (threads, color), dashes in zip(_BLOCKS.items(), ("-", (0, (4, 1.5))), strict=True):
-        warps = [occupancy.occupancy(limits, threads, count).warps for count in counts]
-        ax.step(counts, warps, color=color, linestyle=dashes, label=f"blocks of {threads} threads")
-        of_block = answered & (frame["threads"] == threads)
-        ax.scatter(frame["registers"][of_block], held[of_block], s=12, color=color)
-    for threads, registers, shared in _EXAMPLES:
-        high = occupancy.occupancy(limits, threads, registers, shared).warps
-        label = "" if threads != min(_BLOCKS) else "the article's blocks"
-        ax.plot(
-            registers, high, "D", color="none", markeredgecolor=INK, markersize=6.5, label=label
-        )
-        rate = f", {base.digits(rates[threads])} TFLOP/s" if threads in rates else ""
-        ax.annotate(
-            f"{high} warps{rate}", (registers, high), textcoords="offset points",
-            xytext=(0, -6) if label else (5, 4), va="top" if label else "bottom", ha="center" if label else "left", size=style.small,
-        )  # fmt: skip
-    ax.set(xlim=(16, 258), ylim=(3.5, 1.15 * limits.max_warps))
-    ax.set(xlabel="registers of a thread", ylabel="warps on an SM")
-    ax.xaxis.set_major_locator(MultipleLocator(64))
-    look.powers_of_two(ax, (4, limits.max_warps), axis="y")
-    look.grid(ax, "y")
-
-
-def _tile_rates(table: pd.DataFrame) -> dict[int, float]:
-    """Return TFLOP/s of TILE by threads of a block, of correct cases."""
-    rates = base.column(table[table["verdict"] == "correct"], "TFLOP/s")
-    return {
-        r.threads: float(rates[r.case])
-        for r in _parts(table).rows
-        if r.kernel == TILE and r.case in rates.index
-    }
-
-
-def _rates(ax: Axes, study: StudyData, frame: pd.DataFrame) -> None:
-    """Draw multiply-adds per clock against warps, a line a number of chains; wrong cases are grey crosses."""
-    for (ilp, part), color, marker in zip(
-        frame.groupby("ilp"), _CHAINS, look.MARKERS, strict=False
-    ):
-        ax.plot(part["warps"], part["model"], color=color, linewidth=0.9)
-        good = part[part["ranks"]]
-        label = f"ILP {ilp}: model, measured"
-        rates = good["warps"], good["measured"]
-        ax.plot(*rates, marker, color=color, markersize=3.6, label=label)
-    bad = frame[~frame["ranks"]]
-    ax.plot(bad["warps"], bad["measured"], "x", color=GREY, markersize=3.6, zorder=4)
-    peak = latency.SCHEDULERS * lanes_of(study)
-    ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
-    look.powers_of_two(ax, frame["warps"])
-    look.powers_of_two(ax, (4, peak), axis="y")
-    ax.set(xlabel="warps on an SM", ylabel="FMA per clock and SM")
-    look.grid(ax, "y")
-
-
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return how often driver and ncu agree with the closed form."""
-    agreed, answered = _agreed(_parts(table).rows)
-    if not answered:
+    """Return the warps that keep an SM busy, each with one chain of dependent multiply-adds."""
+    cycles, chains = _parts(table).cycles, _parts(table).chains
+    if cycles is None or chains.empty:
         return ""
-    return f"Driver and ncu give the closed form's occupancy in {agreed} of {answered} cases"
+    warps = latency.warps_to_hide(cycles, 1, lanes=lanes_of(study))
+    return f"An SM needs {warps:.0f} warps of dependent multiply-adds to stay busy"
 
 
 def _agreed(rows: Sequence[OccupancyRow]) -> tuple[int, int]:
@@ -389,28 +270,42 @@ def _agreed(rows: Sequence[OccupancyRow]) -> tuple[int, int]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw answers above, registers and rates side by side below them; all above one another where narrow."""
+    """Draw the rate against warps, a line a number of chains; without the probe a bar a variant: its warps."""
     with look.apply(style):
         study = _on_gpu(study)
-        frame, chains = answers(_shown(study, table)), _parts(table).chains
-        if frame.empty and chains.empty:
+        chains, rows = _parts(table).chains, _warps(study, table)
+        good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
+        if good.empty and not rows:
             return look.empty_figure(study, style, "occupancy")
-        tall, low = (7.0 if style.narrow else 5.0) * len(frame.groupby(["warps", "limit"])) + 14, 50
-        fig = look.new_figure(style, tall + low * (2 if style.narrow else 1))
-        places = ["aa", "bb", "cc"] if style.narrow else ["aa", "bc"]
-        axes = fig.subplot_mosaic("\n".join(places), height_ratios=[tall, low, low][: len(places)])
-        _variants(axes["a"], frame, style)
-        _registers(axes["b"], study, table, frame, style)
-        if chains.empty:
-            look.empty(axes["c"], f"No case of {CHAINS} to draw.", style)
-        else:
-            _rates(axes["c"], study, chains)
-        axes["a"].set_title("Occupancy by its limit")
-        axes["b"].set_title("Warps by registers")
-        axes["c"].set_title("Rate by warps and ILP")
-        return look.finish(
-            fig, study, style, look.entries(axes.values()), _notes(table, lanes_of(study))
-        )
+        notes = _notes(table, lanes_of(study))
+        if good.empty:
+            fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+            bars(
+                ax,
+                list(rows),
+                [row.percent for row in rows.values()],
+                list(map(_limited_by, rows.values())),
+            )
+            ax.set(xlim=(0, 100), xlabel="occupancy (%)")
+            return look.finish(fig, study, style, notes=notes)
+        fig, (ax,) = look.panels(style, [68.0])
+        names = {ilp: f"{ilp} chain{'s' * (ilp > 1)}" for ilp in map(int, good["ilp"].unique())}
+        good, colors = good.assign(name=good["ilp"].map(names)), dict(zip(names.values(), PALETTE))
+        sns.lineplot(
+            good.dropna(subset="model"), x="warps", y="model", hue="name", palette=colors, errorbar=None,
+            estimator=None, legend=False, ax=ax,
+        )  # fmt: skip
+        sns.scatterplot(
+            good, x="warps", y="measured", hue="name", style="name", palette=colors, s=20, linewidth=0, ax=ax,
+            markers=dict(zip(colors, MARKERS)), zorder=3,
+        )  # fmt: skip
+        peak = latency.SCHEDULERS * lanes_of(study)
+        ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
+        look.powers_of_two(ax, good["warps"])
+        look.powers_of_two(ax, (4, peak), axis="y")
+        ax.set(xlabel="warps on an SM", ylabel="multiply-adds per clock and SM")
+        look.grid(ax, "y")
+        return look.finish(fig, study, style, look.entries([ax]), notes)
 
 
 def _on_gpu(study: StudyData) -> StudyData:
@@ -424,10 +319,16 @@ def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
     """Return different answers, the error of the rate's model, and the warps that keep an SM busy."""
     parts = _parts(table)
     differ = [row for row in parts.rows if row.differences]
-    notes = [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
+    agreed, answered = _agreed(parts.rows)
+    notes = (
+        [f"Driver and ncu give the closed form's occupancy in {agreed} of {answered} cases."]
+        if answered
+        else []
+    )
+    notes += [f"{row.case}: {'; '.join(row.differences)}." for row in differ[:_MOST]]
     if len(differ) > _MOST:
         notes.append(f"The table has {len(differ) - _MOST} more such cases.")
-    good = parts.chains[parts.chains["ranks"]].dropna(subset=["measured", "model"])
+    good = parts.chains[parts.chains["ranks"].astype(bool)].dropna(subset=["measured", "model"])
     if len(good):
         off = 100 * (good["measured"] / good["model"] - 1).abs()
         notes.append(

@@ -1,4 +1,4 @@
-"""Operations: each rung's share of its baseline at each size, a panel for each operation and dtype.
+"""Operations: each rung's share of its baseline at the smallest and at the largest size.
 
 The baseline is the vendor's product, timed in turn, where it exists (`pipeline.tables.paired_shares`), else the
 copy with the nearest number of bytes. A share of a copy compares rates: bytes that must move over time.
@@ -9,24 +9,20 @@ from __future__ import annotations
 import math
 
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import names_beside, stacked, titled
+from tilewave.plots._panels import dots, keys, rows_mm
 from tilewave.plots._rungs import order
 from tilewave.plots.base import StudyData
 from tilewave.plots.ladder import HIGH, LOW, SHARE
-from tilewave.plots.style import GREY, INK, MARKERS, Style
+from tilewave.plots.style import INK, Style
 
 READING = (
-    "A panel is an operation, a line one of its rungs. Up is its share of the baseline, right are the bytes that it "
-    "must move. At 100 % it is as fast as cuBLAS, or as a copy of as many bytes where memory is the bound."
+    "A row is a rung of an operation: the hollow dot is its share of the baseline at the smallest size, the filled dot, "
+    "with its number, at the largest. At 100 % it is as fast as cuBLAS, or as a copy of as many bytes."
 )
-
-
 REFERENCE = "copy"
 """Operation that is the baseline without a vendor's product."""
 _STAGES = ("time", "counters")
@@ -36,6 +32,8 @@ _BASELINE_BYTES = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
 _EXCESS = "excess wavefronts (%)"
+_MOST = 12
+"""The most rows of the figure."""
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -108,66 +106,46 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     largest = rows[rows[_BYTES] == rows.groupby(_LADDER)[_BYTES].transform("max")]
     best = largest.groupby(_LADDER, sort=False)[_SHARE].max()
-    return f"Best rungs of {', '.join(best.index)} reach at least {best.min():.0f} % of a {REFERENCE} at the largest size"
+    return (
+        f"Best rungs of {', '.join(best.index)} reach at least {best.min():.0f} % of a {REFERENCE}"
+    )
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, tall: float, style: Style) -> None:
-    """Draw a ladder's rungs, from the first in light to the last in dark, each named at its end."""
-    names = list(dict.fromkeys(rows["variant"]))
-    ax.axhline(100, color=INK, linewidth=0.9, zorder=1)
-    spread = rows[rows[_LOW].notna()]
-    ax.vlines(spread[_BYTES], spread[_LOW], spread[_HIGH], color=GREY, linewidth=0.9, zorder=2)
-    sns.lineplot(
-        rows, x=_BYTES, y=_SHARE, hue="variant", hue_order=names, style="variant", style_order=names,
-        palette=sns.color_palette("crest", len(names)).as_hex(), dashes=False, linewidth=0.9,
-        markers=[MARKERS[at % len(MARKERS)] for at in range(len(names))], markersize=4,
-        markeredgewidth=0, estimator=None, legend=False, ax=ax, zorder=3,
-    )  # fmt: skip
-    last = rows.sort_values([_BYTES, _SHARE]).drop_duplicates("variant", keep="last")
-    last["name"] = [
-        f"{base.variant_label(row, row['dtype'])} {row[_SHARE]:.0f} %".replace("\n", " ")
-        for row in last.to_dict("records")
-    ]
-    ends = last[[_BYTES, _SHARE, "name"]].assign(bold=False)
-    names_beside(ax, list(ends.itertuples(index=False, name=None)), tall, style)
-    titled(ax, str(rows[_LADDER].iloc[0]), _reference_text(last.iloc[-1]), style)
-    ax.set(xlabel="", ylabel="")
-    look.grid(ax)
+_SMALL, _LARGE = "smallest size", "largest size"
 
 
-def _reference_text(row: pd.Series) -> str:  # type: ignore[type-arg]
-    """Return the rate behind 100 % at a row's size."""
-    if row["baseline"] == _VENDOR:
-        return f"100 %: {_VENDOR}, {base.digits(row['baseline TFLOP/s'])} TFLOP/s"
-    return f"100 %: {100 * row[_RATE] / row[_SHARE]:.2f} TB/s"
+def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rungs that are drawn, in the first dtype of each operation: `label` and both shares."""
+    first = rows.groupby("operation")["dtype"].transform("first")
+    ends = (
+        rows[rows["dtype"] == first].sort_values(_BYTES, kind="stable").groupby("variant")[_SHARE]
+    )
+    variants = dict.fromkeys(rows.loc[rows["dtype"] == first, "variant"])
+    drawn = pd.DataFrame({_SMALL: ends.first(), _LARGE: ends.last()}).loc[list(variants)[:_MOST]]
+    about = rows.drop_duplicates("variant").set_index("variant", drop=False).loc[drawn.index]
+    labels = [base.variant_label(row, row["dtype"]) for row in about.to_dict("records")]
+    return drawn.assign(label=[label.replace("\n", " ") for label in labels])
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a panel a ladder, a line a rung, its sizes in bytes from left to right."""
+    """Draw a row a rung: its share of the baseline at the smallest and at the largest size."""
     with look.apply(style):
         rows = _rows(study, table)
         if rows.empty:
             return look.empty_figure(study, style, "share of a baseline")
-        parts = dict(iter(rows.groupby(_LADDER, sort=False)))
-        heights = {name: max(16.0, 3.1 * part["variant"].nunique()) for name, part in parts.items()}
-        fig, columns = stacked(style, heights)
-        least, most = rows[_BYTES].min(), rows[_BYTES].max()
-        for column in columns:
-            for name, ax in column.items():
-                ax.set(xscale="log", xlim=(least / 1.6, most * 1.6))
-                ax.set_ylim(0, 1.08 * max(100.0, rows[_SHARE].max()))
-                look.decades(ax.xaxis, (least, most), 1e6)
-                _panel(ax, parts[name], heights[name], style)
-                ax.tick_params(labelbottom=name == list(column)[-1])
-            ax.set_xlabel("MB that must move")
-        return look.finish(fig, study, style, notes=_notes(rows), stages=_STAGES)
+        drawn = _drawn(rows)
+        fig, (ax,) = look.panels(style, [rows_mm(len(drawn)) + 4])
+        dots(ax, drawn, [_SMALL, _LARGE], texts=drawn[_LARGE].map("{:.0f}".format))
+        ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+        right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
+        ax.set(xlim=(0, right), xlabel="% of the baseline")
+        return look.finish(fig, study, style, keys(_SMALL, _LARGE), _notes(rows), _STAGES)
 
 
 def _notes(rows: pd.DataFrame) -> list[str]:
     """Return the baselines of the shares."""
-    notes = ["Up: % of the baseline. The rate of 100 % at the largest size is beside the name."]
-    if (rows["baseline"] != _VENDOR).any():
-        notes.append(
-            f"Without a vendor's product the baseline is the {REFERENCE} with the nearest bytes; the table names it."
-        )
-    return notes
+    if (rows["baseline"] == _VENDOR).all():
+        return [f"The baseline is {_VENDOR}."]
+    return [
+        f"The baseline is {_VENDOR}, or the {REFERENCE} with the nearest bytes; the table names it."
+    ]

@@ -1,12 +1,12 @@
-"""Roofline: the main rungs under measured ceilings, by the bytes of DRAM, of L2 and of L1.
+"""Roofline: the main rungs of a dtype under measured ceilings, by the bytes of DRAM, of L2 and of L1.
 
-A kernel without arithmetic has no place over FLOP/byte: the table has its bytes and rates, no roof.
+The table has all kernels. One without arithmetic has no place over FLOP/byte: the table has its bytes and rates, no roof.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,30 +14,24 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import BANDWIDTHS, Ceilings, Peak, kernels_of
-from tilewave.plots._panels import names_beside, stacked, titled
-from tilewave.plots._rungs import Runged, drawn
+from tilewave.plots._panels import names_beside
+from tilewave.plots._rungs import Rungs, drawn, part_of
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import GREY, Style
+from tilewave.plots.style import BLUE, GREY, INK, PURPLE, RED, Style
 from tilewave.records.counters.catalogue import COPY_WAVEFRONTS, GLOBAL_ACCESSES, L2_SECTORS
 from tilewave.theory import opcodes, roofline
 from tilewave.theory.traffic import MATH
 
 HEADLINE = True
 READING = (
-    "Up is speed, right are the FLOPs for a byte of one level of the memory, both logarithmic. A variant has a point "
-    "for each level. A sloping line is the bandwidth of the level with its colour, a horizontal one a rate of "
-    "arithmetic. The lower of the two is the roof over a point; the distance to it is the possible gain."
+    "Up is speed, right are the FLOPs for a byte of one level of the memory. A kernel has a mark for each level, and may "
+    "not pass the line with the same colour, nor the one on top: the nearer a mark is to its line, the less can be gained."
 )
-
-
-Options = Runged
-
-
+Options = Rungs
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
     "dram": "DRAM, bytes read and written",
@@ -45,11 +39,10 @@ _LEVELS: Mapping[str, str] = {
     "l1": "L1, global sectors and shared wavefronts",
 }
 _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
-_COLORS: Mapping[str, str] = {"dram": "#332288", "l2": "#CC6677", "l1": "#6CB4D8"}
+_COLORS: Mapping[str, str] = {"dram": PURPLE, "l2": RED, "l1": BLUE}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
 _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
 _NO_ROOF = ("", math.nan, "", math.nan)
-_NEAR = 0.03  # roofs this close share a line and a label
 _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))
 
 
@@ -175,169 +168,106 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
+def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels that are drawn: their rows of the table, `label`, and intensity at each level."""
+    _, points = base.derived(table)
+    columns = [*(f"{level} intensity" for level in _LEVELS), "bulk"]
+    rows = table.join(points[columns].set_axis([*_LEVELS, "bulk"], axis=1), on="case")
+    rows = rows[(rows["verdict"] == "correct") & rows["TFLOP/s"].notna()]
+    rows = rows[rows[list(_LEVELS)].notna().any(axis=1)]
+    # The common shape first: each variant is drawn once.
+    usual = base.uncommon_shapes(kernels_of(study))
+    rows = rows.iloc[(rows["case"].map(usual) != "").argsort(kind="stable")]
+    return drawn(study, rows.drop_duplicates(["variant", "dtype"]), 1, vendors=True)
+
+
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the least share of its lowest roof that the fastest kernel of a dtype reaches, without cuBLAS."""
-    kernels = table[~table["kernel"].isin(base.vendors(study)) & (table["verdict"] == "correct")]
-    kernels = kernels[kernels["of the roof (%)"].notna()].sort_values("TFLOP/s", ascending=False)
-    best = kernels.drop_duplicates("dtype")["of the roof (%)"]
-    if best.empty:
+    """Return the share of its lowest roof that the fastest kernel of the first dtype reaches, without cuBLAS."""
+    rows = _drawn(study, table)
+    rows = rows[~rows["kernel"].isin(base.vendors(study)) & rows["of the roof (%)"].notna()]
+    if rows.empty:
         return ""
-    return (
-        f"The fastest kernel of each dtype reaches at least {best.min():.0f} % of its lowest roof"
-    )
-
-
-def _reached(row: Mapping[str, Any]) -> str:
-    """Return the share and name of a kernel's roof: `73 % wgmma`; "" without a roof."""
-    if not base.present(row["of the roof (%)"]):
-        return ""
-    unit = str(row["lowest roof"]).removeprefix(f"{base.dtype_short(row['dtype'])} ")
-    roof = _NAMES.get(row["bound by"], unit.replace("mma.sync", "mma"))
-    return f"{row['of the roof (%)']:.0f} % {roof}"
-
-
-def _grouped(peaks: Iterable[Peak]) -> list[tuple[float, str]]:
-    """Return height (TFLOP/s) and units of a dtype's roofs, the highest first; near ones share a line."""
-    groups: list[list[Peak]] = []
-    for peak in peaks:  # highest first
-        if groups and peak.tflops > groups[-1][0].tflops * (1 - _NEAR):
-            groups[-1].append(peak)
-        else:
-            groups.append([peak])
-    names = [[_ceilings.UNITS.get(peak.unit, peak.unit) for peak in group] for group in groups]
-    return [(group[0].tflops, ", ".join(units)) for group, units in zip(groups, names, strict=True)]
+    best = rows[rows["dtype"] == rows["dtype"].iloc[0]].sort_values("TFLOP/s").iloc[-1]
+    dtype = base.dtype_short(best["dtype"]).partition(" (")[0]
+    return f"The fastest {dtype} kernel reaches {best['of the roof (%)']:.0f} % of its lowest roof"
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
-    """Draw the slope of each level's bandwidth up to the dtype's highest roof, and its roofs.
-    The title names the roofs from the highest on."""
+    """Draw the slope of each level's bandwidth up to the dtype's highest roof, and that roof, with their names."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    roofs = _grouped(limits.of(dtype))
-    top = max((height for height, _ in roofs), default=high)
+    peak = next(iter(limits.of(dtype)), None)
+    top = peak.tflops if peak else high
+    small: dict[str, Any] = {"size": style.small, "va": "bottom", "rotation_mode": "anchor"}
     for level, bandwidth in limits.bandwidths.items():
-        end = top / bandwidth
+        start = max(left, low / bandwidth)
+        ends = [start, top / bandwidth]
         ax.plot(
-            [left, end], [left * bandwidth, top], color=_COLORS[level], linewidth=0.9,
+            ends, [end * bandwidth for end in ends], color=_COLORS[level], linewidth=1.1,
             linestyle=_DASHES[level], zorder=1,
         )  # fmt: skip
-    roofs = [(height, units) for height, units in roofs if height > low]
-    ax.hlines([height for height, _ in roofs], left, right, color=GREY, linewidth=0.7, zorder=1)
-    text = ", ".join(f"{units} {base.digits(height)}" for height, units in roofs)
-    text += "" if style.narrow or not text else " TFLOP/s"
-    text = text.replace("mma.sync", "mma") or "no roof of arithmetic"
-    titled(ax, base.dtype_short(dtype), text, style)
+        at = start * (ends[1] / start) ** 0.27
+        ax.text(
+            at, 1.05 * at * bandwidth, f"{_NAMES[level]} {base.digits(bandwidth)} TB/s", color=_COLORS[level],
+            rotation=math.degrees(math.atan(bandwidth)), transform_rotates_text=True, **small,
+        )  # fmt: skip
+    if peak:
+        ax.hlines(top, left, right, color=INK, linewidth=1.1, zorder=1)
+        unit = _ceilings.UNITS.get(peak.unit, peak.unit).replace(".sync", "")
+        ax.text(right, 1.05 * top, f"{unit} {base.digits(top)} TFLOP/s", ha="right", **small)
 
 
-def _marks(ax: Axes, points: pd.DataFrame) -> pd.Series[float]:
-    """Draw a mark for each level at its intensity, and return the rightmost by case."""
-    names = {f"{level} intensity": level for level in _LEVELS}
-    kept = points.drop(columns=list(_LEVELS)).reset_index(names="case").rename(columns=names)
-    long = kept.melt(["case", "tflops", "ranks"], list(_LEVELS), "level", "intensity")
-    long = long[long["intensity"].map(math.isfinite)]
-    spans = long.groupby("tflops")["intensity"].agg(["min", "max"])
-    ax.hlines(spans.index, spans["min"], spans["max"], color="#DDDDDD", linewidth=0.6, zorder=1)
-    sns.scatterplot(
-        long[long["ranks"]], x="intensity", y="tflops", hue="level", style="level",
-        hue_order=list(_LEVELS), style_order=list(_LEVELS), palette=_COLORS, markers=_MARKERS,
-        s=14, linewidth=0, legend=False, ax=ax, zorder=3,
-    )  # fmt: skip
-    bad = long[~long["ranks"]]
-    ax.plot(bad["intensity"], bad["tflops"], "x", color=GREY, markersize=3.5)
-    return long.groupby("case")["intensity"].max()
-
-
-def _panel(
-    ax: Axes, points: pd.DataFrame, dtype: str, limits: Ceilings, tall: float, style: Style
-) -> None:
-    """Draw a dtype's kernels at each level under its roofs, each named at its point."""
+def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: Style) -> None:
+    """Draw a dtype's kernels at each level under its roofs, each with its name."""
+    dtype, speeds = str(rows["dtype"].iloc[0]), rows["TFLOP/s"]
+    values = rows[list(_LEVELS)].astype(float)
     peaks = [peak.tflops for peak in limits.of(dtype)]
-    speeds = points["tflops"]
-    ax.set_ylim(speeds.min() / 1.6, 1.7 * max([*speeds, *peaks]))
+    ax.set(xscale="log", yscale="log", ylabel="TFLOP/s", title=base.dtype_short(dtype))
+    ax.set_xlim(values.min(axis=None) / 2, 1.5 * values.max(axis=None))
+    ax.set_ylim(speeds.min() / 2, 2 * max([*speeds, *peaks]))
+    look.decades(ax.xaxis, ax.get_xlim())
     look.decades(ax.yaxis, (0.3 * speeds.min(), speeds.max()))
-    last = _marks(ax, points)
     _roofs(ax, limits, dtype, style)
-    ends = [
-        (float(last[case]), float(row["tflops"]), _name(row), bool(row["vendor"]))
-        for case, row in zip(points.index, points.to_dict("records"), strict=True)
-        if case in last
-    ]
-    names_beside(ax, ends, tall, style)
-    ax.set(xlabel="", ylabel="")
+    ax.hlines(
+        speeds, values.min(axis=1), values.max(axis=1), color="#BBBBBB", linewidth=0.7, zorder=1
+    )
+    sns.scatterplot(
+        rows.melt(["TFLOP/s"], list(_LEVELS), "level", "intensity").dropna(), x="intensity", y="TFLOP/s",
+        hue="level", style="level", hue_order=list(_LEVELS), style_order=list(_LEVELS), s=22,
+        palette=dict(_COLORS), markers=dict(_MARKERS), linewidth=0, legend=False, ax=ax, zorder=3,
+    )  # fmt: skip
+    ends = zip(values.max(axis=1), speeds, rows["label"], strict=True)
+    names_beside(ax, [(*end, GREY if end[2] == "cuBLAS" else INK) for end in ends], tall, style)
+    ax.set(xlabel="FLOP/byte of L1, L2 or DRAM")
     look.grid(ax)
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    text = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
-    text += f" {row['shape']}" if row["shape"] else ""
-    if row["verdict"] != "correct":
-        return f"{text} ({row['verdict']})"
-    return f"{text} (another card)" if row["elsewhere"] else f"{text} {_reached(row)}".strip()
-
-
-def _span(points: pd.DataFrame) -> tuple[float, float]:
-    """Return one range of intensities for all panels."""
-    intensities = points[[f"{level} intensity" for level in _LEVELS]].to_numpy(float).ravel()
-    values = [float(value) for value in intensities if math.isfinite(value)]
-    return min(values) / 2, max(values) * 2
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a panel a dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
     with look.apply(style):
-        limits: Ceilings
-        points: pd.DataFrame
-        limits, points = base.derived(table)
-        rows = table.set_index("case").reindex(points.index)
-        rows = rows[drawn(study, rows)]
-        seen = points[[f"{level} intensity" for level in _LEVELS]].notna().any(axis=1)
-        points = points[points["tflops"].notna() & seen].filter(rows.index, axis=0)
-        if points.empty:
+        limits: Ceilings = base.derived(table)[0]
+        rows = _drawn(study, table)
+        if rows.empty:
             return look.empty_figure(study, style, "roofline")
-        names = ["kernel", "variant", "dtype", "verdict"]
-        points = points.join(rows[[*names, "lowest roof", "of the roof (%)", "bound by"]])
-        points["ranks"] = points["verdict"] == "correct"
-        points["vendor"] = points["kernel"].isin(base.vendors(study))
-        points["shape"] = points.index.map(base.uncommon_shapes(kernels_of(study)))
-        parts = dict(iter(points.groupby("dtype", sort=False)))
-        heights = {dtype: max(14.0, 3.0 * len(part)) for dtype, part in parts.items()}
-        fig, columns = stacked(style, heights)
-        for column in columns:
-            for dtype, ax in column.items():
-                ax.set(xscale="log", yscale="log", xlim=_span(points))
-                look.decades(ax.xaxis, ax.get_xlim())
-                _panel(ax, parts[dtype], dtype, limits, heights[dtype], style)
-                ax.tick_params(labelbottom=dtype == list(column)[-1])
-            ax.set_xlabel("FLOP/byte")
-        handles = [
-            Line2D([], [], color=_COLORS[level], marker=_MARKERS[level], linestyle=_DASHES[level],
-                   markersize=3.4, markeredgewidth=0, label=_NAMES[level])
-            for level in _LEVELS
-        ]  # fmt: skip
-        if not points["ranks"].all():
-            handles.append(Line2D([], [], color=GREY, marker="x", linestyle="", label="not ranked"))
-        drawn_cases = study.cases["case"].isin(rows.index) | (study.cases["operation"] == "probe")
-        shown = replace(study, cases=study.cases[drawn_cases])
-        return look.finish(fig, shown, style, handles, _notes(shown, limits, points), _STAGES)
+        parts = [part for _, part in rows.groupby("dtype", sort=False)]
+        tall = 70.0 if style.narrow else 85.0
+        fig, axes = look.panels(style, [tall] * len(parts))
+        for ax, part in zip(axes, parts, strict=True):
+            _panel(ax, part, limits, tall - 14, style)
+        shown = part_of(study, rows, study.cases["operation"] == "probe")
+        notes = _notes(shown, limits, rows)
+        return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
 
 
-def _notes(study: StudyData, limits: Ceilings, points: pd.DataFrame) -> list[str]:
-    """Return the slopes, the meaning of the shares beside names, and the ceilings that were not measured."""
-    slopes = [
-        f"{label} ({BANDWIDTHS[level]}: {base.digits(limits.bandwidths[level])} TB/s)"
-        for level, label in _LEVELS.items()
-        if level in limits.bandwidths
-    ]
+def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:
+    """Return the shape, the levels, and the ceilings that were not measured."""
+    levels = [f"{label} ({BANDWIDTHS[level]})" for level, label in _LEVELS.items()]
     notes = [
-        f"{base.shapes_text(kernels_of(study))}. Slopes: {'; '.join(slopes) or 'no ceiling'}. Beside a name: how much of "
-        "its lowest roof it reaches; of arithmetic's, that of its instruction."
+        f"{base.shapes_text(kernels_of(study))}. Levels and their probes: {'; '.join(levels)}."
     ]
-    if (points["of the roof (%)"] > 100).any():
+    if (rows["of the roof (%)"] > 100).any():
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
-    if points["bulk"].any():
-        notes.append(
-            "At L1, bulk copies (TMA) are taken from L2's count, which is the least they can be."
-        )
+    if rows["bulk"].any():
+        notes.append("At L1, bulk copies (TMA) are taken from L2's count, the least they can be.")
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")
-    of_points = study.cases[study.cases["case"].isin(points.index)]
-    return [*notes, *base.rate_notes(replace(study, cases=of_points))]
+    return [*notes, *base.rate_notes(replace(study, cases=kernels_of(study)))]

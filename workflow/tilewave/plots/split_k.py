@@ -1,45 +1,31 @@
 """Split-K and stream-K: the gain of sharing a tile among blocks, and the cost of its workspace.
 
-A row is a shape and tile, a column a way to share its tiles. Speed-ups are over the data-parallel kernel with
-the same tile: measured, and predicted from the balance of the SMs and the workspace's traffic. Beside them
-stand the bytes that the workspace adds.
+The table has each way to share the tiles of a shape. Speed-ups are over the data-parallel kernel with the same
+tile: measured, and predicted from the balance of the SMs and the workspace's traffic. Beside them stand the bytes
+that the workspace adds.
 """
 
 import math
 from collections.abc import Mapping
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm, Normalize
+import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from pydantic import Field
 
-from tilewave.plots import _maps, base
+from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import rows_mm
 from tilewave.plots._quantization import percent
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import PlotOptions
-from tilewave.plots.style import Style
+from tilewave.plots.style import BLUE, INK, RED, Style
 from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
 READING = (
-    "A row is a shape, a column the number of blocks that share a tile. The maps show the measured speed-up, the "
-    "predicted speed-up, and the additional bytes requested from L2. The best of a row is framed. Below a shape stand "
-    "the number and size of its tiles."
+    "A row is a product, with its number of tiles. Right is faster than one block a tile: the dot is the best number of "
+    "splits along k, the square stream-K, which divides the whole work evenly."
 )
-
-
-class Options(PlotOptions):
-    """The options of split-K."""
-
-    aim: float | None = Field(
-        None, gt=0, le=1000, description="speed-up from which on a cell is bold"
-    )
-
-
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
 """Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
 BANDWIDTH = "l2_read"
@@ -171,73 +157,44 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-def _ways(frame: pd.DataFrame) -> list[str]:
-    """Return the columns: the numbers of splits in order, stream-K."""
-    splits = sorted({int(how) for how in frame["how"] if how != STREAM})
-    return [*map(str, splits), *([STREAM] if (frame["how"] == STREAM).any() else [])]
+_LOOKS: Mapping[str, tuple[str, str]] = {"split-K, the best": (BLUE, "o"), "stream-K": (RED, "s")}
+_MOST = 12
+"""The most rows of the figure."""
 
 
-def _map(ax: Axes, frame: pd.DataFrame, title: str, style: Style, aim: float | None) -> None:
-    """Draw a cell for each product and way to share its tiles, the products with most gain on top."""
-    column, norm = _MAPS[title]
-    frame = frame.assign(
-        row=[f"{label}\n{tiles} of {m}×{n}" for label, tiles, (m, n) in
-             zip(frame["label"], frame["tiles"], frame["tile"], strict=True)],
-    )  # fmt: skip
-    rows = frame.groupby("row", sort=False)["speed_up"].max().sort_values(ascending=False).index
-
-    def matrix(name: str) -> pd.DataFrame:
-        return frame.pivot(index="row", columns="how", values=name).reindex(rows)[_ways(frame)]
-
-    values = matrix(column).astype(float)
-    if column == "l2":
-        values /= 1e6
-    texts = values.map(
-        lambda value: f"{value:z.0f}".replace("-", "−") if column == "l2" else f"{value:.2f}"
-    )
-    _maps.draw(
-        ax, values.clip(lower=norm.vmin), texts, norm, style,
-        matrix("alone").astype(float) if style.narrow and column == "speed_up" else None,
-        framed=column != "l2",
-    )  # fmt: skip
-    for text in ax.texts:
-        if aim is not None and column == "speed_up" and float(text.get_text()) >= aim:
-            text.set_fontweight("bold")
-    ax.set_xticklabels([way if way != STREAM else "S-K" for way in values])
-    ax.set_title(title)
-
-
-_MEASURED, _MODEL, _BYTES = "Speed-up", "Speed-up, model", "MB more from L2"
-_MAPS: Mapping[str, tuple[str, Normalize]] = {
-    _MEASURED: ("speed_up", LogNorm(0.5, 16)),
-    _MODEL: ("alone", LogNorm(0.5, 16)),
-    _BYTES: ("l2", LogNorm(1, 4000)),
-}
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the best speed-up of each kind of sharing (columns) by product, the largest first."""
+    kinds = (frame["how"] == STREAM).map(dict(zip((False, True), _LOOKS)))
+    rows = [
+        f"{label}, {tiles} tile{'s' * (tiles > 1)}"
+        for label, tiles in zip(frame["label"], frame["tiles"], strict=True)
+    ]
+    best = frame.assign(kind=kinds, row=rows).pivot_table("speed_up", "row", "kind", "max")
+    order = best.max(axis=1).sort_values(ascending=False, kind="stable").index
+    return best.loc[order[:_MOST]]
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw measured and predicted speed-ups and the bytes that they cost, side by side.
-    A narrow figure has the measured ones alone, with the predicted best marked."""
+    """Draw a row a product: the speed-up of the best split-K and of stream-K."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["speed_up"].isna().all():
             return look.empty_figure(study, style, "speed-up")
-        shown = [name for name, (column, _) in _MAPS.items() if frame[column].notna().any()]
-        if style.narrow:
-            shown = [name for name in shown if name != _MODEL]
-        rows = (6.5 if style.narrow else 7.0) * frame.groupby(["shape", "tile"]).ngroups
-        down, across = (len(shown), 1) if style.narrow else (1, len(shown))
-        fig = look.new_figure(style, down * (rows + 12.0))
-        axes = fig.subplots(down, across, squeeze=False).ravel()
-        aim = Options.of(study).aim
-        for index, (ax, name) in enumerate(zip(axes, shown, strict=True)):
-            _map(ax, frame, name, style, aim)
-            if index and not style.narrow:
-                ax.set_yticks([])
-        handles = _maps.legend(style.narrow)
-        if aim is not None:
-            handles.append(Line2D([], [], linestyle="", label=f"bold: {aim:g} and more"))
-        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
+        rows = _drawn(frame)
+        fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+        long = rows.reset_index(drop=True).melt(ignore_index=False, var_name="kind").dropna()
+        sns.scatterplot(
+            long.reset_index(names="place"), x="value", y="place", hue="kind", style="kind", s=24, linewidth=0,
+            palette={kind: color for kind, (color, _) in _LOOKS.items()}, ax=ax, zorder=3,
+            markers={kind: marker for kind, (_, marker) in _LOOKS.items()},
+        )  # fmt: skip
+        look.rows_axis(ax, list(rows.index))
+        look.powers_of_two(ax, [0.5, rows.max(axis=None)])
+        ax.axvline(1, color=INK, linewidth=0.9)
+        ax.set(xlabel="speed-up", ylabel="")
+        look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)])
+        look.grid(ax, "x")
+        return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -246,7 +203,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if frame.empty or frame["speed_up"].isna().all():
         return ""
     best = frame.loc[frame["speed_up"].idxmax()]
-    return f"Sharing tiles among blocks is up to {best['speed_up']:.2f} times as fast: {_way(best['how'])} at {best['label']}"
+    return f"Sharing tiles among blocks is up to {best['speed_up']:.1f} times as fast"
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
@@ -256,7 +213,7 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     worst, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
     traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
     return [
-        f"Speed-ups are over the data-parallel kernel, on {sms_of(study)} SMs. S-K: stream-K. The model counts chunks of "
+        f"Speed-ups are over the data-parallel kernel, on {sms_of(study)} SMs. The model counts chunks of "
         f"the busiest SM{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
         f"({worst['label']}, {_way(worst['how'])})."
     ]

@@ -1,6 +1,6 @@
-"""The common look of all figures: one theme, fixed colours for kernels, and files without dates.
+"""The common look of all figures: one theme, one palette, and files without dates.
 
-The same tables give byte-identical files: the SVG's ids are salted with a constant, no date and no software
+A figure has no title and no text but labels: its finding and its caption are text beside it. The same tables give byte-identical files: the SVG's ids are salted with a constant, no date and no software
 version is written, and figures do not use pyplot's global state.
 """
 
@@ -20,7 +20,6 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 from PIL import Image
@@ -31,15 +30,21 @@ from tilewave.plots.base import StudyData, compact, missing_notes, nothing_to_dr
 MM = 1 / 25.4
 """Inches in a millimetre."""
 
-INK, GREY, FAINT = "#222222", "#777777", "#DDDDDD"
-MODEL = "#777777"
-GOOD, BAD = "#117733", "#CC3311"
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-OURS = "#332288"
-"""Colour of measurements of this project's kernels; the baseline is black, a model grey."""
+INK, GREY, FAINT = "#222222", "#666666", "#DDDDDD"
+BLUE, RED, GREEN, PURPLE = "#1F5FA8", "#B5402A", "#1B7837", "#762A83"
+PALETTE = (BLUE, RED, GREEN, PURPLE, "#8C510A", "#0B6E6E", "#A1346B", INK)
+"""Colours of series, in this order. Each has a contrast of at least 4.5 to 1 on white."""
+LIGHT, YELLOW = "#8FB4D9", "#D9A441"
+"""Colours of areas alone, beside those of series."""
+MODEL, GOOD, BAD = GREY, GREEN, RED
+OURS = BLUE
+"""Colour of measurements of this project's kernels; the baseline is INK, a model grey."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 FONT = "DejaVu Sans"  # it comes with matplotlib
-NARROW_MM = 120.0
-"""Width below which panels stand above one another instead of side by side."""
+NARROW_MM, TALLEST_MM = 120.0, 120.0
+"""Width below which panels stand above one another instead of side by side; the most height of a figure."""
+ROW_MM = 5.0
+"""Height of a row of dots or bars."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +53,12 @@ class Style:
 
     Attributes
     ----------
-    width_mm: width of a figure in mm (178: two columns of a page, 86: one).
-    font_size: size of axis labels in points; ticks, notes and the footer follow it.
-    bare: the title stays out of the figure.
+    width_mm: width of a figure in mm (178: two columns of a page, 85: one).
+    font_size: size of titles and axis labels in points; ticks and names are a little smaller.
     """
 
     width_mm: float = 178.0
-    font_size: float = 7.5
-    bare: bool = False
+    font_size: float = 8.0
 
     @property
     def width(self) -> float:
@@ -69,13 +72,8 @@ class Style:
 
     @property
     def small(self) -> float:
-        """Size of annotations and notes in points."""
-        return 0.85 * self.font_size
-
-    @property
-    def line(self) -> float:
-        """Height of a line of text at font_size, in inches."""
-        return 1.25 * self.font_size / 72
+        """Size of ticks, names and numbers in points."""
+        return 0.9 * self.font_size
 
 
 def check_style(style: Style) -> None:
@@ -150,13 +148,25 @@ def apply(style: Style) -> Iterator[None]:
 
 
 def new_figure(style: Style, height_mm: float) -> Figure:
-    """Return a figure whose panels are `height_mm` high; `finish` adds the height of title and legend."""
+    """Return a figure of that height."""
     fig = Figure(figsize=(style.width, height_mm * MM))
     FigureCanvasAgg(fig)
     return fig
 
 
-# ------------------------------------------------------------------------------- title and legend
+def panels(
+    style: Style, heights: Sequence[float], widths: Sequence[float] = ()
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with an axes for each height in mm: side by side, or above one another in a narrow figure.
+    widths: the ratios of axes side by side."""
+    down = len(heights) if style.narrow else 1
+    fig = new_figure(style, min(TALLEST_MM, sum(heights) if style.narrow else max(heights)))
+    ratios = {"height_ratios": heights} if style.narrow else {"width_ratios": widths or None}
+    axes = fig.subplots(down, len(heights) // down, squeeze=False, gridspec_kw=ratios)
+    return fig, list(axes.flat)
+
+
+# -------------------------------------------------------------------------------------- caption
 
 
 _captions: WeakKeyDictionary[Figure, list[str]] = WeakKeyDictionary()
@@ -175,43 +185,39 @@ def finish(
     notes: Sequence[str] = (),
     stages: Iterable[str] | None = None,
 ) -> Figure:
-    """Frame a figure with a study's finding (else its question), its missing cases and its source.
+    """Lay a figure out, and give it a caption: the notes, the study's missing cases and its source.
     stages: the stages whose missing cases the caption must list; None for all."""
     troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5
         troubles = [*troubles[:5], f"The table has {more} more reasons."]
-    title = study.takeaway or study.question or study.title
     ends = " ".join(
         f"{sentence.removesuffix('.')}." for sentence in (*troubles, source_line(study))
     )
-    return framed(fig, style, title, ends, handles, notes)
+    return framed(fig, style, ends, handles, notes)
 
 
 def framed(
     fig: Figure,
     style: Style,
-    title: str,
     source: str,
     handles: Sequence[Artist] = (),
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Put a title above the panels and a legend below them; the rest is the figure's `caption`.
+    """Put a legend below the panels and lay the figure out; source and notes are its `caption`.
 
     source: one line with missing cases and the origin of the values. handles: the legend's entries, with their
     labels. notes: sentences on how to read the figure.
     """
     _captions[fig] = [*notes, f"{source.removesuffix('.')}."]
     fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
-    around: list[Artist] = []
-    if not style.bare:
-        look = {"ha": "left", "size": 1.15 * style.font_size, "weight": "bold", "wrap": True}
-        around.append(fig.suptitle(title, x=0.03 / style.width, **look))
     if handles:
-        around.append(_legend(fig, handles, style.width))
-    renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
-    more = sum(artist.get_window_extent(renderer).height / fig.dpi + 0.08 for artist in around)
-    fig.set_size_inches(style.width, fig.get_figheight() + more)
+        # A character is 0.6 of the font's size wide, a key and its distance 4.
+        entry = (0.6 * max(len(str(handle.get_label())) for handle in handles) + 4) * style.small
+        fig.legend(
+            handles=handles, loc="outside lower center", columnspacing=1.2, handlelength=1.6,
+            ncols=max(1, min(len(handles), int(72 * style.width / entry))), borderpad=0.1,
+        )  # fmt: skip
     # The layout runs once and is then frozen: the panels are alike in every file type, and saving twice
     # gives the same bytes (a second layout would start from the first).
     engine = fig.get_layout_engine()
@@ -223,21 +229,6 @@ def framed(
         bounds = ax.get_position(original=True).bounds
         ax.set_position(Bbox.from_bounds(*(round(float(part), 5) for part in bounds)))
     return fig
-
-
-def _legend(fig: Figure, handles: Sequence[Artist], width: float) -> Legend:
-    """Draw a legend below the panels, with as many columns as fit into `width` inches."""
-    renderer = fig.canvas.get_renderer()  # type: ignore[attr-defined]
-    for columns in range(min(len(handles), 8), 0, -1):
-        legend = fig.legend(
-            handles=handles, loc="outside lower center", ncols=columns,
-            columnspacing=1.2, handlelength=1.8, handletextpad=0.5, labelspacing=0.3,
-            borderaxespad=0.3, borderpad=0.1,
-        )  # fmt: skip
-        if columns == 1 or legend.get_window_extent(renderer).width <= width * fig.dpi:
-            break
-        legend.remove()
-    return legend
 
 
 def entries(axes: Iterable[Axes]) -> list[Artist]:
@@ -277,16 +268,12 @@ def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def beside(
-    ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), middle: float = 0.0, label: str = ""
-) -> None:
-    """Write texts at the right of the rows, the first on top; middle: offset of a row's middle; label: of them
-    all."""
+def beside(ax: Axes, texts: Iterable[str], colors: Iterable[str] = ()) -> None:
+    """Write texts at the right of the rows, the first on top."""
     right, lines = ax.secondary_yaxis("right"), list(texts)
-    right.set_yticks([row + middle for row in range(len(lines))], lines)
+    right.set_yticks(range(len(lines)), lines)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
-    right.set_ylabel(label)
     for text, color in zip(right.get_yticklabels(), colors):
         text.set_color(color)
 
@@ -343,18 +330,18 @@ THUMBNAIL_PX = 440
 
 
 def thumbnail(fig: Figure, path: Path, style: Style) -> None:
-    """Save the upper part of a figure, not higher than wide, as a small PNG of few colours."""
+    """Save a figure as a small PNG of few colours."""
     held = io.BytesIO()
     with apply(style):
         fig.savefig(held, format="png", dpi=2 * THUMBNAIL_PX / style.width)
     with Image.open(held) as picture:
-        part = picture.convert("RGB").crop((0, 0, picture.width, min(picture.size)))
-    part = part.resize((THUMBNAIL_PX, round(THUMBNAIL_PX * part.height / part.width)))
-    part.quantize(32).save(path, optimize=True)
+        small = picture.convert("RGB").reduce(2)
+    small.quantize(32).save(path, optimize=True)
 
 
-def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
+def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:
     """Write a figure in the path's file type (svg, pdf, png), without dates and versions.
+    text: whether an SVG has text that can be edited, in place of outlines.
 
     Raises UserError for any other suffix.
     """
@@ -370,4 +357,5 @@ def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
     # zlib makes such pictures smaller at this level than at its default, and faster.
     how = {"pil_kwargs": {"compress_level": 3}} if path.suffix == ".png" else {}
     with apply(style):
+        mpl.rcParams["svg.fonttype"] = "none" if text else "path"
         fig.savefig(path, metadata=nothing[path.suffix], **how)  # type: ignore[arg-type]

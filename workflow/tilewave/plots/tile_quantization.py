@@ -11,8 +11,8 @@ from tilewave.plots import _quantization, _sweeps
 from tilewave.plots._quantization import Options as Options
 
 READING = (
-    "Against N: above is the speed, below 2mnk over the operations of whole tiles. Right of a dotted line a new column "
-    "of tiles begins, and both fall by its waste. Points are measured, the line is the model."
+    "A point is a product of that N. Right of a dashed line a new column of tiles begins, nearly empty: the speed falls, "
+    "because the share of the tiles' operations that is of use falls. The line is the model."
 )
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="columns")

@@ -1,38 +1,35 @@
-"""Tile size: the best block tile at each shape, beside the predictions by quantization and reuse.
+"""Tile size: the best block tile at each shape, by quantization and reuse.
 
 Every row is a shape, every column a tile, in the order in which the guide calls tiles efficient. A cell is the
-tile's throughput over the best at that shape. The prediction takes one number for each tile, its throughput at
-the largest product. It multiplies it by the closed-form efficiency of its tiles and waves at the shape.
+tile's throughput over the best at that shape. The table has a prediction, too. It takes one number for each tile,
+its throughput at the largest product, and multiplies it by the closed-form efficiency of its tiles and waves at
+the shape.
 """
 
 import math
 
-import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
-from tilewave.plots import _maps, base
+from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._panels import framed, heatmap, rows_mm
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import GREY, INK, Style
+from tilewave.plots.style import Style
 from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
 READING = (
-    "A row is a shape, a column a tile. A number is the speed in % of the best tile of that shape, measured at the "
-    "left and predicted in the middle; the best is framed. At the right is the rank correlation of each order with "
-    "the measured one: 1 is the same order."
+    "A row is a shape, a column a tile, the largest at the left. A number is the speed in % of the best tile of that "
+    "shape, which has a frame: large tiles win where there are enough of them for all SMs."
 )
-
-
 _STAGES = ("time",)
 _PREDICTIONS = ("alone", "waves")
-_ORDERS = {"guide": "guide's order, against measured", "model": "prediction, against measured"}
+_MOST = 12
+"""The most rows of the figure; the largest product is left out first."""
 
 
 def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
@@ -172,76 +169,27 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-def _pivoted(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return a column by shape and tile, in the order of the rows and of the guide."""
-    shapes = list(dict.fromkeys(frame["label"]))
-    tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)
-    return frame.pivot(index="label", columns="tile", values=column).reindex(shapes)[tiles]
-
-
-def _map(ax: Axes, frame: pd.DataFrame, column: str, style: Style, marked: bool = False) -> None:
-    """Draw a cell for each shape and tile with its percentage, and a cross for a case without one.
-    The best has a frame; marked: the predicted best has a mark."""
-    values = _pivoted(frame, column).astype(float)
-    texts = values.map(lambda value: f"{100 * value:.0f}")
-    picks = _pivoted(frame, "predicted_alone").astype(float) if marked else None
-    _maps.draw(ax, values, texts, PowerNorm(2, 0.0, 1.25), style, picks)
-    missing = _pivoted(frame, "case").notna().to_numpy() & values.isna().to_numpy()
-    for y, x in zip(*np.nonzero(missing), strict=True):
-        ax.text(x + 0.5, y + 0.5, "×", ha="center", va="center", size=style.small, color=GREY)
-    tiles = list(values)
-    for x in range(1, len(tiles)):
-        if tiling.priority(tiles[x]) != tiling.priority(tiles[x - 1]):
-            ax.axvline(x, color=GREY, linewidth=0.6)
-    reuse = dict(zip(frame["tile"], frame["intensity"], strict=True))
-    ax.set_xticks(np.arange(len(tiles)) + 0.5, [f"{m}×{n}  {reuse[m, n]:.0f}" for m, n in tiles])
-    ax.tick_params(axis="x", labelrotation=90)
-
-
-def _best_tiles(ax: Axes, frame: pd.DataFrame) -> None:
-    """Write the best tile's TFLOP/s and its share of cuBLAS at the right of the measured map."""
-    ranked = frame[frame["share"] == 1.0].drop_duplicates("label").set_index("label")
-    labels = list(dict.fromkeys(frame["label"]))
-    texts = ranked["tflops"].map(base.digits) + ranked["cublas"].map(" ({:.0f} %)".format)
-    look.beside(ax, texts.reindex(labels).fillna(""), middle=0.5)
-
-
-def _correlation(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    rho = correlations(frame).reindex(list(dict.fromkeys(frame["shape"])))
-    rho = rho.rename(columns=_ORDERS).assign(place=np.arange(len(rho)) + 0.5)
-    sns.scatterplot(
-        rho.melt("place", var_name="order", value_name="rho").dropna(), x="rho", y="place",
-        hue="order", style="order", palette=dict(zip(_ORDERS.values(), (INK, GREY), strict=True)), s=16,
-        markers=dict(zip(_ORDERS.values(), "sD", strict=True)), ax=ax,
-    )  # fmt: skip
-    ax.axvline(0.0, color=GREY, linewidth=0.6)
-    ax.set(xlim=(-1.12, 1.12), ylim=(len(rho), 0), xticks=[-1, 0, 1], yticks=[], ylabel="")
-    ax.set_xlabel("Spearman's ρ", size=style.small)
-    ax.spines["left"].set_visible(False)
-
-
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw measured and predicted maps side by side, and the agreement of two orders with the measured one.
-    A narrow figure has the measured map alone, with the predicted best marked."""
+    """Draw a cell for each shape and tile with its share of the best tile's speed."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["share"].isna().all():
             return look.empty_figure(study, style, "throughput of a tile")
-        fig = look.new_figure(style, 4.6 * frame["label"].nunique() + 28)
+        labels = list(dict.fromkeys(frame["label"]))
+        largest = max(
+            zip(frame["shape"], frame["label"], strict=True), key=lambda pair: math.prod(pair[0])
+        )[1]
+        shown = [label for label in labels if len(labels) <= _MOST or label != largest][:_MOST]
+        tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)[:8]
+        values = 100 * frame.pivot(index="label", columns="tile", values="share").loc[shown, tiles]
+        values.columns = [f"{m}×{n}" for m, n in tiles]
+        fig, (ax,) = look.panels(style, [rows_mm(len(shown)) + (14 if style.narrow else 4)])
+        texts = values.map(lambda value: f"{value:.0f}" if base.present(value) else "–")
+        heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
+        ax.set_xlabel("tile: speed in % of the best tile")
         if style.narrow:
-            axes = [fig.subplots()]
-        else:
-            axes = list(fig.subplots(1, 3, gridspec_kw={"width_ratios": [8, 8, 3]}))
-            _map(axes[1], frame, "predicted_alone", style)
-            axes[1].set_yticks([])
-            _correlation(axes[2], frame, style)
-        _map(axes[0], frame, "share", style, marked=style.narrow)
-        _best_tiles(axes[0], frame)
-        titles = ("Measured, % of the best", "Predicted, % of the best", "Agreement")
-        for ax, title in zip(axes, titles):
-            ax.set_title(title)
-        handles = [*_maps.legend(style.narrow), *look.entries(axes[2:])]
-        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
+            ax.tick_params(axis="x", labelrotation=90)
+        return look.finish(fig, study, style, [framed()], notes(study, frame), _STAGES)
 
 
 def _kept(frame: pd.DataFrame) -> float:
@@ -260,17 +208,14 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     kept = math.nan if frame.empty else _kept(frame)
     if math.isnan(kept):
         return ""
-    return f"A tile picked by its blocks over SMs keeps at least {100 * kept:.0f} % of the best tile's speed"
+    return f"A tile picked by the prediction keeps at least {100 * kept:.0f} % of the best tile's speed"
 
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """Return how to read the columns, the definition of the prediction, and the bytes requested from L2."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
-    lines = [
-        f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide, lines between its groups, with their FLOP "
-        "for a byte of A and B. At the right of a row: TFLOP/s of the best tile and its share of cuBLAS."
-    ]
+    lines = [f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide."]
     if reference:
         shape = "×".join(map(str, reference))
         lines.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")

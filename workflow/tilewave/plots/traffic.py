@@ -1,27 +1,26 @@
 """Work and traffic: the bound of each product, and how often its operands are loaded.
 
-Above, products with their arithmetic intensity: the rate over the limit of this GPU's measured ceilings, and
-the DRAM bytes over the compulsory ones. Below, how often an element of A and B is loaded at each level:
-predicted by the closed forms of tilewave.theory.traffic, and counted. The statements of the GPU-performance
-document on the same shapes and its own GPU stand in the table.
+The figure has how often an element of A and B is loaded at each level: predicted by the closed forms of
+tilewave.theory.traffic, and counted. The table has also products with their arithmetic intensity, the rate over
+the limit of this GPU's measured ceilings, the DRAM bytes over the compulsory ones, and the statements of the
+GPU-performance document on the same shapes and its GPU.
 """
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots._panels import rows_mm
+from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, Name, PlotOptions
-from tilewave.plots.style import FAINT, GREY, INK, Style
+from tilewave.plots.style import INK, MARKERS, PALETTE, Style
 from tilewave.records.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.theory import traffic
 from tilewave.theory.dtypes import SIZES, product_sizes
@@ -29,9 +28,8 @@ from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import V100, Machine, WarpAccess
 
 READING = (
-    "Above, a bar is the share of its roof that a product reaches; beside it are DRAM's bytes over the bytes that must "
-    "move. Below, a mark is how often the bytes of A and B are loaded: by lanes, in sectors, from L2, from DRAM. A "
-    "mark on the stroke is as predicted."
+    "A row is a kernel. A mark counts how often the bytes of A and B are loaded at one level: by the lanes, in sectors of "
+    "L1, from L2, from DRAM. A mark on a stroke is as predicted."
 )
 
 
@@ -93,34 +91,16 @@ _COUNTED = {
     "store_requests": GLOBAL_ACCESSES.format("requests", "st"),
     "store_sectors": GLOBAL_ACCESSES.format("sectors", "st"),
 }
-_PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # Okabe and Ito
-_BOUNDS = {traffic.MEMORY: "bound by memory", traffic.MATH: "bound by arithmetic"}
-_KINDS = {
-    "bound by memory": _PALETTE[4], "bound by arithmetic": _PALETTE[0], "bound not known": GREY,
-    "not correct": FAINT,
-}  # fmt: skip
-_PREDICTED, _CLAIMED_LOADS = "predicted", "loaded by lanes, if A were loaded k times"
 # Inputs whose products run at the TFLOP/s that the document states for its V100.
 _V100_INPUTS = "f16"
 
 
-@dataclass(frozen=True)
-class Level:
-    """A level at which loads are counted: name, marker, colour and place in a variant's row."""
-
-    key: str
-    label: str
-    marker: str
-    color: str
-    offset: float = 0.0
-
-
-_LEVELS = (
-    Level("requested", "loaded by lanes (requests)", "D", _PALETTE[0], -0.2),
-    Level("sectors", "32-byte sectors (L1)", "s", _PALETTE[5], 0.2),
-    Level("l2", "read from L2", "o", _PALETTE[2]),
-    Level("dram", "read from DRAM", "^", _PALETTE[1]),
-)
+_LEVELS: Mapping[str, str] = {
+    "requested": "loaded by lanes", "sectors": "sectors of L1", "l2": "read from L2", "dram": "read from DRAM",
+}  # fmt: skip
+"""The levels at which loads are counted."""
+_MOST = 12
+"""The most rows of the figure."""
 
 
 # ------------------------------------------------------------------------------- facts of a case
@@ -333,114 +313,65 @@ def table(study: StudyData) -> pd.DataFrame:
 # -------------------------------------------------------------------------------------- drawing
 
 
-def _rows_of(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the products under the roof, and those whose loads are drawn.
-    Under the roof stand the shapes of the baseline in this study, and those of claims."""
-    claimed = [
-        base.shape_label(dict(zip("mnk", shape.split("x"), strict=True))) for shape in CLAIMED
+def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the variants whose loads are drawn, each at the most frequent shape, with their `label`."""
+    rows = frame[frame["requested"].notna() & (frame["verdict"] == "correct")]
+    # The shape of most variants first: a matrix times a vector loads nothing twice.
+    often = rows.groupby("shape")["variant"].transform("nunique")
+    rows = rows.loc[often.sort_values(ascending=False, kind="stable").index]
+    rows = rows.drop_duplicates("variant").head(_MOST)
+    labels = [
+        base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+        for row in rows.to_dict("records")
     ]
-    above = (
-        frame["shape"]
-        .isin([*frame.loc[frame["kernel"] == BASELINE, "shape"], *claimed])
-        .to_numpy(dtype=bool)
-    )
-    below = frame["requested_model"].notna().to_numpy(dtype=bool) & ~above
-    return frame[above], frame[below]
-
-
-def _products_panel(ax: Axes, frame: pd.DataFrame, column: str, style: Style) -> None:
-    """Draw a bar for each product, coloured by its bound; a case that is not correct is grey."""
-    kinds = frame["bound"].map(_BOUNDS).fillna("bound not known")
-    frame = frame.assign(kind=kinds.where(frame["verdict"] == "correct", "not correct"))
-    frame["row"] = [
-        f"{row['kernel']} {row['shape']}\n{row['intensity']:.4g} FLOP/byte"
-        for row in frame.to_dict("records")
-    ]
-    values, unit = frame[column].astype(float), " %" if column == "share" else "×"
-    bars = ax.barh(
-        range(len(frame)), values, height=0.6, color=frame["kind"].map(_KINDS), edgecolor=GREY,
-        linewidth=0.4, label=list(frame["kind"]),
-    )  # fmt: skip
-    labels = ["" if math.isnan(value) else base.digits(value) + unit for value in values]
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
-    ax.bar_label(bars, labels, padding=2, size=style.small, bbox=box)
-    look.rows_axis(ax, list(frame["row"]))
-    ax.axvline(100.0 if column == "share" else 1.0, color=look.MODEL, linewidth=1.0)
-    ax.set_xlim(0, (1.9 if style.narrow else 1.3) * max([1.0, *values.dropna()]))
-    ax.set_xlabel("% of attainable" if column == "share" else "/ compulsory")
-    look.grid(ax, "x")
-
-
-def _claims_differ(row: Mapping[Any, Any]) -> bool:
-    """Return whether the multiplication document claims another number of loads than the model."""
-    claim = float(row["requested_claimed"])
-    return not math.isnan(claim) and not math.isclose(claim, float(row["requested_model"]))
-
-
-def _reuse(ax: Axes, frame: pd.DataFrame, style: Style) -> None:
-    """Draw a row for each variant on one logarithmic axis: counters are marks, predictions ticks."""
-    usual = str(frame["shape"].mode()[0])
-    labels, points = [], []
-    for index, row in enumerate(frame.to_dict("records")):
-        label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
-        labels.append(label if row["shape"] == usual else f"{label}\n{row['shape']}")
-        for level in _LEVELS:
-            point = {"place": index + level.offset, "level": level.label}
-            points.append({**point, "kind": "counted", "loads": row[level.key]})
-            points.append({**point, "kind": _PREDICTED, "loads": row.get(f"{level.key}_model")})
-        if _claims_differ(row):
-            point = {"place": index + _LEVELS[0].offset, "level": ""}
-            points.append({**point, "kind": _CLAIMED_LOADS, "loads": row["requested_claimed"]})
-    tidy = pd.DataFrame(points).astype({"loads": float}).dropna(subset="loads")
-    sns.scatterplot(
-        tidy[tidy["kind"] == "counted"], x="loads", y="place", hue="level", style="level",
-        palette={level.label: level.color for level in _LEVELS}, s=22, linewidth=0.3, ax=ax,
-        markers={level.label: level.marker for level in _LEVELS}, zorder=4,
-        hue_order=[level.label for level in _LEVELS],
-    )  # fmt: skip
-    for kind, marker, size in ((_PREDICTED, "|", 70), (_CLAIMED_LOADS, "x", 16)):
-        if (tidy["kind"] == kind).any():
-            sns.scatterplot(tidy[tidy["kind"] == kind], x="loads", y="place", marker=marker, s=size,
-                            color=INK, linewidth=1.0, label=kind, zorder=5, ax=ax)  # fmt: skip
-    most = 6 if style.narrow else 13
-    look.powers_of_two(ax, [0.5, *tidy["loads"]], most)
-    ax.set_xlim(0.6 * min(tidy["loads"].min(), 1.0), 1.7 * tidy["loads"].max())
-    look.rows_axis(ax, labels)
-    ax.set(ylabel="", xlabel="bytes / bytes of A and B")
-    ax.set_title(f"Loads of an element, {usual}")
-    look.grid(ax, "x")
+    return rows.assign(label=labels)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw rate and moved bytes over their limits, and below them the loads at each level."""
+    """Draw a row a variant: how often its operands are loaded at each level, and the predictions."""
     with look.apply(style):
-        frame = base.derived(table)
-        shown = ["tflops", "dram_ratio", "requested", "sectors", "dram"]
-        if frame.empty or not bool(frame[shown].notna().any(axis=None)):
+        rows = _drawn(base.derived(table))
+        if rows.empty:
             return look.empty_figure(study, style, "traffic")
-        above, below = _rows_of(frame)
-        parts = {"above": 7.0 * len(above) + 14.0, "below": 6.0 * len(below) + 14.0}
-        parts = {name: mm for name, mm in parts.items() if len(above if name == "above" else below)}
-        fig = look.new_figure(style, sum(parts.values()))
-        grid = fig.add_gridspec(len(parts), 2, height_ratios=list(parts.values()))
-        if len(above):
-            axes = [fig.add_subplot(grid[0, 0])]
-            axes.append(fig.add_subplot(grid[0, 1], sharey=axes[0]))
-            for ax, column in zip(axes, ("share", "dram_ratio"), strict=True):
-                _products_panel(ax, above, column, style)
-            axes[1].tick_params(axis="y", labelleft=False)
-            axes[0].set_title("Rate")
-            axes[1].set_title("DRAM bytes")
-        if len(below):
-            _reuse(fig.add_subplot(grid[len(parts) - 1, :]), below, style)
-        return look.finish(fig, study, style, look.entries(fig.axes), _notes(above, below), _STAGES)
+        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 4])
+        counted = rows.reset_index(drop=True)
+        long = counted[list(_LEVELS)].astype(float).rename(columns=dict(_LEVELS))
+        # Equal numbers stand above one another.
+        long.index = counted.index - 0.25
+        long = long.melt(var_name="level", value_name="loads", ignore_index=False)
+        long = long.reset_index(names="place").dropna()
+        long["place"] += long["level"].map(dict(zip(_LEVELS.values(), (0.0, 0.25, 0.5, 0.25))))
+        sns.scatterplot(
+            long, x="loads", y="place", hue="level", style="level", s=22, linewidth=0,
+            palette=dict(zip(_LEVELS.values(), PALETTE)), markers=dict(zip(_LEVELS.values(), MARKERS)), ax=ax,
+        )  # fmt: skip
+        models = counted[
+            [f"{level}_model" for level in _LEVELS if f"{level}_model" in counted]
+        ].astype(float)
+        strokes = models.melt(value_name="loads", ignore_index=False).dropna()
+        sns.scatterplot(
+            strokes.reset_index(names="place"), x="loads", y="place", marker="|", color=INK, s=100, linewidth=1.0,
+            label="predicted", zorder=3, ax=ax,
+        )  # fmt: skip
+        look.powers_of_two(ax, [0.5, *long["loads"]], 6 if style.narrow else 13)
+        look.rows_axis(ax, list(rows["label"]))
+        ax.set(ylabel="", xlabel="bytes / bytes of A and B")
+        look.grid(ax, "x")
+        return look.finish(fig, study, style, look.entries([ax]), _notes(rows), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the least share of the attainable rate that the baseline reaches."""
-    reached = table.loc[table["kernel"] == BASELINE, _FACTS["share"]] if len(table) else table
-    reached = reached.astype(float).dropna()
-    return f"cuBLAS reaches at least {reached.min():.0f} % of its roof" if len(reached) else ""
+    """Return how much less often the last variant loads an element than the first."""
+    loads = (
+        _drawn(base.derived(table))["requested"].astype(float)
+        if len(table)
+        else pd.Series(dtype=float)
+    )
+    if len(loads) < 2 or loads.min() == loads.max():
+        return ""
+    return (
+        f"Tiles load an element of A and B up to {loads.max() / loads.min():.0f} times less often"
+    )
 
 
 def _agreement(frame: pd.DataFrame) -> str:
@@ -457,13 +388,10 @@ def _agreement(frame: pd.DataFrame) -> str:
     )
 
 
-def _notes(above: pd.DataFrame, below: pd.DataFrame) -> list[str]:
-    notes = ["Shapes are m×n×k; beta is 0, so C is written and not read."]
-    if len(above) and above["attainable"].isna().all():
-        notes.append("No ceiling of this GPU is measured, so no share is formed.")
-    if len(below):
-        notes.append(
-            f"Loads by lanes are requests × {WARP} lanes × elements of a lane. A is loaded k times in the multiplication "
-            f"document, n times in the lecture. {_agreement(below)}"
-        )
-    return notes
+def _notes(rows: pd.DataFrame) -> list[str]:
+    """Return the shape, the meaning of a load by lanes, and how many counts are as predicted."""
+    shapes = ", ".join(dict.fromkeys(rows["shape"]))
+    return [
+        f"{shapes} (m×n×k); beta is 0, so C is written and not read. Loads by lanes are requests × {WARP} lanes × elements "
+        f"of a lane. {_agreement(rows)}"
+    ]

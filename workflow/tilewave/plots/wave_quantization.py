@@ -12,9 +12,8 @@ from tilewave.plots._quantization import Options as Options
 
 HEADLINE = True
 READING = (
-    "Against N: above is the speed, below how evenly the SMs work: average over maximum of their active cycles. Right "
-    "of a dashed line a new wave begins, and both fall because SMs idle in its tail. Points are measured, the line is "
-    "the model."
+    "A point is a product of that N. Right of a dashed line a new wave of blocks begins, nearly empty: the speed falls, "
+    "because most SMs wait for a few. The line is the model."
 )
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="waves")

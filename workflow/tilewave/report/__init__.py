@@ -7,8 +7,6 @@ FIGURE_FILES = (
     "thumbnails/{study}.png",
 )
 """Paths of a study's files in the report's folder, written by every run."""
-PRINTED, NARROW = "figures/{study}.{printed}", "figures/narrow/{study}.{drawn}"
-"""Paths of a figure for print and for one column of a paper, drawn on request."""
 PAGES = ("index.html", "kernels.html", "explorer.html", "glossary.html", "summary.md", "junit.xml")
 """Documents of the report beside those in FOLDERS, the index first."""
 FOLDERS = ("study", "kernel", "lesson", "sass", "ncu")

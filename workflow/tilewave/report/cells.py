@@ -145,6 +145,11 @@ _LATEX = str.maketrans(
 )  # fmt: skip
 
 
+def escaped(text: str) -> str:
+    """Return a text for LaTeX."""
+    return text.translate(_LATEX)
+
+
 def latex(shown: Table) -> str:
     """Return the table as a LaTeX tabular with the rules of booktabs."""
     lines = [
@@ -153,7 +158,7 @@ def latex(shown: Table) -> str:
         "\\toprule",
     ]
     for number, row in enumerate([[name for name, _ in shown.columns], *shown.rows]):
-        lines.append(" & ".join(text.translate(_LATEX) for text in row) + r" \\")
+        lines.append(" & ".join(map(escaped, row)) + r" \\")
         if not number:
             lines.append("\\midrule")
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"

@@ -1,4 +1,4 @@
-"""A study's files: the figure (SVG; PDF or PNG on request), its data (CSV), a sidecar (JSON), maybe a summary.
+"""A study's files: the figure (SVG), its data (CSV), a sidecar (JSON), maybe a summary.
 
 The sidecar has the figure's provenance: content keys, commits, environments and the number of figures from
 each source. The same tables give the same bytes.
@@ -139,14 +139,11 @@ def of_tables(
     )
 
 
-def style_of(project: Project, name: str = "", narrow: bool = False) -> Style:
+def style_of(project: Project, name: str = "") -> Style:
     """Return the config's style of figures, for all studies or for one."""
     chosen = project.config.style
     overrides = project.config.studies[name].style.model_dump(exclude_none=True) if name else {}
-    if narrow:
-        overrides["width_mm"] = chosen.narrow_mm
-    defaults = {"width_mm": chosen.width_mm, "font_size": chosen.font_size, "bare": chosen.bare}
-    return Style(**{**defaults, **overrides})
+    return Style(**{**chosen.model_dump(), **overrides})
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
@@ -197,7 +194,7 @@ class Drawing(NamedTuple):
     more: Mapping[str, str] = {}
 
 
-def _drawing(project: Project, study: StudyData) -> Drawing:
+def drawing(project: Project, study: StudyData) -> Drawing:
     """Return the drawing by the plot module. Raises any exception of the module."""
     plot = project.config.studies[study.name].plot
     module = plots.load(plot, project.where, f"studies.{study.name}.plot")
@@ -215,10 +212,16 @@ def _box(study: StudyData, why: Undrawn) -> Drawing:
     return Drawing(study, why.table(), why.table, draw, {undrawn.KEY: why.sentence})
 
 
+def caption_text(study: StudyData, figure: Figure) -> str:
+    """Return a figure's caption: the finding, else the question, and the notes, a line each."""
+    lines = [study.takeaway or study.question, *look.caption(figure)]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
 def write(
     project: Project, study: StudyData, outputs: Iterable[str | Path], why: Undrawn | None = None
 ) -> None:
-    """Write the study's files; a path's suffix selects the kind (`FIGURE_KINDS`), its folder the width.
+    """Write the study's files; a path's suffix selects the kind (`FIGURE_KINDS`).
 
     why: the reason for a box in place of the figure.
 
@@ -227,36 +230,33 @@ def write(
     UserError: the config sets a style that cannot be drawn, or an unknown option. The plot module may raise
         other exceptions.
     """
-    drawing = _box(study, why) if why else _drawing(project, study)
-    study, table = drawing.study, drawing.table
-    looks = {narrow: style_of(project, study.name, narrow) for narrow in (False, True)}
+    content = _box(study, why) if why else drawing(project, study)
+    study, table, style = content.study, content.table, style_of(project, study.name)
 
     @functools.cache
-    def drawn(narrow: bool) -> Figure:
-        return drawing.draw(looks[narrow])
+    def drawn() -> Figure:
+        return content.draw(style)
 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":
-            summed = drawing.summary() if drawing.summary else table
+            summed = content.summary() if content.summary else table
             summed.to_csv(path, index=False, lineterminator="\n")
         elif path.parent.name == "thumbnails":
-            look.thumbnail(drawn(False), path, looks[False])
+            look.thumbnail(drawn(), path, style)
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
-            document = {**sidecar(study), **drawing.more}
+            document = {**sidecar(study), **content.more}
             text = json.dumps(document, indent=1, sort_keys=True, default=str)
             path.write_text(text + "\n", encoding="utf-8")
         elif path.suffix == ".txt":
-            lines = [study.takeaway or study.question, *look.caption(drawn(False))]
-            path.write_text("\n".join(line for line in lines if line) + "\n", encoding="utf-8")
+            path.write_text(caption_text(study, drawn()), encoding="utf-8")
         elif path.suffix == ".tex":
-            frame = drawing.summary() if drawing.summary else table
+            frame = content.summary() if content.summary else table
             path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
         else:
-            narrow = path.parent.name == "narrow"
-            look.save(drawn(narrow), path, looks[narrow])
+            look.save(drawn(), path, style)
 
 
 # ------------------------------------------------------------------------------------------ all of them
@@ -300,9 +300,7 @@ def _key(project: Project, study: StudyData) -> str:
 
 def _kept(project: Project, key: str, path: Path) -> Path:
     """Return the path of a study's file in the store."""
-    folder = {"tables": "summary", "narrow": "narrow", "thumbnails": "small"}.get(
-        path.parent.name, ""
-    )
+    folder = {"tables": "summary", "thumbnails": "small"}.get(path.parent.name, "")
     return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 

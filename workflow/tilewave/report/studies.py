@@ -42,7 +42,7 @@ class PageImage:
 class StudyView:
     """A study on the pages, with addresses relative to its page.
 
-    bare: the figure does not contain the takeaway; undrawn: why there is neither figure nor data.
+    undrawn: why there is neither figure nor data.
     """
 
     name: str
@@ -53,7 +53,6 @@ class StudyView:
     headline: bool
     reading: str
     notes: list[str]
-    bare: bool
     cases: str
     verdicts: list[tuple[str, int]]
     sources: list[FigureSource]
@@ -158,7 +157,6 @@ def view(
         # The caption between takeaway and source.
         notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
         reading="" if why else getattr(plots.load(entry.plot), "READING", ""),
-        bare=project.config.style.bare if entry.style.bare is None else entry.style.bare,
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         sources=sources(records, environments),

@@ -1,0 +1,82 @@
+"""Waves cured: the speed against N of kernels that lose at a partly filled last wave, and of those that do not.
+
+Stream-K divides the last wave along k; even tiles change their width with N. A kernel without either falls at
+each N where a wave begins.
+"""
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from tilewave.plots import _sweeps, base
+from tilewave.plots import style as look
+from tilewave.plots._panels import names_beside
+from tilewave.plots._quantization import STAGES, Options, axis_of_n, boundaries, drawn, drops, notes
+from tilewave.plots._rungs import MOST
+from tilewave.plots._sweeps import Sweep
+from tilewave.plots.base import StudyData
+from tilewave.plots.style import MARKERS, PALETTE, Style
+
+READING = (
+    "A line is a kernel, a point a product of that N. Right of a dashed line a new wave of blocks begins in the first "
+    "kernel: its speed falls, and that of a cured one does not."
+)
+table = _sweeps.table
+
+
+def _names(study: StudyData, table: pd.DataFrame) -> dict[str, Sweep]:
+    """Return the drawn sweeps by their names in the figure."""
+    names = Options.of(study).names
+    sweeps = drawn(study, base.derived(table), MOST)
+    return {
+        names.get(sweep.variant, names.get(sweep.kernel, sweep.variant)): sweep for sweep in sweeps
+    }
+
+
+def takeaway(study: StudyData, table: pd.DataFrame) -> str:
+    """Return the largest loss past a full wave of the kernel that loses least."""
+    sweeps = _names(study, table)
+    if len(sweeps) < 2:
+        return ""
+    first, *_ = sweeps.values()
+    losses = {}
+    for name, sweep in sweeps.items():
+        rates = sweep.frame.set_index("n")["tflops"]
+        past = [
+            (n, behind)
+            for _, _, n, behind in drops(first, "waves")
+            if behind in rates and n in rates
+        ]
+        losses[name] = max((1 - rates[behind] / rates[n] for n, behind in past), default=1.0)
+    name = min(losses, key=losses.__getitem__)
+    return f"{name[0].upper()}{name[1:]} lose at most {100 * max(0.0, losses[name]):.0f} % past a full wave"
+
+
+def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
+    """Draw a line a kernel: its speed over N, with its name."""
+    with look.apply(style):
+        sweeps = _names(study, table)
+        if not sweeps:
+            return look.empty_figure(study, style, "sweep")
+        first, *_ = sweeps.values()
+        tall = 60.0
+        fig, (ax,) = look.panels(style, [tall])
+        frames = [
+            sweep.frame[sweep.frame["ranks"]].assign(name=name) for name, sweep in sweeps.items()
+        ]
+        points = pd.concat(frames).dropna(subset="tflops")
+        colors = dict(zip(sweeps, PALETTE))
+        sns.lineplot(
+            points, x="n", y="tflops", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
+            markers=dict(zip(sweeps, MARKERS)), markersize=3.5, markeredgewidth=0, estimator=None, legend=False, ax=ax,
+        )  # fmt: skip
+        boundaries(ax, first, "waves", style)
+        axis_of_n(ax, first, 3 if style.narrow else 6)
+        ax.set(ylabel="TFLOP/s", ylim=(0, 1.08 * points["tflops"].max()))
+        last = points.sort_values("n").drop_duplicates("name", keep="last")
+        ends = [
+            (row["n"], row["tflops"], row["name"], colors[row["name"]])
+            for row in last.to_dict("records")
+        ]
+        names_beside(ax, ends, tall - 14, style)
+        return look.finish(fig, study, style, notes=notes(list(sweeps.values())), stages=STAGES)
