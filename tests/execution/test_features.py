@@ -150,9 +150,10 @@ def test_values(arch):
     assert (found == wanted.reshape(128, 4)[::-1]).all()
     beyond = launched(*given, np.int32(403), grid=1, block=128).faults
     assert "reads 12 bytes" in beyond[0].message
-    found = np.zeros(64, np.uint32)
-    assert not launched("values", "places", arch, found, grid=1, block=64).faults
-    assert (found == np.arange(64) // 32).all()
+    found = np.zeros((134, 64), np.uint32)  # of 132 SMs each runs a block
+    assert not launched("values", "places", arch, found, grid=134, block=64).faults
+    wanted = 1000 * (np.arange(134) % 132)[:, None] + np.arange(64) // 32
+    assert (found == wanted).all()
 
 
 @hopper

@@ -1,4 +1,4 @@
-"""Dead words of wide shared loads.
+"""Dead words of wide loads.
 
 ptxas joins reads of neighbouring words into LDS.64 and LDS.128, and may load a word that the
 program does not use. Such a word must not count as a read.
@@ -86,10 +86,10 @@ def _live(rows: np.ndarray) -> list[int]:
     return live
 
 
-def mark(rows: np.ndarray) -> None:
-    """Fill the DEAD column of wide shared loads, in place: bit i for word i."""
+def mark(rows: np.ndarray, *spaces: int) -> None:
+    """Fill the DEAD column of wide loads from these spaces, in place: bit i for word i."""
     wide = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.WIDTH] >= 8)
-    wide &= np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC)) & (rows[:, c.DST] != RZ)
+    wide &= np.isin(rows[:, c.OP], spaces) & (rows[:, c.DST] != RZ)
     if not wide.any():
         return
     live = _live(rows)

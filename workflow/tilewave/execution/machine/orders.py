@@ -9,7 +9,8 @@ A clock (`state.State.clocks`) has an entry for each actor of a block, in this o
 * all ordinary stores of other blocks, whose order is not checked;
 * for each warp, the time of its writes that have passed a fence between the generic and the
   asynchronous proxy (PTX ISA, "Memory Consistency Model", proxies);
-* for each warp, the time of its accesses that have passed a fence for other blocks (MEMBAR).
+* for each warp, the time of its accesses that have passed a fence for other blocks (MEMBAR);
+* for each warp, the time of its initialised mbarriers that have passed a fence for bulk copies.
 
 In a cluster the actors of the block itself come first, then those of the next ranks.
 
@@ -26,13 +27,14 @@ from tilewave.execution.machine import views as view
 from tilewave.execution.machine.races import BY_COPY, CLOCK, FLYING, writer
 from tilewave.execution.machine.validity import fault
 
-PROXIES, BLOCKS = int64(0), int64(1)  # kinds of fences: between the proxies, for other blocks
+# Kinds of fences: between the proxies, for other blocks, of initialised mbarriers.
+PROXIES, BLOCKS, INITIALISED = int64(0), int64(1), int64(2)
 NOTHING = uint32(0xFFFFFFFF)  # no shadow entry: none is both atomic and in flight
 
 
 def actors(warps: int) -> int:
     """Return the actors of one block: the length of its part of a clock."""
-    return 5 * warps + s.MBARRIERS + 1
+    return 6 * warps + s.MBARRIERS + 1
 
 
 @njit
@@ -82,6 +84,20 @@ def fence(m, warp, kind):
         clock[fenced + other] = max(clock[fenced + other], clock[other])
     clock[fenced + warp] = uint32(control[s.TICK])
     control[s.TICK] += 1
+
+
+@njit
+def fence_proxies(m, warp, mask):
+    """Execute a fence between the proxies, which only the writes of its own threads pass.
+
+    NVIDIA's guide has each writer execute it before the barrier. It counts for a warp when all lanes
+    that wrote shared memory have executed one.
+    """
+    control = view.control(m)
+    view.unfenced(m)[warp] &= ~uint32(mask)
+    if control[s.ASYNCHRONOUS] and not view.unfenced(m)[warp]:
+        view.clocks(m)[warp, passed(m, PROXIES) + warp] = uint32(control[s.TICK])
+    fence(m, warp, INITIALISED)
 
 
 # ---------------------------------------------------------------- groups of products and stores
@@ -143,6 +159,23 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
         _blame(m, s.RACE, pc, warp, unit, who)
     elif not entry & BY_COPY and clock[shifted + passed(m, PROXIES) + who] < tick:
         _blame(m, s.UNFENCED, pc, warp, unit, who)
+
+
+@njit
+def check_published(m, warp, where, pc, offset):
+    """Check that a block's mbarrier passed a fence between its initialisation and a bulk copy.
+
+    With a barrier between them it is a hint only: NVIDIA's cuda::memcpy_async has no fence there.
+    """
+    control = view.control(m)
+    entry = view.shadow(where)[offset >> control[s.GRAIN]]
+    initialised = entry >> CLOCK >= uint32(control[s.FIRST_TICK]) and not entry & BY_COPY
+    if control[s.RACES] and initialised:
+        who = writer(where, entry)
+        clock, shifted = view.clocks(m)[warp], shift(m, where)
+        if clock[shifted + passed(m, INITIALISED) + who] < entry >> CLOCK:
+            ordered = clock[shifted + who] >= entry >> CLOCK
+            fault(m, s.BARRIER_ONLY if ordered else s.UNPUBLISHED, pc, warp, 1, offset, who, 0)
 
 
 @njit
