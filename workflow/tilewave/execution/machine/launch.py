@@ -357,7 +357,7 @@ def _state(
     rows = _resolved(program, banks)
     written = _written(buffers, starts, len(words))
     if len(written) > 1:
-        liveness.mark(rows, c.SHARED, c.GENERIC, c.LOCAL, c.GLOBAL)
+        liveness.mark(rows, c.GLOBAL)
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)
     shared_base = architectures.of(image.arch).shared_start

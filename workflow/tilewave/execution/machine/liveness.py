@@ -86,10 +86,13 @@ def _live(rows: np.ndarray) -> list[int]:
     return live
 
 
-def mark(rows: np.ndarray, *spaces: int) -> None:
-    """Fill the DEAD column of wide loads from these spaces, in place: bit i for word i."""
+def mark(rows: np.ndarray, *more: int) -> None:
+    """Fill the DEAD column of wide loads, in place: bit i for word i.
+
+    Loads from global memory need it only where scratch is watched: ``more`` spaces.
+    """
     wide = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.WIDTH] >= 8)
-    wide &= np.isin(rows[:, c.OP], spaces) & (rows[:, c.DST] != RZ)
+    wide &= np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC, c.LOCAL, *more)) & (rows[:, c.DST] != RZ)
     if not wide.any():
         return
     live = _live(rows)

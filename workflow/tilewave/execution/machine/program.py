@@ -200,7 +200,7 @@ def load(cubin: bytes, entry: str, listing: str) -> Program:
             rows[number, c.SOURCES + c.VALUE] = lines[number][0]
     _mark_swap_loops(rows)
     _mark_tests(rows)
-    liveness.mark(rows, c.SHARED, c.GENERIC, c.LOCAL)
+    liveness.mark(rows)
     instructions = tuple(
         Instruction(address, raw.opcode, text)
         for (address, _), (raw, text, _, _) in zip(lines, decoded)
