@@ -191,8 +191,8 @@ def deliver(m, warp, pc, ranks, offset, size, telling, source, at, tensor):
             continue
         where = view.peer(m, rank)
         met(m, warp, where, pc, uint32(1), telling)
-        orders.check_published(m, warp, where, pc, telling)
         index = number(m, warp, pc, where, telling)
+        orders.check_published(m, warp, where, pc, index)
         orders.asynchronous_write(m, warp, where, pc, offset, size, index)
         if tensor:
             box(m, where, source, at, offset, False)

@@ -18,7 +18,6 @@ from tilewave.execution.machine import (
     capturing,
     handlers,
     lanes,
-    liveness,
     marking,
     orders,
     printing,
@@ -356,8 +355,6 @@ def _state(
     _point(program, places, banks)
     rows = _resolved(program, banks)
     written = _written(buffers, starts, len(words))
-    if len(written) > 1:
-        liveness.mark(rows, c.GLOBAL)
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)
     shared_base = architectures.of(image.arch).shared_start

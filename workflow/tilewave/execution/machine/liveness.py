@@ -86,13 +86,10 @@ def _live(rows: np.ndarray) -> list[int]:
     return live
 
 
-def mark(rows: np.ndarray, *more: int) -> None:
-    """Fill the DEAD column of wide loads, in place: bit i for word i.
-
-    Loads from global memory need it only where scratch is watched: ``more`` spaces.
-    """
+def mark(rows: np.ndarray) -> None:
+    """Fill the DEAD column of wide loads, in place: bit i for word i."""
     wide = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.WIDTH] >= 8)
-    wide &= np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC, c.LOCAL, *more)) & (rows[:, c.DST] != RZ)
+    wide &= (rows[:, c.OP] != c.CONST_BANK) & (rows[:, c.DST] != RZ)
     if not wide.any():
         return
     live = _live(rows)

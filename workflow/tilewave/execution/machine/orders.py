@@ -9,8 +9,7 @@ A clock (`state.State.clocks`) has an entry for each actor of a block, in this o
 * all ordinary stores of other blocks, whose order is not checked;
 * for each warp, the time of its writes that have passed a fence between the generic and the
   asynchronous proxy (PTX ISA, "Memory Consistency Model", proxies);
-* for each warp, the time of its accesses that have passed a fence for other blocks (MEMBAR);
-* for each warp, the time of its initialised mbarriers that have passed a fence for bulk copies.
+* for each warp, the time of its accesses that have passed a fence for other blocks (MEMBAR).
 
 In a cluster the actors of the block itself come first, then those of the next ranks.
 
@@ -27,14 +26,13 @@ from tilewave.execution.machine import views as view
 from tilewave.execution.machine.races import BY_COPY, CLOCK, FLYING, writer
 from tilewave.execution.machine.validity import fault
 
-# Kinds of fences: between the proxies, for other blocks, of initialised mbarriers.
-PROXIES, BLOCKS, INITIALISED = int64(0), int64(1), int64(2)
+PROXIES, BLOCKS = int64(0), int64(1)  # kinds of fences: between the proxies, for other blocks
 NOTHING = uint32(0xFFFFFFFF)  # no shadow entry: none is both atomic and in flight
 
 
 def actors(warps: int) -> int:
     """Return the actors of one block: the length of its part of a clock."""
-    return 6 * warps + s.MBARRIERS + 1
+    return 5 * warps + s.MBARRIERS + 1
 
 
 @njit
@@ -97,7 +95,18 @@ def fence_proxies(m, warp, mask):
     view.unfenced(m)[warp] &= ~uint32(mask)
     if control[s.ASYNCHRONOUS] and not view.unfenced(m)[warp]:
         view.clocks(m)[warp, passed(m, PROXIES) + warp] = uint32(control[s.TICK])
-    fence(m, warp, INITIALISED)
+        control[s.TICK] += 1
+    publish(m, warp)
+
+
+@njit
+def publish(m, warp):
+    """Execute a fence for bulk copies of the mbarriers whose initialisation the warp's clock covers."""
+    for index in range(view.block_control(m)[s.MBARRIER_COUNT]):
+        if not view.turned(m)[index, 2]:
+            entry = view.shadow(m)[view.mbarriers(m)[index] >> view.control(m)[s.GRAIN]]
+            who = writer(m, entry)
+            view.turned(m)[index, 2] = who == warp or view.clocks(m)[warp, who] >= entry >> CLOCK
 
 
 # ---------------------------------------------------------------- groups of products and stores
@@ -162,20 +171,18 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
 
 
 @njit
-def check_published(m, warp, where, pc, offset):
+def check_published(m, warp, where, pc, index):
     """Check that a block's mbarrier passed a fence between its initialisation and a bulk copy.
 
     With a barrier between them it is a hint only: NVIDIA's cuda::memcpy_async has no fence there.
     """
-    control = view.control(m)
+    control, offset = view.control(m), view.mbarriers(where)[index]
     entry = view.shadow(where)[offset >> control[s.GRAIN]]
-    initialised = entry >> CLOCK >= uint32(control[s.FIRST_TICK]) and not entry & BY_COPY
-    if control[s.RACES] and initialised:
+    initialised = entry >> CLOCK >= uint32(control[s.FIRST_TICK])
+    if control[s.RACES] and initialised and not view.turned(where)[index, 2]:
         who = writer(where, entry)
-        clock, shifted = view.clocks(m)[warp], shift(m, where)
-        if clock[shifted + passed(m, INITIALISED) + who] < entry >> CLOCK:
-            ordered = clock[shifted + who] >= entry >> CLOCK
-            fault(m, s.BARRIER_ONLY if ordered else s.UNPUBLISHED, pc, warp, 1, offset, who, 0)
+        ordered = view.clocks(m)[warp, shift(m, where) + who] >= entry >> CLOCK
+        fault(m, s.BARRIER_ONLY if ordered else s.UNPUBLISHED, pc, warp, 1, offset, who, 0)
 
 
 @njit

@@ -154,8 +154,8 @@ class State(NamedTuple):
     # byte addresses in shared memory; merged clocks of arrivals, then those of finished phases
     mbarriers: Annotated[Array, int64, MBARRIERS]
     phases: Annotated[Array, uint32, "phases", "actors of the cluster"]
-    # finished phases, and how many of them a warp of the block has observed
-    turned: Annotated[Array, int64, MBARRIERS, 2]
+    # finished phases, how many of them a warp of the block has observed, whether a fence published it
+    turned: Annotated[Array, int64, MBARRIERS, 3]
     # last arrival of each warp of the cluster: tick, phase, program counter, lane
     arrivals: Annotated[Array, int64, MBARRIERS, "warps of the cluster", 4]
     # committed groups and their ticks, by kind

@@ -504,8 +504,8 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == ops.FENCE:
         orders.fence(m, int64(warp), orders.BLOCKS)
-    if op == ops.FENCE_INITIALISED:
-        orders.fence(m, int64(warp), orders.INITIALISED)
+    if op == ops.PUBLISH:
+        orders.publish(m, int64(warp))
     if op == ops.TRAP:
         fault(m, s.TRAPPED, pc, warp, mask, -1, 0, 1)
     return following, active

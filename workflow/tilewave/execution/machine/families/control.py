@@ -11,7 +11,7 @@ from tilewave.execution.machine.registry import opcode
 (
     BRANCH, BRANCH_DIVERGENT, BRANCH_INDEXED, EXIT, SET_CONVERGE, CONVERGE, BREAK, WARP_SYNC, CALL,
     RETURN, BLOCK_SYNC, BLOCK_ARRIVE, BLOCK_REDUCE, NOTHING, TRAP, COPY_COMMIT, COPY_WAIT, PAUSE,
-    BARRIER_MOVE, B2R, END_COLLECTIVE, FENCE, FENCE_INITIALISED,
+    BARRIER_MOVE, B2R, END_COLLECTIVE, FENCE, PUBLISH,
 ) = range(23)  # fmt: skip
 # ---- clusters, and registers that warps hand on
 K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
@@ -188,7 +188,7 @@ opcode("BPT")(partial(regardless, op=TRAP))
 
 
 # All that ptxas (12.3 to 13.0) leaves of fence.mbarrier_init, behind the initialisation.
-opcode("NOP")(partial(regardless, op=FENCE_INITIALISED))
+opcode("NOP")(partial(regardless, op=PUBLISH))
 
 
 @opcode("MEMBAR")
