@@ -5,7 +5,8 @@ import re
 import pytest
 
 import executing_support as support
-from samples import needs_nvrtc
+from samples import ROOT, needs_nvrtc
+from tilewave.execution import case
 from tilewave.kernel.front_matter import find_kernels
 from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import choices
@@ -81,6 +82,22 @@ def test_fault(entry, arch):
         if fault.kind == "race":  # the other side, which executing the block again has shown
             assert re.search(r"\(\w+(\.\w+)* at SASS address 0x[0-9a-f]{4}\)", fault.message), said
             assert not re.search(r"\bwarp \d", fault.message), said
+
+
+@pytest.mark.parametrize(
+    ("bug", "verdict", "message"),
+    [
+        (0, "correct", ""),
+        (1, "wrong", "256 of 256 elements are wrong"),
+        (2, "uninitialised read", "byte 0 (element 0) of parts, which nothing has written"),
+        (3, "correct", "wait at another __syncthreads() than other threads"),
+    ],
+)
+def test_memory_outlives_a_launch(bug, verdict, message):
+    job = support.job(ROOT / "tests" / "data" / "kernels" / "lasting.cu", 256, {"BUG": bug})
+    outcome = case.run(job).result
+    assert outcome.verdict == verdict
+    assert message in outcome.reason + "".join(outcome.notes.get("hints", []))
 
 
 def test_invalid_accesses_name_what_they_leave():

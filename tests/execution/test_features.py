@@ -150,9 +150,10 @@ def test_values(arch):
     assert (out == wanted.reshape(128, 4)[::-1]).all()
     faults = launched(*given, np.int32(403), grid=1, block=128).faults
     assert "reads 12 bytes" in faults[0].message
-    out = np.zeros(64, np.uint32)
-    assert not launched("values", "places", arch, out, grid=1, block=64).faults
-    assert (out == np.arange(64) // 32).all()
+    out = np.zeros((134, 64), np.uint32)  # 132 SMs run a block each
+    assert not launched("values", "places", arch, out, grid=134, block=64).faults
+    wanted = 1000 * (np.arange(134) % 132)[:, None] + np.arange(64) // 32
+    assert (out == wanted).all()
 
 
 @hopper

@@ -96,6 +96,25 @@ def test_planted_mistakes(bug, kinds, message, text, cluster):
         assert text in near
 
 
+@pytest.mark.parametrize(
+    ("bug", "threads", "verdict", "message"),
+    [
+        (0, 128, "correct", ""),
+        (0, 32, "correct", ""),
+        (1, 128, "race", "each writer needs a fence.proxy.async"),
+        (2, 128, "race", "each writer needs a fence.proxy.async"),
+        (2, 32, "race", "each writer needs a fence.proxy.async"),
+        (3, 128, "race", "the mbarrier at byte 1024 of shared memory, which no fence"),
+        (4, 128, "correct", "the mbarrier at byte 1024 of shared memory, which no fence"),
+    ],
+)
+def test_fences_of_the_asynchronous_proxy(bug, threads, verdict, message):
+    macros = {"BUG": bug, "THREADS": threads}
+    outcome = case.run(support.job(FOLDER / "proxies.cu", 256, macros)).result
+    assert outcome.verdict == verdict
+    assert message in outcome.reason + "".join(outcome.notes.get("hints", []))
+
+
 def test_unordered_use_of_an_mbarrier():
     done = execute("300x264x200", {"BUG": 7, "BLOCKS": 2})
     assert done.kinds == ["race"]

@@ -58,6 +58,7 @@ class BadLaunch(ValueError):
 class Buffer:
     name: str
     array: np.ndarray
+    written: np.ndarray | None = None
 
 
 @dataclass
@@ -119,7 +120,8 @@ class Machine:
             SimpleNamespace(address=address, opcode=text.split()[0], text=text)
             for address, text in CODE
         )
-        image = SimpleNamespace(parameter_sizes=None, arch=90, registers=40, shared_size=5120)
+        facts = {"arch": 90, "registers": 40, "shared_size": 5120}
+        image = SimpleNamespace(parameter_sizes=None, globals_={}, **facts)
         return SimpleNamespace(instructions=instructions, image=image)
 
     def execute(self, program: Any, **call: Any) -> Any:

@@ -359,6 +359,7 @@ def document(
         "check": {figure["metric"]: figure["value"] for figure in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
+        "hints": notes.get("hints", []),
         "counters": job_result.by_metric,
         "printed": list(done.printed) if done is not None else [],
         "prints": done.prints if done is not None else 0,
@@ -383,6 +384,7 @@ def _headline(outcome: Mapping[str, Any]) -> list[str]:
     lines = [f"{outcome['case']}: {outcome['verdict'] if ok else outcome['status']}"]
     if outcome["reason"]:
         lines.append(f"  {outcome['reason']}")
+    lines += [f"  {hint}" for hint in outcome.get("hints", ())]
     if outcome["warning"]:
         lines.append(f"  {outcome['warning']}")
     check = outcome["check"]

@@ -169,10 +169,11 @@ def packed(
     alpha: float,
     beta: float,
     sizes: Sequence[int] | None = None,
+    written: Mapping[str, np.ndarray] | None = None,
 ) -> list[Any]:
     """Return a job's arguments in order, as `gpu.launch.pack` does.
 
-    sizes: bytes of each parameter of the kernel, if known. Raises ValueError for arguments that do not
+    sizes: bytes of each parameter of the kernel, if known. written: see the machine's `Buffer`. Raises ValueError for arguments that do not
     fit the kernel (see `arguments.values`).
     """
     maps = {plan.name: plan for plan in job.launch.tensor_maps}
@@ -181,7 +182,7 @@ def packed(
         if value is not None:
             return value
         if name in buffers:
-            return machine.Buffer(name, buffers[name])
+            return machine.Buffer(name, buffers[name], (written or {}).get(name))
         return tensor_map(machine, maps[name])
 
     return [
@@ -206,15 +207,26 @@ def tensor_map(machine: Any, wanted: MapPlan) -> Any:
     )
 
 
-def cluster_and_memory(machine: Any, job: Job, buffers: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return the cluster of a launch, and the buffers that only a tensor map points to."""
+def cluster_and_memory(
+    machine: Any,
+    job: Job,
+    buffers: Mapping[str, np.ndarray],
+    written: Mapping[str, np.ndarray] | None = None,
+    variables: Mapping[str, np.ndarray] | None = None,
+) -> dict[str, Any]:
+    """Return the cluster of a launch, and its memory that is no argument.
+
+    That are buffers of tensor maps, and the ``variables`` of the module. written: as for `packed`.
+    """
     more: dict[str, Any] = {}
     if job.launch.cluster:
         more["cluster"] = job.launch.cluster
-    if maps := job.launch.tensor_maps:
-        names = {plan.of for plan in maps} - set(leaves(job.arguments))
-        more["memory"] = [machine.Buffer(name, buffers[name]) for name in sorted(names)]
-    return more
+    names = {plan.of for plan in job.launch.tensor_maps} - set(leaves(job.arguments))
+    memory = [
+        machine.Buffer(name, buffers[name], (written or {}).get(name)) for name in sorted(names)
+    ]
+    memory += [machine.Buffer(name, data) for name, data in (variables or {}).items() if data.size]
+    return more | ({"memory": memory} if memory else {})
 
 
 class _Case:
@@ -224,6 +236,7 @@ class _Case:
         self.machine = machine
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
+        self.hints: list[str] = []
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
         self.runs = 0
         self.instructions = 0
@@ -238,13 +251,23 @@ class _Case:
             entry: Places(source, entry, self._listing, job.include) for entry in entries
         }
         self.programs: dict[str, Any] = {}
+        # What lives as long as the module is loaded, as on a GPU: scratch, and the module's variables.
+        self.scratch = scratch(self.job)
+        self.written = {
+            buffer.name: np.zeros(-(-buffer.nbytes // 4), np.uint8)
+            for buffer in self.job.launch.scratch
+            if not buffer.zeroed
+        }
+        self.variables: dict[str, np.ndarray] = {}
 
     def load(self) -> None:
         """Load the programs of all kernels that are launched."""
         image = Path(self.job.cubin).read_bytes()
         for entry in self.places:
             self.entry = entry
-            self.programs[entry] = self.machine.load(image, entry, self._listing)
+            program = self.programs[entry] = self.machine.load(image, entry, self._listing)
+            for name, data in program.image.globals_.items():
+                self.variables.setdefault(name, np.frombuffer(bytearray(data), np.uint8))
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
@@ -275,14 +298,16 @@ class _Case:
             more["capture"] = True
         if self.footprint:
             more["footprint"] = True
-        more |= cluster_and_memory(self.machine, job, buffers)
+        more |= cluster_and_memory(self.machine, job, buffers, self.written, self.variables)
+        if "sms" in job.device:
+            more["sms"] = job.device["sms"]
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
         done = self.machine.execute(
             program,
             grid=job.launch.grid,
             block=job.launch.block,
             arguments=packed(
-                self.machine, job, buffers, alpha, beta, program.image.parameter_sizes
+                self.machine, job, buffers, alpha, beta, program.image.parameter_sizes, self.written
             ),
             shared_bytes=job.launch.shared_bytes,
             limits=self.machine.Limits(
@@ -299,19 +324,30 @@ class _Case:
         self.slow = executed < most
         faults = [described(fault, program.instructions, places) for fault in done.faults]
         self.faults += [fault for fault in faults if fault not in self.faults]
+        hints = [
+            sentence(described(hint, program.instructions, places))
+            for hint in getattr(done, "hints", ())
+        ]
+        self.hints += [hint for hint in hints if hint not in self.hints]
         if any(fault["kind"] in STATUSES or fault["kind"] == "barrier" for fault in faults):
             return None
         return executed
 
     def buffers(self, inputs: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
         """Return the contents of memory before a launch with this beta."""
-        return operands(self.operation, self.job, inputs, beta) | scratch(self.job)
+        return operands(self.operation, self.job, inputs, beta) | self.scratch
 
     def judged(self) -> Judgement:
-        """Launch with every (alpha, beta) of the operation, and judge the results."""
+        """Launch with every (alpha, beta) of the operation, and judge the results.
+
+        A kernel with memory that outlives a launch is launched twice at least.
+        """
         job, operation = self.job, self.operation
         inputs, judgements = operation.inputs(job), []
-        for alpha, beta in operation.runs(job):
+        runs = operation.runs(job)
+        if len(runs) == 1 and (self.scratch or self.variables):
+            runs = 2 * runs
+        for alpha, beta in runs:
             buffers = self.buffers(inputs, beta)
             if not self.launch(buffers, alpha, beta):
                 return Judgement(model.NOT_CHECKED)
@@ -389,6 +425,7 @@ def run(job: Job, machine: Any = None) -> CaseExecution:
     notes = {
         "check": {"figures": judged.figures, **judged.notes},
         "faults": case.faults,
+        **({"hints": case.hints} if case.hints else {}),
         "seconds": round(seconds, 3),
         "thread_instructions": case.instructions,
         "versions": list(job.versions),
@@ -463,7 +500,7 @@ def run_unjudged(
     buffers: dict[str, np.ndarray] = {}
     try:
         with memory.limited():
-            buffers |= operands(case.operation, job, inputs, 0.0) | scratch(job)
+            buffers |= case.buffers(inputs, 0.0)
             case.load()
             ended = case.launch(buffers)
     except MemoryError:

@@ -12,7 +12,7 @@ from typing import Any
 _AMPERE = frozenset({"f16", "i8", "bf16", "tf32", "f64"})
 _BLACKWELL: dict[str, Any] = {
     "targets": "af", "clusters": True, "shared_start": 0x400, "block_at": 0x360, "grid_at": 0x370,
-    "windows_at": 0x2F0,
+    "windows_at": 0x2F0, "sms_at": 0x2D0,
 }  # fmt: skip
 
 
@@ -30,8 +30,8 @@ class Architecture:
     f32 sum as with an f16 sum, and ncu counts both together.
 
     shared_start: bytes at the start of a block's shared window that the system uses. block_at, grid_at,
-    windows_at: byte offsets in constant bank 0 of the sizes of block and grid, and of the generic addresses
-    of shared and local memory. cluster_constants: the bank has the cluster's sizes too, where ptxas of sm_90
+    windows_at, sms_at: byte offsets in constant bank 0 of the sizes of block and grid, of the generic addresses
+    of shared and local memory, and of the number of SMs. cluster_constants: the bank has the cluster's sizes too, where ptxas of sm_90
     reads them. hmma_two_steps: an HMMA adds the two halves of its depth one after the other.
     """
 
@@ -51,6 +51,7 @@ class Architecture:
     block_at: int = 0x0
     grid_at: int = 0xC
     windows_at: int = 0x18
+    sms_at: int = 0x10C
     cluster_constants: bool = False
     hmma_two_steps: bool = False
 

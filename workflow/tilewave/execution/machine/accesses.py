@@ -8,6 +8,7 @@ from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
+from tilewave.execution.machine import written
 from tilewave.execution.machine.patterns import global_pattern, shared_access
 from tilewave.execution.machine.races import BY_COPY, CLOCK, note_reads, note_updates, note_writes
 from tilewave.execution.machine.validity import (
@@ -150,6 +151,8 @@ def _global(m, warp, pc, row, mask, loading):
         return
     if inside_global(m, warp, pc, mask, addresses, size):
         global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
+        if len(view.written(m)) > 1:
+            written.note_global(m, warp, pc, mask, addresses, size, loading, not loading)
         _between(m, warp, row, view.memory(m), view.origin(m)[0], mask, loading)
 
 
@@ -198,6 +201,8 @@ def _local(m, warp, pc, row, mask, loading):
     if lanes:
         fault(m, s.OUTSIDE_LOCAL, pc, warp, lanes, first, size, 1)
         return
+    if view.control(m)[s.RACES]:
+        written.note_local(m, warp, pc, mask, addresses, size, loading)
     R = view.registers(m)[warp]
     words = view.local(m)[32 * warp : 32 * warp + 32]
     for lane in range(32):

@@ -8,6 +8,7 @@ from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
+from tilewave.execution.machine import written
 from tilewave.execution.machine.families import memory as ops
 from tilewave.execution.machine.floating import NAN64, canonical, flushed
 from tilewave.execution.machine.halves import finished, narrow64_bf16, narrow64_f16, widen
@@ -164,6 +165,9 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
         if not inside_global(m, warp, pc, mask, addresses, width):
             return mask
         global_pattern(m, pc, memo, mask, addresses, width)
+        if len(view.written(m)) > 1:
+            reads = row[c.OP] != ops.A_EXCH
+            written.note_global(m, warp, pc, mask, addresses, width, reads, True)
     op, d = row[c.OP], row[c.DST]
     data = view.shared(m) if in_shared else view.memory(m)
     start_at = int64(0) if in_shared else view.origin(m)[0]

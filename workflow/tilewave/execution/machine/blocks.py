@@ -14,7 +14,9 @@ from tilewave.basics.deadline import Deadline
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
+from tilewave.execution.machine import written
 from tilewave.execution.machine.cluster import all_landed
+from tilewave.execution.machine.codes import SPECIAL_REGISTERS
 from tilewave.execution.machine.compiling import entry
 from tilewave.execution.machine.state import State
 from tilewave.execution.machine.validity import fault
@@ -22,6 +24,7 @@ from tilewave.execution.machine.warp import new_group, run_warp
 
 ALL = uint32(0xFFFFFFFF)
 CTAID = 3  # place of SR_CTAID.X in codes.SPECIAL_REGISTERS; .Y and .Z follow
+SM = SPECIAL_REGISTERS.index("SR_VIRTUALSMID")
 MOST_TICKS = 1 << 21  # then the shadow is cleared
 LOOK = 100_000  # instructions between looks at the clock
 MANY = 32  # blocks (or clusters): so many are enough to predict the time of the rest
@@ -30,7 +33,7 @@ BLOCK_ARRAYS = (
     "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
     "last_read", "clocks", "arrived", "barrier_clocks", "expected", "results", "local", "queue", "queued",
     "stamps", "identity", "resume", "safe", "block_control", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota", "turned", "arrivals",
+    "gathered", "quota", "turned", "arrivals", "unfenced", "local_written",
 )  # fmt: skip
 
 
@@ -67,6 +70,7 @@ def begin_block(m, number, grid_x, grid_y, threads):
     warps = view.control(m)[s.WARPS]
     view.control(m)[s.TAKEN] = number
     block_control = view.block_control(m)
+    written.begin_block(m)
     block_control[s.NUMBER], block_control[s.MBARRIER_COUNT], block_control[s.POOL] = number, 0, 0
     view.fill(view.phases(m), uint32(0))
     view.fill(view.turned(m), int64(0))
@@ -90,6 +94,7 @@ def begin_block(m, number, grid_x, grid_y, threads):
                 view.clocks(m)[warp, column] = ALL
     view.fill(view.last_read(m), uint32(0))
     view.fill(view.safe(m), uint32(0))
+    view.fill(view.unfenced(m), uint32(0))
     view.fill(view.queued(m), int64(0))
     view.fill(view.registers(m), uint32(0))
     view.fill(view.uniforms(m), uint32(0))
@@ -104,6 +109,7 @@ def begin_block(m, number, grid_x, grid_y, threads):
         view.fill(view.registers(m)[warp, 1], uint32(view.control(m)[s.LOCAL_BYTES]))
         for axis in range(3):
             view.fill(view.identity(m)[warp, CTAID + axis], uint32(coordinates[axis]))
+        view.fill(view.identity(m)[warp, SM], uint32(number % view.control(m)[s.SMS]))
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
         view.live(m)[warp] = live

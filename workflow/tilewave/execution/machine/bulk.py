@@ -14,7 +14,7 @@ from numpy import int32, int64, uint8, uint32, uint64
 from tilewave.basics.bits import put
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine import orders
+from tilewave.execution.machine import orders, written
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import copies as ops
@@ -168,6 +168,8 @@ def box(m, where, address, at, offset, storing):
             begin = start + line + low
             if storing:
                 move_piece(memory, begin, shared, to + low - first, high - low)
+                if len(view.written(m)) > 1:
+                    written.mark(view.written(m), begin, high - low, written.MARK)
             else:
                 move_piece(shared, to + low - first, memory, begin, high - low)
 
@@ -190,6 +192,7 @@ def deliver(m, warp, pc, ranks, offset, size, telling, source, at, tensor):
         where = view.peer(m, rank)
         met(m, warp, where, pc, uint32(1), telling)
         index = number(m, warp, pc, where, telling)
+        orders.check_published(m, warp, where, pc, index)
         orders.asynchronous_write(m, warp, where, pc, offset, size, index)
         if tensor:
             box(m, where, source, at, offset, False)
@@ -313,6 +316,8 @@ def bytes_copy(m, warp, pc, row, mask):
         orders.asynchronous_read(m, warp, pc, offset, size, s.BULKS)
         origin = outside - view.origin(m)[0]
         move_piece(view.memory(m), origin, view.shared(m), offset, size)
+        if len(view.written(m)) > 1:
+            written.mark(view.written(m), origin, size, written.MARK)
         return
     telling = int64(U[first + 1]) & OFFSET
     if not inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
@@ -329,7 +334,7 @@ def bulk(m, warp, pc, mask):
     row = view.code(m)[pc]
     op = row[c.OP]
     if op == ops.Y_FENCE:
-        orders.fence(m, warp, orders.PROXIES)
+        orders.fence_proxies(m, warp, mask)
     elif op == ops.Y_COMMIT:
         orders.commit(m, warp, s.BULKS)
     elif op == ops.Y_LOAD or op == ops.Y_STORE:

@@ -7,6 +7,7 @@ from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
+from tilewave.execution.machine import written
 from tilewave.execution.machine.patterns import count_copy
 from tilewave.execution.machine.races import CLOCK, FLYING, note_writes
 from tilewave.execution.machine.registers import pin
@@ -68,6 +69,8 @@ def copy(m, warp, pc, mask):
                     return
         if not inside_global(m, warp, pc, full_lanes, origin, width):
             return
+        if len(view.written(m)) > 1:
+            written.note_global(m, warp, pc, full_lanes, origin, width, True, False)
     lane = first_lane(mask)
     memo = row[c.MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)
     count_copy(m, pc, memo, mask, reading, to, origin, width, row[c.FLAGS] & c.BYPASS != 0)
@@ -112,6 +115,7 @@ def land(m, warp, pending):
             if entry[0, lane] == ALL:
                 continue
             at = int64(entry[0, lane])
+            view.unfenced(m)[warp] |= uint32(1) << uint32(lane)
             for part in range(width // 4):
                 view.shared(m)[(at >> 2) + part] = entry[1 + part, lane]
             if view.control(m)[s.RACES]:

@@ -14,7 +14,10 @@ from tilewave.execution.machine.arguments import Buffer
 from tilewave.execution.machine.mbarrier import fields
 from tilewave.execution.machine.printing import assertion
 from tilewave.execution.machine.program import Program
+from tilewave.execution.machine.written import LOCALLY
 
+HINT = "hint"
+"""The kind of a fault that makes no result wrong."""
 KINDS = {
     s.OUTSIDE_GLOBAL: "invalid access", s.MISALIGNED: "invalid access",
     s.OUTSIDE_SHARED: "invalid access", s.OUTSIDE_LOCAL: "invalid access",
@@ -26,12 +29,13 @@ KINDS = {
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
     s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
-    s.MAYBE_ENDED: "race",
+    s.MAYBE_ENDED: "race", s.UNPUBLISHED: "race", s.BARRIER_ONLY: HINT, s.UNWRITTEN: "uninitialised read",
+    s.SPLIT_BARRIER: HINT,
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
-    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED,
+    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY,
 )  # fmt: skip
 # Messages of faults that need no other access. {s}: the ending of a singular verb.
 SENTENCES = {
@@ -54,6 +58,15 @@ SENTENCES = {
     s.MAYBE_ENDED: "{who} arrives at the mbarrier at {byte} of block {ended}, which may have ended "
     "before; wait there for the phase of this arrival, or end with a cluster barrier whose arrivals "
     "release",
+    **dict.fromkeys(
+        (s.UNPUBLISHED, s.BARRIER_ONLY),
+        "{who} start{s} a bulk copy that completes at the mbarrier at {byte}, which no fence has published "
+        "since warp {other} initialised it: put a fence.mbarrier_init or fence.proxy.async after the "
+        "initialisation",
+    ),
+    s.UNWRITTEN: "{who} read{s} {spot}, which nothing has written",
+    s.SPLIT_BARRIER: "{who} wait{s} at another __syncthreads() than other threads ({there}): CUDA defines this "
+    "only if all threads of the block reach the same one",
     s.NO_BLOCK: "{who} use{s} block {block}, or a mask of blocks, outside the cluster",
     s.MANY_MBARRIERS: "block {place} uses more than {other} mbarriers, which is not supported on the CPU",
     s.BAD_SIZE: "{who} {copy} from or to {address:#x}, which is not a multiple of 16",
@@ -255,8 +268,8 @@ class _Explainer:
             )
         if kind == s.UNFENCED:
             return (
-                f"{does} through the asynchronous proxy, which {other} wrote{it}: put a "
-                "fence.proxy.async between them"
+                f"{does} through the asynchronous proxy, which {other} wrote{it}: each writer needs a "
+                "fence.proxy.async between its write and the barrier"
             )
         if kind == s.UNINITIALISED:
             return f"{does} before {other} {verb} it{it}: no barrier orders them"
@@ -574,5 +587,8 @@ def _explanation(
         byte=f"byte {address - explainer.shared_base} of shared memory",
         function=explainer.program.system_calls[other] if number == s.SYSTEM_CALL else "",
         ended=_triple(_coordinates(other, explainer.grid)),
+        spot=f"byte {address} of the thread's local memory" if number == s.UNWRITTEN and other == LOCALLY
+        else explainer.global_spot(address)[0],
+        there=explainer.at(other) if number == s.SPLIT_BARRIER else "",
         dimensions=_counted(other, "dimension"), arrivals=_counted(other, "arrival"),
     )  # fmt: skip

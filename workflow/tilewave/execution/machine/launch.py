@@ -30,7 +30,7 @@ from tilewave.execution.machine import state as s
 from tilewave.execution.machine.access import Access
 from tilewave.execution.machine.arguments import Buffer, Struct
 from tilewave.execution.machine.bulk import PARAMETERS
-from tilewave.execution.machine.findings import Fault, explained
+from tilewave.execution.machine.findings import HINT, Fault, explained
 from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.execution.machine.maps import WORDS, TensorMap, encoded
 from tilewave.execution.machine.program import Program
@@ -41,6 +41,7 @@ ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap after it
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
+SMS = 132  # of an H200
 SM_WARPS = 64  # value of %nwarpid on every architecture
 LEAST_SECONDS = 0.1  # of an execution in order after one on several cores
 PAGE = 128  # bytes: unit of allocation of shared memory
@@ -70,7 +71,8 @@ class Execution:
 
     accesses: with ``capture``, the first access to shared memory of each instruction, by index, and the
     one with the most wavefronts. printed: the text of the first calls of printf; prints: all calls.
-    touched: with ``footprint``, the bytes up to which each buffer was read, and written.
+    touched: with ``footprint``, the bytes up to which each buffer was read, and written. hints: findings
+    that make no result wrong.
     """
 
     faults: tuple[Fault, ...]
@@ -81,6 +83,7 @@ class Execution:
     printed: tuple[str, ...] = ()
     prints: int = 0
     touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    hints: tuple[Fault, ...] = ()
 
 
 def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -102,6 +105,16 @@ def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int
         view[start:end] = _bytes(buffer.array)
     view[end:] = 0xFF
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
+
+
+def _written(buffers: Sequence[Buffer], starts: Sequence[int], words: int) -> np.ndarray:
+    """Return for each word of memory whether it may be read; a single item if all may."""
+    watched = [(buffer.written, at // 4) for buffer, at in zip(buffers, starts)]
+    written = np.ones(words if any(marks is not None for marks, _ in watched) else 1, np.uint8)
+    for marks, first in watched:
+        if marks is not None:
+            written[first : first + len(marks)] = marks
+    return written
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
@@ -300,6 +313,7 @@ def _state(
     limits: Limits,
     cluster: Sequence[int] = (1, 1, 1),
     memory: Sequence[Buffer] = (),
+    sms: int = SMS,
 ) -> tuple[s.State, list[tuple[int, Buffer]]]:
     """Build the state of a block; also return all buffers with their offsets, the arguments first."""
     image = program.image
@@ -311,8 +325,11 @@ def _state(
     warps = -(-threads // 32)
     placed = list(_placed(image.parameters, arguments))
     buffers = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
-    taken = {buffer.name for buffer in buffers}
-    buffers += [buffer for buffer in memory if buffer.name not in taken]
+    taken, in_memory = (
+        {buffer.name for buffer in buffers},
+        {buffer.name: buffer for buffer in memory},
+    )
+    buffers += [buffer for buffer in memory if buffer.name not in taken | image.globals_.keys()]
     pointed = {
         argument.name: argument
         for _, size, argument in placed
@@ -320,7 +337,9 @@ def _state(
     }
     buffers += [Buffer(name, np.zeros(WORDS, np.uint64)) for name in pointed]
     variables = [
-        Buffer(name, np.frombuffer(data, np.uint8)) for name, data in image.globals_.items() if data
+        in_memory.get(name) or Buffer(name, np.frombuffer(bytearray(data), np.uint8))
+        for name, data in image.globals_.items()
+        if data
     ]
     words, ranges, starts = _layout([*buffers, *variables])
     for buffer, start in zip(buffers, starts):
@@ -328,11 +347,14 @@ def _state(
             data = np.frombuffer(_encoded(pointed[buffer.name], buffers, starts), np.uint32)
             words[start // 4 : start // 4 + len(data)] = data
     banks = _constants(program, grid, block, arguments, buffers, starts, cluster)
+    banks[0, architectures.of(image.arch).sms_at // 4] = sms
     stack = bool(image.stack_size) or _accesses(program.rows, c.LOCAL).any()
     _stack_top(program, banks, LOCAL_FREE if stack else 0)
     places = {buffer.name: ORIGIN + at for buffer, at in zip(variables, starts[len(buffers) :])}
+    buffers += variables
     _point(program, places, banks)
     rows = _resolved(program, banks)
+    written = _written(buffers, starts, len(words))
     memos = s.rows_with_memos(rows)
     lanes.prepare(rows)
     shared_base = architectures.of(image.arch).shared_start
@@ -349,7 +371,7 @@ def _state(
     control[[s.GRAIN, s.RACES]] = 0 if narrow else 2, limits.races
     control[s.TICK] = 1
     control[s.REVERSED] = limits.reverse
-    control[s.QUANTUM] = 4096
+    control[[s.QUANTUM, s.SMS]] = 4096, sms
     together = int(np.prod(cluster))
     asynchronous = together > 1 or bool(np.any(np.isin(rows[:, c.FAMILY], ASYNCHRONOUS)))
     actors = orders.actors(warps) if asynchronous else warps
@@ -374,6 +396,7 @@ def _state(
         code=rows,
         shared=np.full(shared_size // 4 + PAGE // 4 + 8, 0xFFFFFFFF, np.uint32),
         memory=words,
+        written=written,
         ranges=ranges,
         origin=np.array([ORIGIN], np.int64),
         constants=banks,
@@ -434,12 +457,14 @@ def execute(
     memory: Sequence[Buffer] = (),
     capture: bool = False,
     footprint: bool = False,
+    sms: int = SMS,
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
 
     arguments: `Buffer`, `TensorMap` (by value or by address, as the kernel takes it), numpy scalars or
     a `Struct` of them, in the kernel's order. The launch changes buffers in place, except read-only
-    arrays. memory: buffers of tensor maps that are no arguments. shared_bytes: dynamic shared memory.
+    arrays. memory: buffers of tensor maps that are no arguments, and the module's variables by the name of
+    their section, if they live longer than the launch. sms: SMs of the GPU. shared_bytes: dynamic shared memory.
     cluster: blocks of a cluster (x, y, z). Raises BadLaunch for a launch that no GPU accepts.
     ``capture`` records accesses to shared memory, ``footprint`` how far each buffer was read and written.
     """
@@ -451,7 +476,7 @@ def execute(
     clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
 
     def prepared() -> tuple[s.State, list[tuple[int, Buffer]]]:
-        return _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory)
+        return _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms)
 
     state, buffers = prepared()
     states, done, seconds = [state], 0, 0.0
@@ -492,6 +517,8 @@ def execute(
     for start, buffer in buffers:
         if buffer.array.flags.writeable:
             _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
+        if buffer.written is not None:
+            buffer.written[:] = state.written[start // 4 : start // 4 + len(buffer.written)]
     accesses = book.accesses() if book is not None else {}
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
     faults = explained(program, states, tuple(grid), tuple(block), names)
@@ -499,4 +526,6 @@ def execute(
     touched = {} if marks is None or not footprint else {
         buffer.name: marks.ends(start, buffer.array.nbytes) for start, buffer in buffers
     }  # fmt: skip
-    return Execution(faults, counts, seconds, done, accesses, printed, prints, touched)
+    hints = tuple(fault for fault in faults if fault.kind == HINT)
+    faults = tuple(fault for fault in faults if fault.kind != HINT)
+    return Execution(faults, counts, seconds, done, accesses, printed, prints, touched, hints)

@@ -1,4 +1,4 @@
-"""Dead words of wide shared loads.
+"""Dead words of wide loads.
 
 ptxas joins reads of neighbouring words into LDS.64 and LDS.128, and may load a word that the
 program does not use. Such a word must not count as a read.
@@ -87,9 +87,9 @@ def _live(rows: np.ndarray) -> list[int]:
 
 
 def mark(rows: np.ndarray) -> None:
-    """Fill the DEAD column of wide shared loads, in place: bit i for word i."""
+    """Fill the DEAD column of wide loads, in place: bit i for word i."""
     wide = (rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.WIDTH] >= 8)
-    wide &= np.isin(rows[:, c.OP], (c.SHARED, c.GENERIC)) & (rows[:, c.DST] != RZ)
+    wide &= (rows[:, c.OP] != c.CONST_BANK) & (rows[:, c.DST] != RZ)
     if not wide.any():
         return
     live = _live(rows)

@@ -85,7 +85,7 @@ def initialise(m, warp, pc, lanes, offset, low, high):
     control = view.control(m)
     at = offset >> 2
     view.shared(m)[at], view.shared(m)[at + 1] = low, high
-    number(m, warp, pc, m, offset)
+    view.turned(m)[number(m, warp, pc, m, offset), 2] = 0
     entry = uint32(control[s.TICK]) << CLOCK | BY_ATOMIC | uint32(warp)
     for unit in range(offset >> control[s.GRAIN], ((offset + 7) >> control[s.GRAIN]) + 1):
         if control[s.RACES]:

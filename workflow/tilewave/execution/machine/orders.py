@@ -84,6 +84,31 @@ def fence(m, warp, kind):
     control[s.TICK] += 1
 
 
+@njit
+def fence_proxies(m, warp, mask):
+    """Execute a fence between the proxies, which only the writes of its own threads pass.
+
+    NVIDIA's guide has each writer execute it before the barrier. It counts for a warp when all lanes
+    that wrote shared memory have executed one.
+    """
+    control = view.control(m)
+    view.unfenced(m)[warp] &= ~uint32(mask)
+    if control[s.ASYNCHRONOUS] and not view.unfenced(m)[warp]:
+        view.clocks(m)[warp, passed(m, PROXIES) + warp] = uint32(control[s.TICK])
+        control[s.TICK] += 1
+    publish(m, warp)
+
+
+@njit
+def publish(m, warp):
+    """Execute a fence for bulk copies of the mbarriers whose initialisation the warp's clock covers."""
+    for index in range(view.block_control(m)[s.MBARRIER_COUNT]):
+        if not view.turned(m)[index, 2]:
+            entry = view.shadow(m)[view.mbarriers(m)[index] >> view.control(m)[s.GRAIN]]
+            who = writer(m, entry)
+            view.turned(m)[index, 2] = who == warp or view.clocks(m)[warp, who] >= entry >> CLOCK
+
+
 # ---------------------------------------------------------------- groups of products and stores
 
 
@@ -143,6 +168,21 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
         _blame(m, s.RACE, pc, warp, unit, who)
     elif not entry & BY_COPY and clock[shifted + passed(m, PROXIES) + who] < tick:
         _blame(m, s.UNFENCED, pc, warp, unit, who)
+
+
+@njit
+def check_published(m, warp, where, pc, index):
+    """Check that a block's mbarrier passed a fence between its initialisation and a bulk copy.
+
+    With a barrier between them it is a hint only: NVIDIA's cuda::memcpy_async has no fence there.
+    """
+    control, offset = view.control(m), view.mbarriers(where)[index]
+    entry = view.shadow(where)[offset >> control[s.GRAIN]]
+    initialised = entry >> CLOCK >= uint32(control[s.FIRST_TICK])
+    if control[s.RACES] and initialised and not view.turned(where)[index, 2]:
+        who = writer(where, entry)
+        ordered = view.clocks(m)[warp, shift(m, where) + who] >= entry >> CLOCK
+        fault(m, s.BARRIER_ONLY if ordered else s.UNPUBLISHED, pc, warp, 1, offset, who, 0)
 
 
 @njit

@@ -134,6 +134,7 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
     control = view.control(m)
     if not control[s.RACES]:
         return
+    view.unfenced(m)[warp] |= uint32(mask)
     start = base >> control[s.GRAIN]
     touched, shadow, clock = view.touched(m)[memo], view.shadow(m), view.clocks(m)[warp]
     count = view.patterns(m)[memo, 7]
@@ -169,6 +170,8 @@ def note_updates(m, warp, pc, memo, mask, addresses, width, base, writes):
     """Note an atomic access of every unit: atomics do not race with each other."""
     if not view.control(m)[s.RACES]:
         return
+    if writes:
+        view.unfenced(m)[warp] |= uint32(mask)
     start = base >> view.control(m)[s.GRAIN]
     for index in range(view.patterns(m)[memo, 7]):
         unit = start + view.touched(m)[memo, index]

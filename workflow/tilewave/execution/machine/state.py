@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, NamedTuple, get_type_hints
 
 import numpy as np
-from numpy import int32, int64, uint32
+from numpy import int32, int64, uint8, uint32
 
 from tilewave.execution.machine import codes as c
 
@@ -39,9 +39,9 @@ COUNTS = (
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
     GRAIN, RACES, STOP, REVERSED, QUANTUM, TAKEN, READERS, CLUSTER_ACTORS, PARKED,
-    PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED,
-) = range(22)  # fmt: skip
-CONTROL_SIZE = 22
+    PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED, SMS,
+) = range(23)  # fmt: skip
+CONTROL_SIZE = 23
 
 # ---- columns of a fault
 (F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)
@@ -51,8 +51,9 @@ CONTROL_SIZE = 22
     OUTSIDE_GLOBAL, MISALIGNED, OUTSIDE_SHARED, UNINITIALISED, RACE, NEVER_REACHED, OUT_OF_BUDGET,
     NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET, UNFENCED,
     NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE, ASSERTED,
-    SYSTEM_CALL, BAD_RANK, BEFORE_ARRAY, WITHIN_PIECE, UNORDERED, MAYBE_ENDED,
-) = range(28)  # fmt: skip
+    SYSTEM_CALL, BAD_RANK, BEFORE_ARRAY, WITHIN_PIECE, UNORDERED, MAYBE_ENDED, UNPUBLISHED, UNWRITTEN,
+    SPLIT_BARRIER, BARRIER_ONLY,
+) = range(32)  # fmt: skip
 
 # ---- what a group of lanes is doing
 (
@@ -63,9 +64,9 @@ TURN_OVER = -1  # value of PARKED: the group can go on in its next turn
 
 # ---- entries of block_control: those of one block of a cluster
 (
-    RANK, NUMBER, BLOCKS, POOL, MBARRIER_COUNT, PARAMETERS_AT, REGISTERS_AT_FIRST,
-) = range(7)  # fmt: skip
-BLOCK_CONTROL_SIZE = 7
+    RANK, NUMBER, BLOCKS, POOL, MBARRIER_COUNT, PARAMETERS_AT, REGISTERS_AT_FIRST, EPOCH,
+) = range(8)  # fmt: skip
+BLOCK_CONTROL_SIZE = 8
 MBARRIERS = 32  # of a block, as actors of asynchronous copies
 ELSEWHERE = MBARRIERS  # the actor of stores of other blocks, which count as ordered
 PRINTS = 1024  # calls of printf that are kept
@@ -109,6 +110,8 @@ class State(NamedTuple):
     # ticks up to which a warp knows the accesses of each actor, and of all other warps
     clocks: Annotated[Array, uint32, "warps", "actors of the cluster"]
     safe: Annotated[Array, uint32, "warps"]
+    # lanes that have written shared memory since their last fence between the proxies
+    unfenced: Annotated[Array, uint32, "warps"]
     arrived: Annotated[Array, uint32, BARRIERS, "warps"]
     # merged clocks of the arrivals at a barrier
     barrier_clocks: Annotated[Array, uint32, BARRIERS, "actors of the cluster"]
@@ -116,6 +119,8 @@ class State(NamedTuple):
     expected: Annotated[Array, int64, BARRIERS, 2]
     results: Annotated[Array, uint32, "warps"]
     local: Annotated[Array, uint32, "threads", "local words"]
+    # the epoch (`EPOCH`) of the block that wrote a word
+    local_written: Annotated[Array, uint8, "threads", "local words"]
     # asynchronous copies: destination and four words of data; group and width
     queue: Annotated[Array, uint32, "warps", "copies", 5, 32]
     stamps: Annotated[Array, int64, "warps", QUEUE, 2]
@@ -123,6 +128,8 @@ class State(NamedTuple):
     queued: Annotated[Array, int64, "warps", 3]
     # all global buffers, and the device address of the first word
     memory: Annotated[Array, uint32, "words"]
+    # whether a word was written or needs not to be; a single item without scratch buffers
+    written: Annotated[Array, uint8, "words that are written"]
     origin: Annotated[Array, int64, 1]
     # first and last + 1 byte of each buffer, in device addresses
     ranges: Annotated[Array, int64, "buffers", 2]
@@ -147,8 +154,8 @@ class State(NamedTuple):
     # byte addresses in shared memory; merged clocks of arrivals, then those of finished phases
     mbarriers: Annotated[Array, int64, MBARRIERS]
     phases: Annotated[Array, uint32, "phases", "actors of the cluster"]
-    # finished phases, and how many of them a warp of the block has observed
-    turned: Annotated[Array, int64, MBARRIERS, 2]
+    # finished phases, how many of them a warp of the block has observed, whether a fence published it
+    turned: Annotated[Array, int64, MBARRIERS, 3]
     # last arrival of each warp of the cluster: tick, phase, program counter, lane
     arrivals: Annotated[Array, int64, MBARRIERS, "warps of the cluster", 4]
     # committed groups and their ticks, by kind

@@ -177,7 +177,7 @@ def release(m, barrier):
             count += int64(count_ones(here))
     if not arrived or (threads and count < threads):
         return
-    votes_all = view.expected(m)[barrier, 1]
+    votes_all, first = view.expected(m)[barrier, 1], int64(-1)
     for warp in range(warps):
         view.arrived(m)[barrier, warp] = uint32(0)
         if not waiting_lanes(m, int64(warp), int64(s.AT_BARRIER), int64(barrier), int64(-1)):
@@ -196,6 +196,9 @@ def release(m, barrier):
         for slot in range(s.SLOTS):
             if groups[slot, 2] == s.AT_BARRIER and groups[slot, 3] == barrier:
                 at = groups[slot, 0]
+                first = at if first < 0 else first
+                if at != first and barrier == 0 and threads == 0:
+                    fault(m, s.SPLIT_BARRIER, at, warp, groups[slot, 1], -1, first, 0)
                 gather_waiting(
                     m, int64(warp), int64(s.AT_BARRIER), int64(barrier), int64(at), int64(-1)
                 )
@@ -501,6 +504,8 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == ops.FENCE:
         orders.fence(m, int64(warp), orders.BLOCKS)
+    if op == ops.PUBLISH:
+        orders.publish(m, int64(warp))
     if op == ops.TRAP:
         fault(m, s.TRAPPED, pc, warp, mask, -1, 0, 1)
     return following, active

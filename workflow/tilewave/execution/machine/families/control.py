@@ -11,8 +11,8 @@ from tilewave.execution.machine.registry import opcode
 (
     BRANCH, BRANCH_DIVERGENT, BRANCH_INDEXED, EXIT, SET_CONVERGE, CONVERGE, BREAK, WARP_SYNC, CALL,
     RETURN, BLOCK_SYNC, BLOCK_ARRIVE, BLOCK_REDUCE, NOTHING, TRAP, COPY_COMMIT, COPY_WAIT, PAUSE,
-    BARRIER_MOVE, B2R, END_COLLECTIVE, FENCE,
-) = range(22)  # fmt: skip
+    BARRIER_MOVE, B2R, END_COLLECTIVE, FENCE, PUBLISH,
+) = range(23)  # fmt: skip
 # ---- clusters, and registers that warps hand on
 K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
 
@@ -180,11 +180,15 @@ def regardless(form: Form, op: int) -> None:
 
 opcode("ENDCOLLECTIVE")(partial(Form.op, family=c.CONTROL, op=END_COLLECTIVE))
 # Ordering and prefetches do nothing here: every access completes at once.
-opcode("NOP", "WARPARRIVE", "PMTRIG", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL")(
+opcode("WARPARRIVE", "PMTRIG", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL")(
     partial(regardless, op=NOTHING)
 )
 opcode("YIELD", "WARPSLEEP", "NANOSLEEP")(partial(regardless, op=PAUSE))
 opcode("BPT")(partial(regardless, op=TRAP))
+
+
+# All that ptxas (12.3 to 13.0) leaves of fence.mbarrier_init, behind the initialisation.
+opcode("NOP")(partial(regardless, op=PUBLISH))
 
 
 @opcode("MEMBAR")
