@@ -36,8 +36,10 @@ STATUSES = {
     "trap": model.TRAPPED,
     "timed out": model.TIMED_OUT,
 }
+OVERWRITTEN = "overwritten input"
 VERDICTS = {
     "barrier": model.BARRIER,
+    OVERWRITTEN: model.WRONG,
     "race": model.RACE,
     "uninitialised read": model.UNINITIALISED,
 }
@@ -223,6 +225,9 @@ class _Case:
         self.machine = machine
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
+        self.overwritten: dict[
+            str, np.ndarray
+        ] = {}  # contents of read-only operands after a launch
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
         self.runs = 0
         self.instructions = 0
@@ -297,6 +302,10 @@ class _Case:
         # The clock ended it: the CPU is slow, the kernel need not be endless.
         self.slow = executed < most
         faults = [described(fault, program.instructions, places) for fault in done.faults]
+        if job.probe:  # its buffers are declared neither way
+            faults = [fault for fault in faults if fault["kind"] != OVERWRITTEN]
+        else:
+            self.overwritten.update(getattr(done, "overwritten", {}))
         self.faults += [fault for fault in faults if fault not in self.faults]
         if any(fault["kind"] in STATUSES or fault["kind"] == "barrier" for fault in faults):
             return None
@@ -314,7 +323,8 @@ class _Case:
             buffers = self.buffers(inputs, beta)
             if not self.launch(buffers, alpha, beta):
                 return Judgement(model.NOT_CHECKED)
-            if changed := operation.changed(job, buffers.__getitem__):
+            before = {name: buffers[name] for name in self.overwritten}
+            if changed := operation.changed(job, {**buffers, **self.overwritten}.get, before):
                 return Judgement(model.WRONG, changed)
             outputs = {name: buffers[name] for name in operation.outputs(job)}
             judgements.append(operation.judge(job, outputs, inputs, alpha, beta, self._reference))

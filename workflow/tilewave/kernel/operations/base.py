@@ -152,11 +152,22 @@ class Operation:
         padded = self.padded(job, name)
         return padded.take(memory) if padded else memory
 
-    def changed(self, job: Job, read: Callable[[str], np.ndarray]) -> str:
-        """Return a sentence if a launch changed padding of its outputs or left scratch not zero, else empty.
+    def read_only(self, job: Job) -> list[str]:
+        """Return the names of the operands that a launch must not change; none of a probe."""
+        arrays = {} if job.probe else self.arrays(job)
+        return [name for name, operand in arrays.items() if not operand.written]
 
-        read: returns a buffer's memory.
+    def changed(
+        self, job: Job, read: Callable[[str], Any], before: Mapping[str, np.ndarray] | None = None
+    ) -> str:
+        """Return a sentence if a launch changed an operand that it only reads, or padding of its outputs, or left
+        scratch not zero; else empty.
+
+        read: returns a buffer's memory. before: the memory of `read_only` operands before the launch.
         """
+        for name, memory in (before or {}).items():
+            if changed := self._overwritten(job, name, memory, read(name)):
+                return changed
         for name in self.outputs(job) if job.strides else ():
             if padded := self.padded(job, name):
                 overwritten = padded.overwritten(read(name).view(self.stored(job, name)[0]))
@@ -167,6 +178,29 @@ class Operation:
                         f"element {overwritten[0]} of its memory"
                     )
         return left_dirty(job, read)
+
+    def _overwritten(self, job: Job, name: str, before: np.ndarray, after: np.ndarray) -> str:
+        """Return a sentence if an operand's memory differs, else empty. Bits are compared: NaN may be an input."""
+        kind = self.stored(job, name)[0]
+        sides = [memory.view(kind) for memory in (before, after)]
+        if np.array_equal(*(side.view(np.uint8) for side in sides)):
+            return ""
+        sides = [self.without_padding(job, name, side) for side in sides]
+        bits = [side.view(np.uint8).reshape(side.size, -1) for side in sides]
+        different = np.flatnonzero(np.any(bits[0] != bits[1], axis=1))
+        if not different.size:
+            return f"wrote padding of {name.upper()}, an input"
+        output, at = (
+            JudgedOutput(name, self.extents(job, name), self.order(job, name), Tolerance()),
+            different[0],
+        )
+        was, is_now = (
+            float(to_float64(side[at : at + 1], self.dtype(job, name))[0]) for side in sides
+        )
+        return (
+            f"{output.element(int(at))} of this input was {was:.6g} and is {is_now:.6g} "
+            f"({different.size} of {sides[0].size} elements changed)"
+        )
 
     def wide(self, job: Job, name: str, flat: np.ndarray) -> np.ndarray:
         """Return the numbers of an operand of `inputs` in float64 and with its dimensions."""
