@@ -236,7 +236,8 @@ def _result(
     measured: Sequence[dict[str, Any]] = (),
 ) -> Result:
     """Return the result of the launch with the largest error relative to its tolerance."""
-    worst = Judgement.worst(judgements)
+    worst, operation = Judgement.worst(judgements), operations.load(job.operation, job.source)
+    more = {**more, "inputs": operation.sentence(job, operation.runs(job))}
     figures = [*worst.figures, *measured]
     return Result.of_job(
         job, "ok", worst.reason, verdict=worst.verdict, figures=figures, notes=more | worst.notes
