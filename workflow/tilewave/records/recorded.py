@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
+from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, STAGES, Result
 from tilewave.records.keys import of_more
@@ -322,8 +323,13 @@ class Recorded:
         return job.stage == "counters" and row["key"] in of_more(job)
 
     def answer(self, job: Job) -> Result | None:
-        """Return the recorded result of a job."""
-        return self.get(job.stage, job.case) if self.answers(job) else None
+        """Return the recorded result of a job; a check also notes its inputs, which its key decides."""
+        outcome = self.get(job.stage, job.case) if self.answers(job) else None
+        if outcome is None or job.stage != "check" or "inputs" in outcome.notes:
+            return outcome
+        operation = operations.load(job.operation, job.source)
+        inputs = operation.sentence(job, operation.runs(job))
+        return dataclasses.replace(outcome, notes={**outcome.notes, "inputs": inputs})
 
     def has_case(self, stage: str, case: str) -> bool:
         """Return whether the case was recorded under any key."""
