@@ -35,6 +35,9 @@ from tilewave.records.counters.figures import figure
 HOST_PRODUCT = 1 << 24
 """Largest m n k for which the device's reference is compared with numpy."""
 
+COMPARED = 1 << 26
+"""Largest operand, in bytes, that is read back to see that a launch did not change it."""
+
 Prepared = Callable[[dict[str, int], float, float], Callable[[], None]]
 
 
@@ -101,18 +104,23 @@ def _judged(session: Session, job: Job) -> Result:
         dense = without_padding(memory, job, arrays)
         buffers = arrays | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
+        inputs = operation.read_only(job) if job.provider == "nvrtc" else ()
+        inputs = [name for name in inputs if wanted[name] <= COMPARED]
         try:
             for label, prepare in _implementations(session, job, close, figures):
                 for alpha, beta in operation.runs(job):
                     fill(session, job, arrays, beta)
                     gather(job, arrays, dense)
+                    before = {name: _bytes(arrays[name]) for name in inputs}
                     judge = _judge(session, job, arrays, dense, alpha, beta, label)
                     prepare(pointers, alpha, beta)()
                     session.gpu.sync()
                     bands = (buffer.broken_guard() for buffer in buffers.values())
                     if broken := "; ".join(filter(None, bands)):
                         return Result.of_job(job, "invalid access", broken, verdict="wrong")
-                    if changed := operation.changed(job, lambda name: _bytes(buffers[name])):
+                    if changed := operation.changed(
+                        job, lambda name: _bytes(buffers[name]), before
+                    ):
                         return Result.of_job(job, "ok", changed, verdict="wrong")
                     judgements.append(judge())
         finally:
@@ -229,7 +237,8 @@ def _result(
     measured: Sequence[dict[str, Any]] = (),
 ) -> Result:
     """Return the result of the launch with the largest error relative to its tolerance."""
-    worst = Judgement.worst(judgements)
+    worst, operation = Judgement.worst(judgements), operations.load(job.operation, job.source)
+    more = {**more, "inputs": operation.sentence(job, operation.runs(job))}
     figures = [*worst.figures, *measured]
     return Result.of_job(
         job, "ok", worst.reason, verdict=worst.verdict, figures=figures, notes=more | worst.notes
@@ -247,10 +256,13 @@ def _check_cpu(job: Job) -> Result:
             if not operation.given(job, name, beta):
                 arrays[name].fill(np.nan)
         function(*arrays.values(), alpha, beta)
-        outputs = {
-            name: arrays[name].ravel(order=operation.order(job, name))
-            for name in operation.outputs(job)
+        after = {
+            name: array.ravel(order=operation.order(job, name)) for name, array in arrays.items()
         }
+        before = {name: inputs[name] for name in operation.read_only(job)}
+        if changed := operation.changed(job, after.get, before):
+            return Result.of_job(job, "ok", changed, verdict="wrong")
+        outputs = {name: after[name] for name in operation.outputs(job)}
         judgements.append(
             operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed)
         )

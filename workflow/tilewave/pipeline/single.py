@@ -29,6 +29,14 @@ def _load_engine() -> None:
         execution.engine()
 
 
+def config(seed: int, limit_s: float) -> Config:
+    """Return the config of an execution with this seed of the inputs, and this limit."""
+    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
+    return Config.model_validate(
+        {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
+    )
+
+
 def planned(
     case: Case, arch: str, target: Mapping[str, Any], folder: Path, seed: int, limit_s: float
 ) -> tuple[Job | Result, dict[str, Any]]:
@@ -47,11 +55,8 @@ def planned(
     compilations.provide(variant, arch)
     entry = compilations.entry(variant, arch) or next(iter(entries.values()), None)
     assert entry is not None
-    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
-    config = Config.model_validate(
-        {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
-    )
-    return jobs.of_case(EXECUTE, resolve(case, target), {arch: entry}, arch, config), entry
+    resolved, limits = resolve(case, target), config(seed, limit_s)
+    return jobs.of_case(EXECUTE, resolved, {arch: entry}, arch, limits), entry
 
 
 def reference(file: Path, job: Job, folder: Path) -> Job:

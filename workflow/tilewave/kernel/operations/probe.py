@@ -6,7 +6,7 @@ becomes a figure, the median over its elements. Other buffers are unchecked outp
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewave.kernel.expressions import Expression, ExpressionError, evaluate, integer
+from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job, Probe
 from tilewave.kernel.operations.base import Arrays, Executed, Operand, Operation, Work
 from tilewave.kernel.result import CORRECT, NOT_CHECKED, WRONG
@@ -151,6 +152,7 @@ class ProbeOperation(Operation):
         alpha: float = 1.0,
         beta: float = 0.0,
         executed: Executed | None = None,
+        kind: str = UNIFORM,
     ) -> Judgement:
         """Judge the buffers, with the reported figures.
 
@@ -175,6 +177,9 @@ class ProbeOperation(Operation):
                 return Judgement(WRONG, difference, figures)
             judgement = Judgement(CORRECT)
         return replace(judgement, figures=figures)
+
+    def sentence(self, job: Job, runs: Sequence[tuple[float, float]], kind: str = UNIFORM) -> str:
+        return "those of the case"
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return no work: a probe is judged by counts and cycles."""
