@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
             version = execute.SCHEMA_VERSION
             document = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
             print(json.dumps(document, indent=1))
-        return execute.USAGE
+        return result.USAGE
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """``tilewave execute KERNEL.cu``: execute a kernel's machine code on the CPU, check it and count.
 
-Exit code 0: the result is correct, or not checked; 1: it is wrong, failed, or has a fault such as a race;
-2: a mistake on the command line or in the file, or something that is not supported.
+Exit code 0: the result is correct, or a probe ran; 1: it is wrong, failed, or has a fault such as a race;
+2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported.
 """
 
 import argparse
@@ -41,7 +41,6 @@ from tilewave.theory.data_sheets import SHORT, DataSheet
 SCHEMA_VERSION = 1
 PRINTED = 40
 """Most lines of a kernel's printf that are shown."""
-RIGHT, WRONG, USAGE = 0, 1, 2
 LIMIT_S = 600.0
 ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
@@ -323,6 +322,7 @@ def document(
         "kernel": kernel.name,
         "file": relative(kernel.path),
         "title": kernel.front.title,
+        "operation": kernel.front.operation,
         "variant": selected.variant.id,
         "macros": selected.variant.names,
         "case": selected.id,
@@ -337,6 +337,7 @@ def document(
         "reason": job_result.reason,
         "warning": entry.get("warning", ""),
         "verdict": job_result.verdict or result.NOT_CHECKED,
+        "expected": selected.expects(job_result),
         "check": {figure["metric"]: figure["value"] for figure in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
@@ -488,11 +489,11 @@ def text(outcome: Mapping[str, Any]) -> str:
 
 
 def exit_code(outcome: Mapping[str, Any]) -> int:
-    """Return 0 for correct or not checked, 1 for wrong or failed, 2 for not supported."""
-    if outcome["status"] in (result.UNSUPPORTED, result.NOT_MEASURED):
-        return USAGE
-    good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
-    return RIGHT if outcome["status"] == result.OK and good else WRONG
+    """Return the exit code for a document; a probe that ends as its front matter says is right."""
+    if outcome["expected"]:
+        return result.RIGHT
+    judged = outcome["operation"] != "probe"
+    return result.exit_code(outcome["status"], outcome["verdict"], judged)
 
 
 def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:

@@ -110,6 +110,14 @@ class Case:
     def kernel(self) -> Kernel:
         return self.variant.kernel
 
+    def expects(self, outcome: Result) -> bool:
+        """Return whether a probe's front matter names this failure or finding."""
+        if self.probe_case is None:
+            return False
+        probe = self.kernel.front.cases[self.probe_case]
+        failed = outcome.status != OK and outcome.status == probe.status
+        return failed or bool(probe.finds and outcome.verdict == probe.finds)
+
 
 def _refusal(where_file: object, key: str, problem: str, remedy: str) -> UserError:
     return UserError.because(where_file, f"{key}{problem}", remedy, key)
