@@ -1,5 +1,6 @@
 """The command line of Tilewave: profile CUDA kernels, or execute their machine code on the CPU.
 
+    tilewave check FILE|FOLDER [--macro NAME=VALUE ...] [--json]
     tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     tilewave execute PROBE.cu --case NAME
     tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
@@ -26,9 +27,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from tilewave.basics.errors import HERE, UserError
-from tilewave.commands import compare, execute, pick, record, report, wrap
+from tilewave.commands import check, compare, execute, pick, record, report, wrap
+from tilewave.kernel import result
 
-SUBCOMMANDS = (execute, wrap, report, record, compare, pick)
+SUBCOMMANDS = (check, execute, wrap, report, record, compare, pick)
 """The module of each subcommand, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.commands import flags
+from tilewave.kernel import result
 from tilewave.records.store import write_atomically
 from tilewave.report.comparing import output, pairing
 
@@ -63,4 +64,8 @@ def run(options: argparse.Namespace) -> int:
     if broken:
         print(f"\nFailed (--fail-on {options.fail_on}):")
         print("\n".join(f"  {line}" for line in broken))
-    return 1 if broken else 0
+        return result.NOT_RIGHT
+    if output.undecided(comparison):
+        print("\nCould not tell: nothing checked any of these cases")
+        return result.UNCLEAR
+    return result.RIGHT

@@ -28,7 +28,7 @@ from tilewave.kernel.front_matter import Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
-from tilewave.kernel.variants import choices
+from tilewave.kernel.variants import Variant, choices
 from tilewave.kernel.variants import variant as chosen_variant
 from tilewave.pipeline import reference_kernel, single
 from tilewave.pipeline.cases import Case
@@ -57,17 +57,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", type=Path, help="a kernel file: .cu, or .yaml with a cubin")
     parser.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
     parser.add_argument("--case", help="the case of a probe")
-    parser.add_argument(
-        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
-    )
-    flags.add_operations(parser)
-    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
-    parser.add_argument(
-        "--gpu",
-        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
-        "of the architecture with the most results)",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
+    add_variant(parser)
     parser.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
     )
@@ -80,6 +70,21 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+
+
+def add_variant(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a variant, its target and its inputs."""
+    parser.add_argument(
+        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
+    )
+    flags.add_operations(parser)
+    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
+    parser.add_argument(
+        "--gpu",
+        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
+        "of the architecture with the most results)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
@@ -100,7 +105,8 @@ def run(options: argparse.Namespace) -> int:
 # ------------------------------------------------------------------------------ what is executed
 
 
-def _kernel(path: Path) -> Kernel:
+def kernel_of(path: Path) -> Kernel:
+    """Load a kernel file with machine code. Raises UserError."""
     if not path.is_file():
         raise UserError.because(HERE, f"{path} is not a file", "Give a kernel file")
     kernel = load_kernel(path) if path.suffix in (".cu", ".yaml") else None
@@ -120,6 +126,17 @@ def _macros(definitions: Iterable[str]) -> dict[str, str]:
     return macros
 
 
+def probe_case(kernel: Kernel, name: str) -> Case:
+    """Return a case of a probe. Raises UserError."""
+    macros = kernel.front.cases[name].macros
+    return Case(next(choices(kernel, macros, kernel.path, f"cases.{name}.macros")), None, name)
+
+
+def variant_of(kernel: Kernel, definitions: Iterable[str]) -> Variant:
+    """Return the variant of --macro NAME=VALUE. Raises UserError."""
+    return chosen_variant(kernel, _macros(definitions), HERE, "--macro")
+
+
 def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     front = kernel.front
     if front.operation == "probe":
@@ -129,9 +146,7 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
             if value:
                 problem = f"{name} is given, but {kernel.name} is a probe: its case decides that"
                 raise UserError.because(HERE, problem, f"Remove {name}")
-        macros = front.cases[options.case].macros
-        variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
-        return Case(variant, None, options.case)
+        return probe_case(kernel, options.case)
     dimensions = operations.load(front.operation, kernel.path).dimensions
     if options.case is not None:
         problem = f"--case is given, but {kernel.name} is not a probe and has no cases"
@@ -139,10 +154,10 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     if options.shape is None:
         raise UserError(HERE, "--shape", None, flags.sizes_of(dimensions))
     shape = flags.shape(options.shape, dimensions, "--shape")
-    return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
+    return Case(variant_of(kernel, options.macro), shape)
 
 
-def _arch(options: argparse.Namespace) -> str:
+def arch_of(options: argparse.Namespace) -> str:
     """Return the architecture of --arch or --gpu as NVRTC names it: ``sm_90`` for ``compute_90``."""
     arch = options.arch
     if arch is None and options.gpu is not None:
@@ -152,10 +167,10 @@ def _arch(options: argparse.Namespace) -> str:
     return f"sm_{match[1]}" if match else arch
 
 
-def _gpu(options: argparse.Namespace) -> DataSheet | None:
+def gpu_of(options: argparse.Namespace) -> DataSheet | None:
     """Return the GPU of --gpu, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
-        number = architectures.number(_arch(options))
+        number = architectures.number(arch_of(options))
         for recorded in largest_first(place(RECORDED)):
             facts = recorded.environments.get(recorded.main_environment, {})
             if sheet := least.gpu_of(number, str(facts.get("gpu") or "")):
@@ -163,13 +178,13 @@ def _gpu(options: argparse.Namespace) -> DataSheet | None:
         return least.gpu_of(number, "")
     sheet = least.gpu_named(options.gpu, HERE)
     arch = f"sm_{sheet.capability.replace('.', '')}"
-    if _arch(options).rstrip("af") != arch:
-        problem = f"--gpu {options.gpu} is {arch}, but --arch is {_arch(options)}"
-        raise UserError.because(HERE, problem, f"Give a GPU of {_arch(options)}, or no --arch")
+    if arch_of(options).rstrip("af") != arch:
+        problem = f"--gpu {options.gpu} is {arch}, but --arch is {arch_of(options)}"
+        raise UserError.because(HERE, problem, f"Give a GPU of {arch_of(options)}, or no --arch")
     return sheet
 
 
-def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
+def target_of(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
     """Return a recorded device of the architecture, for the expressions of front matter.
 
     If none was recorded, ``sms`` is that of ``gpu``, else that of a device of another architecture.
@@ -195,11 +210,11 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Resu
 
     Returns the case, its job (or its result if no job can run), and the entry of what was compiled.
     """
-    kernel = _kernel(options.kernel)
+    kernel = kernel_of(options.kernel)
     selected = _case(kernel, options)
     trial.try_out(selected.variant)
-    arch = _arch(options)
-    target = _target(arch, None if options.gpu is None else _gpu(options))
+    arch = arch_of(options)
+    target = target_of(arch, None if options.gpu is None else gpu_of(options))
     return selected, *single.planned(selected, arch, target, folder, options.seed, options.limit)
 
 
@@ -407,7 +422,7 @@ def _printed(outcome: Mapping[str, Any]) -> list[str]:
     return shown
 
 
-def _source(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def source_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a file with their counts, and with ncu's wavefronts where they differ."""
     titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
     if any(row["wavefronts_shared"] != row["wavefronts_hardware"] for row in rows):
@@ -472,9 +487,9 @@ def text(outcome: Mapping[str, Any]) -> str:
         lines += columns(["kind", "requests", "sectors", "ideal"], rows)
     calls = " (a line that calls a header includes its cost)" if outcome["headers"] else ""
     if outcome["lines"]:
-        lines += ["", outcome["file"] + calls, *_source(outcome["lines"])]
+        lines += ["", outcome["file"] + calls, *source_table(outcome["lines"])]
     for name, used in outcome["headers"].items():
-        lines += ["", f"{name}, the lines that became instructions", *_source(used)]
+        lines += ["", f"{name}, the lines that became instructions", *source_table(used)]
     launched = outcome["launched_seconds"]
     rate = outcome["thread_instructions"] / launched / 1e6 if launched else 0.0
     lines += [
@@ -508,8 +523,8 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
             except MemoryError as error:
                 problem = f"the arrays of --shape {options.shape} do not fit into memory ({error})"
                 raise UserError.because(HERE, problem, "Choose smaller sizes") from error
-        outcome = document(_arch(options), selected, job, entry, done)
-        if done is not None and isinstance(job, Job) and (gpu := _gpu(options)) is not None:
+        outcome = document(arch_of(options), selected, job, entry, done)
+        if done is not None and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
         if options.lanes is not None and done is not None:
             outcome["lanes"] = _drawn(watched.watched(done), outcome, options)

@@ -22,6 +22,7 @@ from tilewave.kernel import operations
 from tilewave.kernel.expressions import ExpressionError, integer
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.launches import Argument, LaunchPlan
+from tilewave.kernel.result import OK, Result
 from tilewave.kernel.variants import Variant, choices
 from tilewave.pipeline.config import (
     LARGEST_SHAPE,
