@@ -9,6 +9,7 @@
     tilewave record [--from FOLDER [--keep]]
     tilewave compare A [B]
     tilewave pick SHAPE --dtype DTYPE [--gpu NAME]
+    tilewave mcp
 
 All but ``record`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
 on the command line or in a file.
@@ -24,30 +25,31 @@ import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from tilewave.basics.errors import HERE, UserError
-from tilewave.commands import check, compare, execute, pick, record, report, wrap
+from tilewave.commands import (
+    check,
+    compare,
+    execute,
+    flags,
+    mcp_server,
+    pick,
+    record,
+    report,
+    wrap,
+)
 from tilewave.kernel import result
 
-SUBCOMMANDS = (check, execute, wrap, report, record, compare, pick)
+SUBCOMMANDS = (check, execute, wrap, report, record, compare, pick, mcp_server)
 """The module of each subcommand, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser that raises UserError."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UserError with the message of argparse."""
-        remedy = f"See `{self.prog} --help`"
-        raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all subcommands; each sets ``run``."""
-    command_line = Parser(prog="tilewave", description=__doc__.split("\n")[0])
+    command_line = flags.Parser(prog="tilewave", description=__doc__.split("\n")[0])
     commands = command_line.add_subparsers(dest="command", required=True)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)

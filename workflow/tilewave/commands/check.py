@@ -157,23 +157,17 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
         home.mkdir()
         stem, suffix = matching.snake(name or path.stem), path.suffix
         output = home / f"{stem}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
-        arguments = [str(path), "--yes", "-o", str(output), *(["--kernel", name] if name else [])]
+        arguments = ["wrap", "--yes", "-o", str(output), *(["--kernel", name] if name else [])]
         notes, problem, kernel = io.StringIO(), "", None
         try:
             with contextlib.redirect_stderr(notes):
-                wrap.run(_wrap_options(arguments, options.machine))
+                wrap.run(flags.options_of(wrap.add, [*arguments, "--", str(path)], options.machine))
             kernel = load_kernel(output)
         except UserError as error:
             problem = str(error)
         lines = [line.strip() for line in notes.getvalue().splitlines()]
         lines = [line for line in lines if not PROGRESS.search(line)]
         yield _Source(path, name or path.stem, kernel, lines, problem)
-
-
-def _wrap_options(arguments: Sequence[str], machine: Any) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    wrap.add(parser.add_subparsers())
-    return parser.parse_args(["wrap", *arguments], argparse.Namespace(machine=machine))
 
 
 # --------------------------------------------------------------------------------------- the verdict
@@ -330,6 +324,8 @@ def _sentence(
 ) -> str:
     """Return the verdict in one plain sentence."""
     name, code = source.name, outcome["exit_code"]
+    if decisive.case.probe_case is None and outcome["variant"].startswith(name):
+        name = outcome["variant"]
     ok = decisive.outcome.status == result.OK
     problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
     at = f"{problem} at {decisive.case.id.partition('@')[2]}"

@@ -76,6 +76,8 @@ def failures(comparison: Comparison, wanted: dict[str, float]) -> list[str]:
 
 def undecided(comparison: Comparison) -> bool:
     """Return whether nothing checked any case that was compared; probes are not checked."""
+    if not comparison.compared:
+        return False
     cases = comparison.after.cases
     cases = cases[cases["case"].isin(comparison.before.cases["case"])]
     verdicts = cases[cases["operation"] != "probe"]["verdict"]
