@@ -38,7 +38,8 @@ from tilewave.report.cells import plural
 from tilewave.theory import architectures
 
 SCHEMA_VERSION = 1
-BUDGET_S = 5.0
+BUDGET_S, LIMIT_S = 5.0, 60.0
+"""Seconds for the trials of a kernel after the first, and for each."""
 LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -211,14 +212,13 @@ def _tried(
     """Compile and execute the trials of a kernel. Raises UserError."""
     arch = execute.arch_of(options)
     target = execute.target_of(arch, None if options.gpu is None else execute.gpu_of(options))
-    limit_s = execute.LIMIT_S
     for case in _cases(kernel, options, target):
-        planned, entry = single.planned(case, arch, target, folder, options.seed, limit_s)
+        planned, entry = single.planned(case, arch, target, folder, options.seed, LIMIT_S)
         if not isinstance(planned, Job):
             yield _Tried(case, entry, "", planned, None)
             continue
         for tried in trials.judged(
-            case, arch, target, entry, seed=options.seed, limit_s=limit_s, budget_s=options.budget, machine=machine,
+            case, arch, target, entry, seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine,
         ):  # fmt: skip
             shape = Shape(tuple(tried.trial.sizes.items())) if case.shape else None
             yield _Tried(
@@ -252,6 +252,7 @@ def _document(
         "exit_code": result.UNCLEAR if guessed else code,
         "variant": decisive.case.variant.id,
         "arch": arch,
+        "code": decisive.entry.get("code", ""),
         **decisive.outcome.only("status", "reason", "verdict"),
         "trials": [
             {"case": entry.case.id, "trial": entry.name, "seconds": entry.outcome.notes.get("seconds"),
@@ -292,21 +293,19 @@ def _other_variants(kernel: Kernel, case: Case) -> list[str]:
 def _counts(tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
     """Return counts by line, the least time and the advice for an executed case."""
     assert tried.done is not None
-    launches = tried.done.ran
-    job = launches[0].job if launches else None
-    counted = execute.document(
-        execute.arch_of(options), tried.case, job or tried.outcome, tried.entry, tried.done
-    )
+    arch = execute.arch_of(options)
     gpu = execute.gpu_of(options)
+    target = execute.target_of(arch, gpu)
+    job = single.job_of(tried.case, arch, target, tried.entry, options.seed, LIMIT_S)
+    counted = execute.document(arch, tried.case, job, tried.entry, tried.done)
     row = tables.case_row(tried.case, tried.entry)
-    target = execute.target_of(execute.arch_of(options), gpu)
     resources = tried.entry.get("resources", {}).get(tried.case.kernel.entry, {})
     subject = advice.Subject(
         row, counted["counters"], counted["instructions"], resources, target["device"]
     )
-    findings = advice.for_case(subject) if len(launches) == 1 else []
+    findings = advice.for_case(subject) if len(tried.done.ran) == 1 else []
     findings = [finding for finding in findings if finding.rule not in OF_SHAPES]
-    bound = least.of_execution(tried.done, job, gpu) if job is not None and gpu else None
+    bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
     return {
         "counted": {name: counted[name] for name in COUNTED}
         | {"lines": [row for row in counted["lines"] if row["executed"]]},

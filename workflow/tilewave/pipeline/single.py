@@ -41,11 +41,23 @@ def planned(
     compilations.provide(variant, arch)
     entry = compilations.entry(variant, arch) or next(iter(entries.values()), None)
     assert entry is not None
+    return job_of(case, arch, target, entry, seed, limit_s), entry
+
+
+def job_of(
+    case: Case,
+    arch: str,
+    target: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    seed: int,
+    limit_s: float,
+) -> Job | Result:
+    """Return the job that executes a compiled case, or the result that says why there is none."""
     study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
     config = Config.model_validate(
         {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
     )
-    return jobs.of_case(EXECUTE, resolve(case, target), {arch: entry}, arch, config), entry
+    return jobs.of_case(EXECUTE, resolve(case, target), {arch: entry}, arch, config)
 
 
 def reference(file: Path, job: Job, folder: Path) -> Job:
