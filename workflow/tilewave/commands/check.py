@@ -23,6 +23,7 @@ from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands.wrapping import compiled, matching, reading
 from tilewave.execution import least, trust
+from tilewave.execution.case import HERE as ON_CPU
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import result, trial
 from tilewave.kernel.discovery import gathered, mistakes, no_kernels
@@ -157,7 +158,8 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
         home = folder / f"{path.stem}-{at}"
         home.mkdir()
         stem, suffix = matching.snake(name or path.stem), path.suffix
-        output = home / f"{stem}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
+        # Not the name of the user's file: lines are told apart by the names of their files.
+        output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         arguments = ["wrap", "--yes", "-o", str(output), *(["--kernel", name] if name else [])]
         notes, problem, kernel = io.StringIO(), "", None
         try:
@@ -165,6 +167,8 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
                 wrap.run(flags.options_of(wrap.add, [*arguments, "--", str(path)], options.machine))
             kernel = load_kernel(output)
         except UserError as error:
+            if error.key == "--kernel" and options.kernel is not None:
+                raise
             problem = str(error)
         lines = [line.strip() for line in notes.getvalue().splitlines()]
         lines = [line for line in lines if not PROGRESS.search(line)]
@@ -276,7 +280,7 @@ def _document(
     }  # fmt: skip
     if complete:
         sizes = [entry.outcome.notes.get("thread_instructions", 0) for entry in complete]
-        outcome |= _counts(complete[sizes.index(max(sizes))], options)
+        outcome |= _counts(source, complete[sizes.index(max(sizes))], options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, ran)}
 
 
@@ -290,7 +294,7 @@ def _other_variants(kernel: Kernel, case: Case) -> list[str]:
     return [f"other variants: {'; '.join(others)} (--macro NAME=VALUE)"] if others else []
 
 
-def _counts(tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
+def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
     """Return counts by line, the least time and the advice for an executed case."""
     assert tried.done is not None
     arch = execute.arch_of(options)
@@ -298,6 +302,8 @@ def _counts(tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
     target = execute.target_of(arch, gpu)
     job = single.job_of(tried.case, arch, target, tried.entry, options.seed, LIMIT_S)
     counted = execute.document(arch, tried.case, job, tried.entry, tried.done)
+    # A file that was wrapped is a header of the temporary file.
+    lines = counted["headers"].pop(source.path.name, counted["lines"])
     row = tables.case_row(tried.case, tried.entry)
     resources = tried.entry.get("resources", {}).get(tried.case.kernel.entry, {})
     subject = advice.Subject(
@@ -308,7 +314,7 @@ def _counts(tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
     bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
     return {
         "counted": {name: counted[name] for name in COUNTED}
-        | {"lines": [row for row in counted["lines"] if row["executed"]]},
+        | {"lines": [row for row in lines if row["executed"]]},
         "bound": bound,
         "fix": [
             {"rule": finding.rule, "sentence": finding.sentence, "amount": round(finding.amount, 4),
@@ -323,19 +329,18 @@ def _sentence(
 ) -> str:
     """Return the verdict in one plain sentence."""
     name, code = source.name, outcome["exit_code"]
-    if decisive.case.probe_case is None and outcome["variant"].startswith(name):
+    if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
         name = outcome["variant"]
     ok = decisive.outcome.status == result.OK
     problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
-    at = f"{problem} at {decisive.case.id.partition('@')[2]}"
-    reason = f": {decisive.outcome.reason}" if decisive.outcome.reason else ""
+    reason = decisive.outcome.reason.removeprefix(f"{ON_CPU}: ")
+    reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
+    at = f"at {decisive.case.id.partition('@')[2]}: {reason}"
     if code == result.NOT_RIGHT:
-        return f"{name} is not right: {at}{reason}"
+        return f"{name} is not right {at}"
     if code == result.UNCLEAR:
-        guessed = (
-            f" with front matter of which {'; '.join(source.guesses)}" if source.guesses else ""
-        )
-        return f"could not tell whether {name} is right: {at}{guessed}{reason}"
+        rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
+        return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"
     shapes = len({entry.case.id for entry in ran})
     if decisive.case.probe_case is not None:
         return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
