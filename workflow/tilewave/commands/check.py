@@ -119,6 +119,19 @@ class _Source:
     problem: str = ""
 
     @property
+    def limits(self) -> list[str]:
+        """The requirements on sizes that `wrap` inferred."""
+        if self.kernel is None or self.kernel.path == self.path:
+            return []
+        requires = self.kernel.front.requires
+        sizes = [
+            f"{name} % {step} == 0"
+            for name, step in requires.items()
+            if name not in ("arch", "conditions")
+        ]
+        return [*sizes, *map(str, requires.get("conditions", []))]
+
+    @property
     def guesses(self) -> list[str]:
         return [note for note in self.notes if GUESS.search(note)]
 
@@ -346,6 +359,8 @@ def _sentence(
         return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
     inputs = plural(len(ran), "input")
     sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
+    if limits := source.limits:
+        sentence += f", where {' and '.join(limits)}, which wrap inferred from trials that failed"
     return "; ".join([sentence, *(_advice(fix) for fix in outcome["fix"][:1])])
 
 
