@@ -31,7 +31,7 @@ from tilewave.kernel.front_matter import Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
-from tilewave.pipeline import reference_kernel, single, tables, trials
+from tilewave.pipeline import jobs, reference_kernel, single, tables, trials
 from tilewave.pipeline.cases import Case, Shape
 from tilewave.pipeline.resolving import resolve
 from tilewave.report import advice
@@ -209,18 +209,15 @@ class _Tried:
         return result.exit_code(self.outcome.status, self.outcome.verdict, judged)
 
 
-def _cases(
-    kernel: Kernel, options: argparse.Namespace, target: Mapping[str, Any]
-) -> Iterator[Case]:
-    """Yield each case of a probe, else the variant of --macro at the judge's first shape."""
+def _cases(kernel: Kernel, options: argparse.Namespace) -> Iterator[Case]:
+    """Yield each case of a probe, else the variant of --macro, whose shapes the judge chooses."""
     if kernel.front.operation == "probe":
         for name in kernel.front.cases:
             yield execute.probe_case(kernel, name)
         return
     variant = execute.variant_of(kernel, options.macro)
     trial.try_out(variant)
-    sizes = trials.trials(variant, None, {**target["device"], "arch": target["arch"]})[0].sizes
-    yield Case(variant, Shape(tuple(sizes.items())))
+    yield Case(variant)
 
 
 def _tried(
@@ -229,18 +226,16 @@ def _tried(
     """Compile and execute the trials of a kernel. Raises UserError."""
     arch = execute.arch_of(options)
     target = execute.target_of(arch, None if options.gpu is None else execute.gpu_of(options))
-    for case in _cases(kernel, options, target):
-        planned, entry = single.planned(case, arch, target, folder, options.seed, LIMIT_S)
-        if not isinstance(planned, Job):
-            yield _Tried(case, entry, "", planned, None)
-            continue
-        for tried in trials.judged(
-            case, arch, target, entry, seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine,
+    for case in _cases(kernel, options):
+        entry = single.compiled(case.variant, arch, folder)
+        for outcome in trials.judged(
+            case, arch, target, entry,
+            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine,
         ):  # fmt: skip
-            shape = Shape(tuple(tried.trial.sizes.items())) if case.shape else None
-            yield _Tried(
-                resolve(replace(case, shape=shape), target), entry, tried.trial.name, tried.result, tried.done
-            )  # fmt: skip
+            sizes = outcome.trial.sizes
+            shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
+            name = outcome.trial.name if sizes else ""
+            yield _Tried(resolve(shaped, target), entry, name, outcome.result, outcome.done)
 
 
 def _checked(source: _Source, options: argparse.Namespace, machine: Any) -> dict[str, Any]:
@@ -313,7 +308,8 @@ def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict
     arch = execute.arch_of(options)
     gpu = execute.gpu_of(options)
     target = execute.target_of(arch, gpu)
-    job = single.job_of(tried.case, arch, target, tried.entry, options.seed, LIMIT_S)
+    config = single.config(options.seed, LIMIT_S)
+    job = jobs.of_case(result.EXECUTE, tried.case, {arch: tried.entry}, arch, config)
     counted = execute.document(arch, tried.case, job, tried.entry, tried.done)
     # A file that was wrapped is a header of the temporary file.
     lines = counted["headers"].pop(source.path.name, counted["lines"])

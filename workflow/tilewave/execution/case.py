@@ -17,6 +17,7 @@ from tilewave.execution import cost, counters
 from tilewave.execution.places import Places, described, sentence
 from tilewave.kernel import arguments, operations
 from tilewave.kernel import result as model
+from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import MapPlan, leaves
 from tilewave.kernel.operations import kernel_reference
@@ -36,8 +37,10 @@ STATUSES = {
     "trap": model.TRAPPED,
     "timed out": model.TIMED_OUT,
 }
+OVERWRITTEN = "overwritten input"
 VERDICTS = {
     "barrier": model.BARRIER,
+    OVERWRITTEN: model.WRONG,
     "race": model.RACE,
     "uninitialised read": model.UNINITIALISED,
 }
@@ -223,6 +226,9 @@ class _Case:
         self.machine = machine
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
+        self.overwritten: dict[
+            str, np.ndarray
+        ] = {}  # contents of read-only operands after a launch
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
         self.runs = 0
         self.instructions = 0
@@ -297,6 +303,10 @@ class _Case:
         # The clock ended it: the CPU is slow, the kernel need not be endless.
         self.slow = executed < most
         faults = [described(fault, program.instructions, places) for fault in done.faults]
+        if job.probe:  # its buffers are declared neither way
+            faults = [fault for fault in faults if fault["kind"] != OVERWRITTEN]
+        else:
+            self.overwritten.update(getattr(done, "overwritten", {}))
         self.faults += [fault for fault in faults if fault not in self.faults]
         if any(fault["kind"] in STATUSES or fault["kind"] == "barrier" for fault in faults):
             return None
@@ -306,18 +316,25 @@ class _Case:
         """Return the contents of memory before a launch with this beta."""
         return operands(self.operation, self.job, inputs, beta) | scratch(self.job)
 
-    def judged(self) -> Judgement:
-        """Launch with every (alpha, beta) of the operation, and judge the results."""
+    def judged(self, scalars: Sequence[tuple[float, float]], kind: str, large: bool) -> Judgement:
+        """Launch with each (alpha, beta), and judge the results (see `run`)."""
         job, operation = self.job, self.operation
-        inputs, judgements = operation.inputs(job), []
-        for alpha, beta in operation.runs(job):
+        inputs, judgements = operation.of_kind(job, kind), []
+        for alpha, beta in scalars:
             buffers = self.buffers(inputs, beta)
             if not self.launch(buffers, alpha, beta):
                 return Judgement(model.NOT_CHECKED)
-            if changed := operation.changed(job, buffers.__getitem__):
+            before = {name: buffers[name] for name in self.overwritten}
+            if changed := operation.changed(job, {**buffers, **self.overwritten}.get, before):
                 return Judgement(model.WRONG, changed)
             outputs = {name: buffers[name] for name in operation.outputs(job)}
-            judgements.append(operation.judge(job, outputs, inputs, alpha, beta, self._reference))
+            if large:
+                judgements.append(operation.judge_large(job, outputs, inputs, alpha, beta))
+                continue
+            more: dict[str, Any] = {} if kind == UNIFORM else {"kind": kind}
+            judgements.append(
+                operation.judge(job, outputs, inputs, alpha, beta, self._reference, **more)
+            )
         return self._timeless(Judgement.worst(judgements))
 
     def _reference(
@@ -363,17 +380,26 @@ def _unsupported(error: Any, places: Places) -> str:
     return instruction + (f": {detail}" if detail else "")
 
 
-def run(job: Job, machine: Any = None) -> CaseExecution:
+def run(
+    job: Job,
+    machine: Any = None,
+    *,
+    scalars: Sequence[tuple[float, float]] = (),
+    kind: str = UNIFORM,
+    large: bool = False,
+) -> CaseExecution:
     """Execute a job of stage execute; there is a result whatever the kernel does.
 
-    machine: see `execution.engine`. A watched job has `ExecutedLaunch.accesses`.
+    scalars: (alpha, beta) of each launch; default: those of the operation. kind: of the inputs (`inputs.KINDS`).
+    large: judge by `Operation.judge_large`. machine: see `execution.engine`. A watched job has `ExecutedLaunch.accesses`.
     """
     machine = machine or execution.engine()
     case = _Case(job, machine)
     try:
         case.load()
         begun = time.monotonic()
-        judged = case.judged()
+        scalars = scalars or case.operation.runs(case.job)
+        judged = case.judged(scalars, kind, large)
     except machine.Unsupported as error:
         reason = _unsupported(error, case.places[case.entry])
         return CaseExecution(Result.of_job(job, model.UNSUPPORTED, reason))
@@ -382,8 +408,10 @@ def run(job: Job, machine: Any = None) -> CaseExecution:
         reason = f"{HERE}: {kernel}{error}"
         return CaseExecution(Result.of_job(job, model.FAILED_TO_LAUNCH, reason))
     seconds = time.monotonic() - begun
+    had = case.operation.sentence(case.job, scalars, kind)
     notes = {
-        "check": {"figures": judged.figures, **judged.notes},
+        "check": {"figures": judged.figures, **judged.notes, "inputs": had},
+        "inputs": had,
         "faults": case.faults,
         "seconds": round(seconds, 3),
         "thread_instructions": case.instructions,

@@ -31,17 +31,23 @@ CERTAIN = 1.3
 """A case is skipped if its predicted time is so many times its limit: larger cases are a little faster."""
 
 
+def states_work(job: Job) -> bool:
+    """Return whether the work of a job is known; not that of probes and of some user-defined operations."""
+    operation = operations.load(job.operation, job.source)
+    user_defined = operations.MODULES.file(job.operation) is not None
+    unstated = user_defined and type(operation).work is Operation.work
+    return bool(operations.work(job).bytes) and not unstated
+
+
 def budget(job: Job) -> int:
     """Return the warp instructions after which a launch, or a series of launches, counts as endless.
 
     It is far more than an operation of this size can need: the plainest product executes two thread
-    instructions for each of its operations. Where the work is unknown (probes, some user-defined operations)
-    it is about what the time limit allows.
+    instructions for each of its operations. Where the work is not known it is about what the time limit allows.
     """
-    work, operation = operations.work(job), operations.load(job.operation, job.source)
-    user_defined = operations.MODULES.file(job.operation) is not None
-    if not work.bytes or (user_defined and type(operation).work is Operation.work):
+    if not states_work(job):
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
+    work = operations.work(job)
     warps = sum(-(-math.prod(step.block) // LANES) * step.blocks for step in job.launch.steps)
     return int(SLACK * ((2 * work.flops + work.bytes) / LANES + A_WARP * warps))
 

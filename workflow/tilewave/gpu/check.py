@@ -35,6 +35,9 @@ from tilewave.records.counters.figures import figure
 HOST_PRODUCT = 1 << 24
 """Largest m n k for which the device's reference is compared with numpy."""
 
+COMPARED = 1 << 26
+"""Largest operand, in bytes, that is read back to see that a launch did not change it."""
+
 Prepared = Callable[[dict[str, int], float, float], Callable[[], None]]
 
 
@@ -101,18 +104,22 @@ def _judged(session: Session, job: Job) -> Result:
         dense = without_padding(memory, job, arrays)
         buffers = arrays | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
+        read_only = [name for name in operation.read_only(job) if wanted[name] <= COMPARED]
         try:
             for label, prepare in _implementations(session, job, close, figures):
                 for alpha, beta in operation.runs(job):
                     fill(session, job, arrays, beta)
                     gather(job, arrays, dense)
+                    before = {name: _bytes(arrays[name]) for name in read_only}
                     judge = _judge(session, job, arrays, dense, alpha, beta, label)
                     prepare(pointers, alpha, beta)()
                     session.gpu.sync()
                     bands = (buffer.broken_guard() for buffer in buffers.values())
                     if broken := "; ".join(filter(None, bands)):
                         return Result.of_job(job, "invalid access", broken, verdict="wrong")
-                    if changed := operation.changed(job, lambda name: _bytes(buffers[name])):
+                    if changed := operation.changed(
+                        job, lambda name: _bytes(buffers[name]), before
+                    ):
                         return Result.of_job(job, "ok", changed, verdict="wrong")
                     judgements.append(judge())
         finally:
@@ -229,7 +236,8 @@ def _result(
     measured: Sequence[dict[str, Any]] = (),
 ) -> Result:
     """Return the result of the launch with the largest error relative to its tolerance."""
-    worst = Judgement.worst(judgements)
+    worst, operation = Judgement.worst(judgements), operations.load(job.operation, job.source)
+    more = {**more, "inputs": operation.sentence(job, operation.runs(job))}
     figures = [*worst.figures, *measured]
     return Result.of_job(
         job, "ok", worst.reason, verdict=worst.verdict, figures=figures, notes=more | worst.notes

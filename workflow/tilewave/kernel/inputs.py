@@ -19,6 +19,8 @@ from tilewave.theory.dtypes import DTYPES, mix
 
 # Small enough that all steps stay in the cache: allocating memory takes longer than filling it.
 _CHUNK = 1 << 14
+FEW = 3
+"""Elements of an array without a special one."""
 
 
 def storage(dtype: str) -> np.dtype:
@@ -27,6 +29,33 @@ def storage(dtype: str) -> np.dtype:
         return np.dtype(DTYPES[dtype].storage)
     except KeyError:
         raise ValueError(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}") from None
+
+
+UNIFORM, SPECIAL, DENORMAL, LARGE = KINDS = ("uniform", "special", "denormal", "large")
+"""Kinds of inputs: as above; these with a NaN and an infinity; these multiplied by a power of two that makes them
+denormal, or large."""
+
+
+def with_kind(
+    kind: str,
+    values: np.ndarray,
+    dtype: str,
+    exponent: int = 0,
+    specials: tuple[float, float] = (np.nan, np.inf),
+) -> np.ndarray:
+    """Return uniform elements as another kind, in `storage(dtype)`.
+
+    exponent: of the power of two. specials: two numbers that are not finite; FP8 has NaN for each. An array of few
+    elements has none.
+    """
+    row, numbers = DTYPES[dtype], to_float64(values, dtype)
+    if row.write is None:
+        raise ValueError(f"no elements are made of dtype {dtype!r}")
+    if kind != SPECIAL:
+        return row.write(np.ldexp(numbers, exponent))
+    if numbers.size > FEW:
+        numbers[[numbers.size // 3, 2 * numbers.size // 3]] = np.nan if row.fp8 else specials
+    return row.write(numbers)
 
 
 def _hashes(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:

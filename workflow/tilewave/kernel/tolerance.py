@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from tilewave.kernel import result
 from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
+from tilewave.kernel.padding import POISON
 
 READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
 """Reason beside the verdict of a product that was not checked against an uninitialised C."""
@@ -39,6 +40,11 @@ class Tolerance:
     frobenius: float = 0.0
     deviation: float = 0.0
 
+    def scaled(self, factor: float, spacing: float = 0.0) -> Tolerance:
+        """Return the tolerance of an output that is ``factor`` times as large. spacing: of numbers near zero."""
+        absolute = factor * self.absolute + spacing
+        return replace(self, absolute=absolute, deviation=factor * self.deviation)
+
     @property
     def typical(self) -> float:
         """Tolerance of an element of typical size."""
@@ -50,7 +56,7 @@ class JudgedOutput:
     """An output to judge.
 
     bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and beta of the launch, None for
-    an operation without them. read: whether the kernel may read it where beta is 0.
+    an operation without them. read: whether the kernel may read it where beta is 0. special: its inputs have NaNs.
     """
 
     name: str
@@ -60,6 +66,7 @@ class JudgedOutput:
     whole: bool = False
     scaled: tuple[float, float] | None = None
     read: bool = False
+    special: bool = False
 
     @property
     def count(self) -> int:
@@ -131,7 +138,7 @@ def judged(
     scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""
     if comparison.wrong:
         unwritten = ""
-        if math.isnan(value) and not beta:
+        if math.isnan(value) and not beta and not output.special:
             read = ", or C was read although beta is 0, which `reads_c: true` allows"
             unwritten = f" (never written{read if output.scaled else ''})"
         digits = ".0f" if output.whole else ".6g"
@@ -179,7 +186,8 @@ def compare(
 ) -> Judgement:
     """Compare an output with its reference, both in memory's order (one dimension).
 
-    dtype: dtype of ``got``, see `inputs.to_float64`; the reference is float64. A NaN is wrong.
+    dtype: dtype of ``got``, see `inputs.to_float64`; the reference is float64. A NaN is wrong unless the reference is
+    NaN there; an infinite reference must be equal.
     """
     bound = output.bound
     if got.shape != want.shape:
@@ -188,7 +196,7 @@ def compare(
             badness=(True, math.inf),
         )  # fmt: skip
     parts = [
-        _compared(bound, to_float64(got[at : at + PART], dtype), want[at : at + PART], at)
+        _compared(bound, got[at : at + PART], dtype, want[at : at + PART], at)
         for at in range(0, got.size, PART)
     ]
     first = next((part.first for part in parts if part.wrong), -1)
@@ -228,15 +236,22 @@ class _Part(NamedTuple):
     worst: tuple[float, float]
 
 
-def _compared(bound: Tolerance, got: np.ndarray, want: np.ndarray, start: int) -> _Part:
+def _compared(
+    bound: Tolerance, memory: np.ndarray, dtype: str, want: np.ndarray, start: int
+) -> _Part:
+    got = to_float64(memory, dtype)
     # Fast path for outputs that are only moved: a quarter of the cost.
     if np.array_equal(got, want):
         allowed_of_first = bound.absolute + bound.relative_out * abs(float(want[0]))
         norm = float(np.linalg.norm(want))
         return _Part(0.0, 0.0, norm, 0, start, 0.0, (0.0, allowed_of_first))
+    if np.isnan(want).any():  # an element that was never written is a NaN, too
+        written = np.any(memory.view(np.uint8).reshape(memory.size, -1) != POISON, axis=1)
+        agreed = np.isnan(want) & np.isnan(got) & written
+        got, want = np.where(agreed, 0.0, got), np.where(agreed, 0.0, want)
     with np.errstate(invalid="ignore"):
         error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
-    allowed = bound.absolute + bound.relative_out * np.abs(want)
+    allowed = bound.absolute + bound.relative_out * np.where(np.isinf(want), 0.0, np.abs(want))
     bad = ~(error <= allowed)
     errors = error[~np.isnan(error)]
     with np.errstate(divide="ignore", invalid="ignore"):

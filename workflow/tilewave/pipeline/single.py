@@ -14,7 +14,7 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.operations.kernel_reference import NoReference
 from tilewave.kernel.result import EXECUTE, Result
 from tilewave.kernel.trial import TRIAL_DEVICE
-from tilewave.kernel.variants import variant
+from tilewave.kernel.variants import Variant, variant
 from tilewave.pipeline import compiling, jobs
 from tilewave.pipeline.cases import Case, Shape
 from tilewave.pipeline.config import Config
@@ -23,13 +23,27 @@ from tilewave.pipeline.target import FALLBACK_ARCH
 from tilewave.records.store import Store
 
 
+def config(seed: int, limit_s: float) -> Config:
+    """Return the config of an execution with this seed of the inputs, and this limit."""
+    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
+    return Config.model_validate(
+        {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
+    )
+
+
 def planned(
     case: Case, arch: str, target: Mapping[str, Any], folder: Path, seed: int, limit_s: float
 ) -> tuple[Job | Result, dict[str, Any]]:
     """Return the job that executes a case, or the result that says why there is none, and the compiled entry.
 
     Its files are in ``folder``. target: ``device`` and ``arch``."""
-    variant = case.variant
+    entry = compiled(case.variant, arch, folder)
+    resolved, limits = resolve(case, target), config(seed, limit_s)
+    return jobs.of_case(EXECUTE, resolved, {arch: entry}, arch, limits), entry
+
+
+def compiled(variant: Variant, arch: str, folder: Path) -> dict[str, Any]:
+    """Compile a variant, or take it from the cache, with its files in ``folder``; return its entry."""
     store = Store(cache.folder("kernels"))
     compilations = compiling.Compilations(store, None, folder)
     missing = [compiling.Task(variant, arch)] if compilations.missing_cubin(variant, arch) else []
@@ -41,23 +55,7 @@ def planned(
     compilations.provide(variant, arch)
     entry = compilations.entry(variant, arch) or next(iter(entries.values()), None)
     assert entry is not None
-    return job_of(case, arch, target, entry, seed, limit_s), entry
-
-
-def job_of(
-    case: Case,
-    arch: str,
-    target: Mapping[str, Any],
-    entry: Mapping[str, Any],
-    seed: int,
-    limit_s: float,
-) -> Job | Result:
-    """Return the job that executes a compiled case, or the result that says why there is none."""
-    study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
-    config = Config.model_validate(
-        {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
-    )
-    return jobs.of_case(EXECUTE, resolve(case, target), {arch: entry}, arch, config)
+    return entry
 
 
 def reference(file: Path, job: Job, folder: Path) -> Job:

@@ -1,33 +1,65 @@
 """The judge of a kernel: an ordered list of runs with other shapes, scalars and inputs, each affordable.
 
-`tilewave execute` and `tilewave check` execute them on the CPU. A study's stage *check* has the two runs of
-its operation (`Operation.runs`) at the study's shapes.
+`tilewave execute` and `tilewave check` execute them on the CPU. A study's stage *check* has the runs of its
+operation (`Operation.runs`) at the study's shapes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tilewave.basics.errors import UserError
+from tilewave.execution import case as executing
+from tilewave.execution import cost
 from tilewave.execution.case import CaseExecution
+from tilewave.kernel import operations, result
+from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
-from tilewave.pipeline.cases import Case
+from tilewave.pipeline import jobs, single
+from tilewave.pipeline.cases import Case, Shape
+from tilewave.pipeline.resolving import resolve
+
+FEW = (129, 67, 53)
+"""Last sizes of the first trial without a shape, 3 for those before: neither equal nor multiples of a tile."""
+TILE, LARGEST_TILE = 32, 1 << 12
+"""Tile of a dimension that no block count depends on, and the largest that is looked for."""
+LONG, LONGEST, LONG_VECTOR = 2051, 4099, (1 << 20) + 3
+"""Long sizes of a dimension, of the last one (k), and of a single one."""
+CUBES = (2083, 1553, 1033, 519)
+"""Sizes of a large product, of which the first that is affordable is run."""
+AFFORDABLE = 0.8
+"""Share of the seconds left that a large product may take at the rate of the trials before."""
+NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
+FLUSHING = ("fast_math", "ftz=true", "fast-math")
+"""Parts of compiler options that allow denormal numbers to become 0."""
 
 
 @dataclass(frozen=True)
 class Trial:
     """A run with inputs of the judge's choice.
 
-    name: what it tries, such as ``negative alpha``. sizes: the shape. scalars: (alpha, beta) of its launches;
-    the operation's own if empty. kind: the kind of inputs (`kernel.inputs.KINDS`).
+    name: what it tries, such as ``long k``. sizes: the shape. scalars: (alpha, beta) of its launches; those of the
+    operation if empty. kind: kind of the inputs (`kernel.inputs.KINDS`). large: whether it is judged at less cost
+    (`Operation.judge_large`).
     """
 
     name: str
     sizes: Mapping[str, int]
     scalars: tuple[tuple[float, float], ...] = ()
-    kind: str = "uniform"
+    kind: str = UNIFORM
+    large: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name with its shape."""
+        return f"{self.name} at {'x'.join(map(str, self.sizes.values()))}"
 
 
 @dataclass(frozen=True)
@@ -38,15 +70,137 @@ class TrialResult:
     result: Result
     done: CaseExecution | None = None
 
+    @property
+    def right(self) -> bool:
+        """True if it ended without a finding, and is correct or cannot be checked."""
+        verdicts = (result.CORRECT, result.NOT_CHECKED)
+        return self.result.status == result.OK and self.result.verdict in verdicts
+
+
+class _Shapes:
+    """Shapes that a variant takes, near given ones."""
+
+    def __init__(self, variant: Variant, target: Mapping[str, Any]) -> None:
+        self.variant, self.device = variant, target["device"]
+        self.facts = {**target["device"], "arch": target["arch"]}
+        self.names = variant.operation.dimensions
+        requires = variant.kernel.front.requires
+        self.divisors = {
+            name: variant.integer(f"requires.{name}", requires.get(name, 1), {})
+            for name in self.names
+        }
+
+    def near(self, sizes: Mapping[str, int], down: bool = False) -> dict[str, int] | None:
+        """Return the next shape that the variant takes, or one with equal sizes; None if it takes neither."""
+        fitting = {}
+        for name, divisor in self.divisors.items():
+            whole = sizes[name] // divisor if down else -(-sizes[name] // divisor)
+            fitting[name] = max(1, whole) * divisor
+        step = math.lcm(*self.divisors.values())
+        equal = dict.fromkeys(self.names, -(-max(fitting.values()) // step) * step)
+        return next((shape for shape in (fitting, equal) if self.takes(shape)), None)
+
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Return whether the variant can be launched at a shape."""
+        try:
+            if self.variant.supports(sizes, self.facts):
+                return False
+            return not self.variant.plan(sizes, self.device).exceeded_limit(self.facts)
+        except UserError:
+            return False
+
+    def _blocks(self, sizes: Mapping[str, int]) -> int:
+        try:
+            plan = self.variant.plan(sizes, self.device)
+        except UserError:
+            return 0
+        return sum(step.blocks for step in plan.steps)
+
+    def tile(self, base: Mapping[str, int]) -> dict[str, int]:
+        """Return the tile of a block: front matter's, else the sizes up to which there is one block along a dimension."""
+        planned = self.variant.plan(base, self.device).tile if self.takes(base) else None
+        stated = dict(zip(self.variant.operation.tiles, planned or ()))
+        return {name: stated.get(name) or self._step(name, base) for name in self.names}
+
+    def _step(self, name: str, base: Mapping[str, int]) -> int:
+        """Return the largest size with as few blocks as 1; `TILE` if the blocks do not depend on it."""
+        few, low, high = self._blocks({**base, name: 1}), 1, 2
+        while high <= LARGEST_TILE and self._blocks({**base, name: high}) <= few:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (
+                (low, middle) if self._blocks({**base, name: middle}) > few else (middle, high)
+            )
+        return low if high <= LARGEST_TILE else TILE
+
+
+def _defines(operation: Operation) -> bool:
+    """Return whether an operation's kinds of inputs are its own: a user's may inherit from one of Tilewave's."""
+    shipped = operations.MODULES.file(operation.name) is None
+    return shipped or "kinds" in vars(type(operation))
+
 
 def trials(
-    variant: Variant, sizes: Mapping[str, int] | None, device: Mapping[str, Any]
+    case: Case, target: Mapping[str, Any], planned: Callable[[Mapping[str, int]], Job | Result]
 ) -> list[Trial]:
-    """Return the trials of a variant, in order; none for a probe.
+    """Return the trials of a case's variant in order, without that of `_large`; none for a probe.
 
-    The first has the operation's own inputs at ``sizes``, or at a small shape if None.
+    The first has the operation's own runs at the case's shape, or at a small one if it has none. planned: returns
+    the job of the variant at a shape.
     """
-    raise NotImplementedError
+    variant, operation, shapes = case.variant, case.variant.operation, _Shapes(case.variant, target)
+    names = operation.dimensions
+    sizes = case.shape.resolve(target["device"]) if case.shape else None
+    if not names:
+        return []
+    few = (*[3] * (len(names) - len(FEW)), *FEW)
+    small = shapes.near(dict(zip(names, few)))
+    tile = shapes.tile(sizes or small or dict.fromkeys(names, TILE))
+    small = small or shapes.near(tile) or sizes
+    if small is None:
+        return [Trial("uniform numbers", tile)]  # planned, it says why it cannot run
+    trials = [Trial("uniform numbers", sizes or small)]
+    job = planned(small)
+    if not isinstance(job, Job):
+        return trials
+    if more := operation.more_runs(job):
+        trials.append(Trial("other alpha and beta", small, tuple(more)))
+    last = tuple(operation.runs(job)[-1:])
+    options = " ".join(variant.kernel.compiler_options(variant.names))
+    for kind in operation.kinds_of(job) if _defines(operation) else ():
+        if kind != DENORMAL or not any(name in options for name in FLUSHING):
+            trials.append(Trial(NAMES[kind], small, () if kind == SPECIAL else last, kind))
+    for name, add in (("below the tile", -1), ("at the tile", 0), ("above the tile", 1)):
+        edge = shapes.near({size: max(1, tile[size] + add) for size in names}, down=add < 0)
+        if edge and all(edge != trial.sizes for trial in trials):
+            trials.append(Trial(name, edge, last))
+    for name in reversed(names):
+        long = LONG_VECTOR if len(names) == 1 else LONGEST if name == names[-1] else LONG
+        if shape := shapes.near({**tile, name: long}):
+            trials.append(Trial(f"long {name}", shape, last))
+    return trials
+
+
+def _large(
+    case: Case,
+    target: Mapping[str, Any],
+    planned: Callable[[Mapping[str, int]], Job | Result],
+    rate: float,
+    seconds: float,
+) -> Trial | None:
+    """Return the trial of the largest product that is affordable, None if none is. rate: operations a second."""
+    operation, shapes = case.variant.operation, _Shapes(case.variant, target)
+    for cube in CUBES if operation.tiles else ():
+        sizes = shapes.near(dict.fromkeys(operation.dimensions, cube))
+        job = sizes and planned(sizes)
+        if (
+            isinstance(job, Job)
+            and sizes
+            and operations.work(job).flops < AFFORDABLE * rate * seconds
+        ):
+            return Trial("large product", sizes, tuple(operation.runs(job)[-1:]), large=True)
+    return None
 
 
 def judged(
@@ -67,14 +221,72 @@ def judged(
     seconds for all trials after the first; those that do not fit are *not measured*, with the reason. done: the
     execution of the case itself, if the caller has it.
     """
-    raise NotImplementedError
+    config = single.config(seed, limit_s)
+
+    def planned(sizes: Mapping[str, int]) -> Job | Result:
+        shape = Shape(tuple(sizes.items())) if sizes else case.shape
+        resolved = resolve(replace(case, shape=shape), target)
+        return jobs.of_case(result.EXECUTE, resolved, {arch: entry}, arch, config)
+
+    waiting = trials(case, target, planned) or [Trial("the case", {})]
+    outcomes: list[TrialResult] = []
+    deadline, rate, longest = math.inf, 0.0, 0.0
+    while waiting:
+        trial, job = waiting[0], planned(waiting.pop(0).sizes)
+        outcome = _tried(
+            trial, job, deadline - time.monotonic(), machine, done if not outcomes else None
+        )
+        if not outcomes:
+            deadline = time.monotonic() + budget_s
+        outcomes.append(outcome)
+        if outcome.result.status in (result.OK, *result.FAILURES) and not outcome.right:
+            break
+        if isinstance(job, Job) and outcome.done and outcome.done.launched_s > longest:
+            launches, longest = len(trial.scalars) or cost.LAUNCHES, outcome.done.launched_s
+            rate = operations.work(job).flops * launches / longest
+        if not waiting and not trial.large and trial.sizes:
+            large = _large(case, target, planned, rate, deadline - time.monotonic())
+            waiting += [large] if large else []
+    return outcomes
+
+
+def _tried(
+    trial: Trial, job: Job | Result, seconds: float, machine: Any, done: CaseExecution | None
+) -> TrialResult:
+    """Return the result of a trial within so many seconds. done: its execution, if there is one."""
+    if not isinstance(job, Job):
+        return TrialResult(trial, job)
+    limited = seconds < job.limit_s
+    if seconds <= 0:
+        return TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, "no time was left"))
+    job = replace(job, limit_s=min(job.limit_s, seconds))
+    done = done or executing.run(
+        job, machine, scalars=trial.scalars, kind=trial.kind, large=trial.large
+    )
+    outcome = done.result
+    late = (result.NOT_MEASURED, *([] if cost.states_work(job) else [result.TIMED_OUT]))
+    if limited and outcome.status in late:
+        reason = f"it takes more than the {seconds:.1f} s that were left"
+        outcome = replace(outcome, status=result.NOT_MEASURED, reason=reason)
+    return TrialResult(trial, outcome, done)
 
 
 def worst(results: Sequence[TrialResult]) -> TrialResult:
-    """Return the trial that decides the verdict: the first that is not right, else the first."""
-    raise NotImplementedError
+    """Return the trial that decides the verdict: the last, if it is not right, else the first."""
+    ran = [outcome for outcome in results if outcome.done]
+    return ran[-1] if ran and not ran[-1].right else results[0]
 
 
 def summary(results: Sequence[TrialResult]) -> str:
-    """Return a sentence: how many trials were right, and which did not run."""
-    raise NotImplementedError
+    """Return a sentence: how many trials were right, which was not, and which did not run."""
+    right = [outcome for outcome in results if outcome.done and outcome.right]
+    parts = [f"{len(right)} of {len(results)} trials are right"]
+    for outcome in results:
+        if not outcome.right:
+            said = (
+                outcome.result.verdict
+                if outcome.result.status == result.OK
+                else outcome.result.status
+            )
+            parts.append(f"{outcome.trial.title}: {said}")
+    return "; ".join(parts)

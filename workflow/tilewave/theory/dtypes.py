@@ -1,5 +1,6 @@
 """Facts about the types of elements, one row each."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,15 +38,22 @@ def _single(words: Words) -> NDArray[np.float32]:
     return (2 * _high(words) + 1 - (1 << 24)).astype(np.float32) * np.float32(2.0**-24)
 
 
-def _tf32(words: Words) -> NDArray[np.float32]:
+# ------------------------------------- elements from numbers, rounded
+
+
+def _to_numpy(storage: str) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda values: values.astype(storage)
+
+
+def _to_tf32(values: np.ndarray) -> NDArray[np.float32]:
     """Round to 10 mantissa bits, ties away from zero (PTX ISA, cvt.rna.tf32.f32)."""
-    bits = _single(words).view(np.uint32)
+    bits = values.astype(np.float32).view(np.uint32)
     return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-def _bf16(words: Words) -> NDArray[np.uint16]:
+def _to_bf16(values: np.ndarray) -> NDArray[np.uint16]:
     """Round to the nearest, ties to even, as 16-bit patterns."""
-    bits = _single(words).view(np.uint32)
+    bits = values.astype(np.float32).view(np.uint32)
     even = (bits >> np.uint32(16)) & np.uint32(1)
     return ((bits + np.uint32(0x7FFF) + even) >> 16).astype(np.uint16)
 
@@ -66,14 +74,20 @@ class Fp8:
     digits: int
     endless: bool
 
+    @property
+    def bias(self) -> int:
+        """Number that is subtracted from the stored exponent."""
+        return (127 >> self.digits) // 2
+
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """The numbers of the 256 patterns."""
         size = np.arange(128)
         exponent, unit = size >> self.digits, 1 << self.digits
-        bias = (127 >> self.digits) // 2
         steps = size % unit + unit * (exponent > 0)
-        positive = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - bias - self.digits)
+        positive = np.ldexp(
+            steps.astype(np.float64), np.maximum(exponent, 1) - self.bias - self.digits
+        )
         if self.endless:
             positive[-unit:] = np.nan
             positive[-unit] = np.inf
@@ -96,16 +110,20 @@ class Fp8:
         )
         return patterns.astype(np.uint8)
 
+    def from_bits(self, words: Words) -> NDArray[np.uint8]:
+        """Return the patterns of random numbers."""
+        return self.nearest(_single(words))
+
+    def read(self, patterns: np.ndarray) -> NDArray[np.float64]:
+        """Return the numbers of patterns."""
+        numbers: NDArray[np.float64] = self.numbers[patterns]
+        return numbers
+
 
 E4M3, E5M2 = Fp8(3, endless=False), Fp8(2, endless=True)
 
 
-def _fp8(kind: Fp8) -> Callable[[Words], NDArray[np.uint8]]:
-    return lambda words: kind.nearest(_single(words))
-
-
-def _from_fp8(kind: Fp8) -> Callable[[np.ndarray], NDArray[np.float64]]:
-    return lambda values: kind.numbers[values]
+FP8 = {"e4m3": E4M3, "e5m2": E5M2}
 
 
 @dataclass(frozen=True)
@@ -114,7 +132,7 @@ class Dtype:
 
     label: its name in figures. storage: NumPy's type of its elements (bf16 as its 16 bits, tf32 as f32).
     tensor_map: its CUtensorMapDataType. whole: it holds whole numbers. from_bits: elements from 32 random
-    bits each. read: numbers from elements.
+    bits each. read: numbers from elements. write: elements from numbers, rounded.
 
     roundoff: the largest relative error of a rounding to nearest, half the spacing at 1. It is 0 for an
     accumulator of whole numbers, whose sums are exact if they fit. spacing: the smallest distance of two
@@ -136,6 +154,7 @@ class Dtype:
     whole: bool = False
     from_bits: Callable[[Words], np.ndarray] | None = None
     read: Callable[[np.ndarray], NDArray[np.float64]] = lambda values: values.astype(np.float64)
+    write: Callable[[np.ndarray], np.ndarray] | None = None
     roundoff: float | None = None
     spacing: float | None = None
     cuda: int | None = None
@@ -154,6 +173,14 @@ class Dtype:
         return self.tensor_source == "fp8"
 
     @property
+    def exponents(self) -> tuple[int, int]:
+        """Exponents of the smallest normal number, and of one near the largest, of a floating-point type."""
+        low = 1 - FP8[self.name].bias if self.name in FP8 else 0
+        if self.roundoff and self.spacing:
+            low = round(math.log2(self.spacing) - math.log2(self.roundoff)) - 1
+        return low, 1 - low
+
+    @property
     def size(self) -> int:
         """The bytes of an element."""
         return int(np.dtype(self.storage).itemsize)
@@ -163,28 +190,28 @@ DTYPES: Mapping[str, Dtype] = {
     dtype.name: dtype
     for dtype in (
         Dtype(
-            "f64", "FP64", "float64", "FLOAT64", from_bits=_double, roundoff=2.0**-53,
+            "f64", "FP64", "float64", "FLOAT64", from_bits=_double, write=_to_numpy("float64"), roundoff=2.0**-53,
             spacing=2.0**-1074, cuda=1, sums={"f64": "COMPUTE_64F"}, scalar="f64", support=0,
             operations="d", tensor_source="fp64",
         ),
         Dtype(
-            "f32", "FP32", "float32", "FLOAT32", from_bits=_single, roundoff=2.0**-24, spacing=2.0**-149,
+            "f32", "FP32", "float32", "FLOAT32", from_bits=_single, write=_to_numpy("float32"), roundoff=2.0**-24, spacing=2.0**-149,
             cuda=0, sums={"f32": "COMPUTE_32F"}, support=1, operations="f",
         ),
         # Operands are created rounded, so a tensor map of this type changes nothing.
         Dtype(
-            "tf32", "TF32", "float32", "TFLOAT32", from_bits=_tf32, roundoff=2.0**-11,
+            "tf32", "TF32", "float32", "TFLOAT32", from_bits=lambda words: _to_tf32(_single(words)), write=_to_tf32, roundoff=2.0**-11,
             spacing=2.0**-136, cuda=0, sums={"f32": "COMPUTE_32F_FAST_TF32"}, support=1,
             tensor_cores=True, tensor_source="tf32_dst_fp32",
         ),
         Dtype(
-            "f16", "FP16", "float16", "FLOAT16", from_bits=lambda words: _single(words).astype("float16"),
+            "f16", "FP16", "float16", "FLOAT16", from_bits=lambda words: _single(words).astype("float16"), write=_to_numpy("float16"),
             roundoff=2.0**-11, spacing=2.0**-24, cuda=2,
             sums={"f32": "COMPUTE_32F", "f16": "COMPUTE_16F"}, sum_named=True, support=2,
             tensor_cores=True, operations="h", tensor_source="fp16",
         ),
         Dtype(
-            "bf16", "BF16", "uint16", "BFLOAT16", from_bits=_bf16, read=_from_bf16, roundoff=2.0**-8,
+            "bf16", "BF16", "uint16", "BFLOAT16", from_bits=lambda words: _to_bf16(_single(words)), read=_from_bf16, write=_to_bf16, roundoff=2.0**-8,
             spacing=2.0**-133, cuda=14, sums={"f32": "COMPUTE_32F"}, sum_named=True, support=3,
             tensor_cores=True, tensor_source="bf16_dst_fp32",
         ),
@@ -201,11 +228,11 @@ DTYPES: Mapping[str, Dtype] = {
         Dtype("u8", "UINT8", "uint8", "UINT8", whole=True),
         *(
             Dtype(
-                name, f"FP8 {name.upper()}", "uint8", "UINT8", from_bits=_fp8(kind), read=_from_fp8(kind),
+                name, f"FP8 {name.upper()}", "uint8", "UINT8", from_bits=kind.from_bits, read=kind.read, write=kind.nearest,
                 cuda=cuda, sums={"f32": "COMPUTE_32F", "f22": "COMPUTE_32F"}, sum_named=True,
                 support=support, tensor_cores=True, tensor_source="fp8", result="bf16",
             )
-            for name, kind, cuda, support in (("e4m3", E4M3, 28, 6), ("e5m2", E5M2, 29, 7))
+            for (name, kind), cuda, support in zip(FP8.items(), (28, 29), (6, 7))
         ),
         # Hopper's sums of FP8, of which a register's upper 22 bits are kept: 8 of exponent, 13 of mantissa
         # (`tilewave.execution.machine.fp8` has the sources). In "f32" sums of FP8 the tensor cores' sums are

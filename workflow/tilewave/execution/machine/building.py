@@ -122,7 +122,14 @@ def _resolved_once() -> None:
 
 def imported() -> None:
     """Import the modules of all units, after numba is configured."""
-    from tilewave.execution.machine import blocks, capturing, handlers, marking, tracing  # noqa: F401
+    from tilewave.execution.machine import (  # noqa: F401
+        blocks,
+        capturing,
+        handlers,
+        marking,
+        overwriting,
+        tracing,
+    )
 
 
 def main(units: list[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tilewave.execution.machine import overwriting as o
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import tracing, views
 from tilewave.execution.machine.arguments import Buffer
@@ -524,6 +525,29 @@ def explained(
             )
         )
     return tuple(faults)
+
+
+def explained_store(
+    program: Program,
+    states: list[s.State],
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    buffers: list[tuple[int, Buffer]],
+    note: np.ndarray,
+) -> tuple[Fault, ...]:
+    """Return the fault of a store into a read-only buffer from an `overwriting.Watch`; none if it saw no store."""
+    index, number = int(note[o.INDEX]), int(note[o.BLOCK])
+    if index < 0:
+        return ()
+    explainer, place = _Explainer(program, states, grid, block, buffers), _coordinates(number, grid)
+    threads = explainer.lanes(int(note[o.WARP]), int(note[o.LANES]))
+    address = explainer.device_start + int(note[o.BYTE])
+    message = (
+        f"{explainer.named(threads)} of block {_triple(place)} {explainer.does(index, threads, True)} "
+        f"{explainer.global_spot(address)[0]}, an input"
+    )
+    members = [{"block": place, "thread": _coordinates(thread, block)} for thread in threads]
+    return (Fault("overwritten input", index, message, members, [address]),)
 
 
 def _block_ending(explainer: _Explainer, row: np.ndarray) -> tuple[int, str, Threads] | None:

@@ -20,6 +20,7 @@ from tilewave.execution.machine import (
     lanes,
     marking,
     orders,
+    overwriting,
     printing,
     spreading,
     system,
@@ -30,7 +31,7 @@ from tilewave.execution.machine import state as s
 from tilewave.execution.machine.access import Access
 from tilewave.execution.machine.arguments import Buffer, Struct
 from tilewave.execution.machine.bulk import PARAMETERS
-from tilewave.execution.machine.findings import Fault, explained
+from tilewave.execution.machine.findings import Fault, explained, explained_store
 from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.execution.machine.maps import WORDS, TensorMap, encoded
 from tilewave.execution.machine.program import Program
@@ -70,7 +71,8 @@ class Execution:
 
     accesses: with ``capture``, the first access to shared memory of each instruction, by index, and the
     one with the most wavefronts. printed: the text of the first calls of printf; prints: all calls.
-    touched: with ``footprint``, the bytes up to which each buffer was read, and written.
+    touched: with ``footprint``, the bytes up to which each buffer was read, and written. overwritten: contents of
+    the read-only buffers that the launch changed.
     """
 
     faults: tuple[Fault, ...]
@@ -81,6 +83,7 @@ class Execution:
     printed: tuple[str, ...] = ()
     prints: int = 0
     touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    overwritten: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -457,8 +460,8 @@ def execute(
     states, done, seconds = [state], 0, 0.0
     seconds_left = limits.seconds
     cores = min(limits.cores, clusters // spreading.LEAST)
-    in_order = capture or footprint or limits.reverse
-    if cores > 1 and not in_order and spreading.independent(program):
+    alone = capture or footprint or limits.reverse
+    if cores > 1 and not alone and spreading.independent(program):
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
             state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
@@ -472,31 +475,62 @@ def execute(
     if book is not None:
         state = book.watching(state)
     marks = None
-    watched = limits.races and clusters > 1 and not capture
-    if footprint or (watched and not done and spreading.unordered(program)):
-        fixed = [False] * len(state.ranges) if footprint else _read_only(state, buffers)
-        marks = marking.Marks(state, fixed, faulting=not footprint)  # must outlive the state
+    fixed = _read_only(state, buffers)
+    watched = limits.races and clusters > 1 and not capture and spreading.unordered(program)
+    if footprint or (watched and not done):
+        watching = [False] * len(fixed) if footprint else fixed
+        marks = marking.Marks(state, watching, faulting=not footprint)  # must outlive the state
         state = marks.watching(state)
-    if not done:
-        states = _cluster(state, together)
-        allowed = limits.seconds and max(seconds_left, LEAST_SECONDS)
+    allowed = limits.seconds and max(seconds_left, LEAST_SECONDS)
+    kept = []
+
+    def in_order(first: s.State) -> tuple[list[s.State], int, float]:
+        """Execute all blocks; return the states of a cluster, the finished blocks and the seconds."""
+        states = _cluster(first, together)
         started, limit = time.perf_counter(), Deadline.after(allowed)
-        tables = views.tables(states)  # keep them alive: they hold each other's addresses
-        done = blocks.run_grid(
+        tables = views.tables(states)
+        kept.append(tables)  # they hold each other's addresses
+        finished = blocks.run_grid(
             tables[0], tuple(grid), threads, clusters * together, limits.instructions,
             limit, limits.reverse, cluster, _contexts(program, states), limits.working,
         )  # fmt: skip
-        seconds += time.perf_counter() - started - limit.slept()
+        return states, finished, time.perf_counter() - started - limit.slept()
+
+    if not done:
+        states, done, spent = in_order(state)
+        seconds += spent
     printed, prints = printing.printed(state)
     view = state.memory.view(np.uint8)
-    for start, buffer in buffers:
-        if buffer.array.flags.writeable:
-            _bytes(buffer.array)[:] = view[start : start + buffer.array.nbytes]
-    accesses = book.accesses() if book is not None else {}
+    after = {buffer.name: view[at : at + buffer.array.nbytes] for at, buffer in buffers}
+    overwritten = {
+        buffer.name: after[buffer.name].view(buffer.array.dtype).copy()
+        for read_only, (_, buffer) in zip(fixed, buffers)
+        if read_only and not np.array_equal(_bytes(buffer.array), after[buffer.name])
+    }
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
-    faults = explained(program, states, tuple(grid), tuple(block), names)
+    explain = functools.partial(explained, grid=tuple(grid), block=tuple(block), buffers=names)
+    more: tuple[Fault, ...] = ()
+    changed = overwritten or (marks is not None and marks.changed_fixed)
+    if changed and not (capture or footprint or state.control[s.STOP]):
+        if watched and not state.control[s.FAULT_COUNT]:  # now with accesses to read-only buffers
+            fresh = prepared()[0]
+            marks = marking.Marks(fresh, [False] * len(fixed))
+            more = explain(program, in_order(marks.watching(fresh))[0])
+        for start, buffer in names:
+            if buffer.name in overwritten:
+                differs = _bytes(buffer.array) != after[buffer.name]
+                watch = overwriting.Watch(start + int(np.argmax(differs)) - ORIGIN)
+                again = in_order(watch.watching(prepared()[0]))[0]
+                more += explained_store(
+                    program, again, tuple(grid), tuple(block), names, watch.note
+                )
+    for _, buffer in buffers:
+        if buffer.array.flags.writeable:
+            _bytes(buffer.array)[:] = after[buffer.name]
+    accesses = book.accesses() if book is not None else {}
+    faults = explain(program, states) + more
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
     touched = {} if marks is None or not footprint else {
         buffer.name: marks.ends(start, buffer.array.nbytes) for start, buffer in buffers
     }  # fmt: skip
-    return Execution(faults, counts, seconds, done, accesses, printed, prints, touched)
+    return Execution(faults, counts, seconds, done, accesses, printed, prints, touched, overwritten)

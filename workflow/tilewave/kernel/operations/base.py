@@ -6,14 +6,23 @@ An operation is a subclass in its own module: in this package, or in a folder th
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from tilewave.kernel import result
-from tilewave.kernel.inputs import storage, to_float64, uniform
+from tilewave.kernel.inputs import (
+    DENORMAL,
+    LARGE,
+    SPECIAL,
+    UNIFORM,
+    storage,
+    to_float64,
+    uniform,
+    with_kind,
+)
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.operations.kernel_reference import Arrays as Arrays
@@ -83,6 +92,10 @@ class Operation:
     """Provider of the library that it is timed beside."""
     kernel: ClassVar[Path | None] = None
     """A kernel file that is the reference, without a method `reference`."""
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """Kinds of inputs that it defines besides uniform ones (`inputs.KINDS`)."""
+    specials: ClassVar[tuple[float, float]] = (math.nan, math.inf)
+    """The numbers among `SPECIAL` inputs that are not finite."""
     rehearsed: ClassVar[bool] = True
     """True if a launch precedes the one whose counters are collected."""
 
@@ -152,11 +165,22 @@ class Operation:
         padded = self.padded(job, name)
         return padded.take(memory) if padded else memory
 
-    def changed(self, job: Job, read: Callable[[str], np.ndarray]) -> str:
-        """Return a sentence if a launch changed padding of its outputs or left scratch not zero, else empty.
+    def read_only(self, job: Job) -> list[str]:
+        """Return the names of the operands that a launch must not change; none of a probe."""
+        arrays = {} if job.probe else self.arrays(job)
+        return [name for name, operand in arrays.items() if not operand.written]
 
-        read: returns a buffer's memory.
+    def changed(
+        self, job: Job, read: Callable[[str], Any], before: Mapping[str, np.ndarray] | None = None
+    ) -> str:
+        """Return a sentence if a launch changed an operand that it only reads, or padding of its outputs, or left
+        scratch not zero; else empty.
+
+        read: returns a buffer's memory. before: the memory of `read_only` operands before the launch.
         """
+        for name, memory in (before or {}).items():
+            if changed := self._overwritten(job, name, memory, read(name)):
+                return changed
         for name in self.outputs(job) if job.strides else ():
             if padded := self.padded(job, name):
                 overwritten = padded.overwritten(read(name).view(self.stored(job, name)[0]))
@@ -167,6 +191,29 @@ class Operation:
                         f"element {overwritten[0]} of its memory"
                     )
         return left_dirty(job, read)
+
+    def _overwritten(self, job: Job, name: str, before: np.ndarray, after: np.ndarray) -> str:
+        """Return a sentence if an operand's memory differs, else empty. Bits are compared: NaN may be an input."""
+        kind = self.stored(job, name)[0]
+        sides = [memory.view(kind) for memory in (before, after)]
+        if np.array_equal(sides[0].view(np.uint8), sides[1].view(np.uint8)):
+            return ""
+        sides = [self.without_padding(job, name, side) for side in sides]
+        bits = [side.view(np.uint8).reshape(side.size, -1) for side in sides]
+        different = np.flatnonzero(np.any(bits[0] != bits[1], axis=1))
+        if not different.size:
+            return f"wrote padding of {name.upper()}, an input"
+        output, at = (
+            JudgedOutput(name, self.extents(job, name), self.order(job, name), Tolerance()),
+            different[0],
+        )
+        was, is_now = (
+            float(to_float64(side[at : at + 1], self.dtype(job, name))[0]) for side in sides
+        )
+        return (
+            f"{output.element(int(at))} of this input was {was:.6g} and is {is_now:.6g} "
+            f"({different.size} of {sides[0].size} elements changed)"
+        )
 
     def wide(self, job: Job, name: str, flat: np.ndarray) -> np.ndarray:
         """Return the numbers of an operand of `inputs` in float64 and with its dimensions."""
@@ -207,6 +254,43 @@ class Operation:
                 values[name] = drawn.astype(storage(dtype)) if narrow else drawn
         return values
 
+    def more_runs(self, job: Job) -> list[tuple[float, float]]:
+        """Return further (alpha, beta) for a judge that tries more than `runs`."""
+        return []
+
+    def kinds_of(self, job: Job) -> list[str]:
+        """Return the kinds of inputs of a job besides uniform ones; none for whole numbers."""
+        arrays = [name for name, operand in self.arrays(job).items() if operand.given]
+        whole = any(DTYPES[self.dtype(job, name)].whole for name in arrays)
+        return [kind for kind in self.kinds if not whole and self.exponents(job, kind) is not None]
+
+    def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
+        """Return the power of two that multiplies each operand's uniform numbers; None where a kind is not possible.
+
+        Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1.
+        """
+        limits = {name: DTYPES[self.dtype(job, name)].exponents for name in self.arrays(job)}
+        return {
+            name: {DENORMAL: low, LARGE: high - 2}.get(kind, 0)
+            for name, (low, high) in limits.items()
+        }
+
+    def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
+        """Return `inputs` of a kind (`inputs.KINDS`)."""
+        inputs, exponents = self.inputs(job), self.exponents(job, kind) or {}
+        if kind == UNIFORM:
+            return inputs
+        return {
+            name: with_kind(
+                kind, values, self.dtype(job, name), exponents.get(name, 0), self.specials
+            )
+            for name, values in inputs.items()
+        }
+
+    def bound_of_kind(self, job: Job, name: str, kind: str, bound: Tolerance) -> Tolerance:
+        """Return the tolerance of an output of inputs of a kind, from that of uniform ones."""
+        return bound
+
     # ---------------------------------------------------------------------------------- what is right
 
     def reference(
@@ -243,13 +327,14 @@ class Operation:
         alpha: float = 1.0,
         beta: float = 0.0,
         executed: Executed | None = None,
+        kind: str = UNIFORM,
     ) -> Judgement:
         """Judge the outputs of a launch, as their memory holds them, with padding.
 
-        given: values of `inputs`, if the caller has them. executed: function that executes a reference kernel.
+        given: values of `of_kind`, if the caller has them. executed: function that executes a reference kernel.
         The worst output decides. The verdict is *not checked* without a reference.
         """
-        given = self.inputs(job) if given is None else given
+        given = self.of_kind(job, kind) if given is None else given
         if self.kernel is not None and executed is not None:
             bare = {
                 name: self.without_padding(job, name, memory) for name, memory in outputs.items()
@@ -258,16 +343,34 @@ class Operation:
             return kernel_reference.judge(self, job, bare, given, executed, stated=stated)
         if type(self).reference is Operation.reference:
             return Judgement(result.NOT_CHECKED, f"the operation {self.name} has no reference")
-        want = self.reference(job, given, alpha, beta)
+        with np.errstate(invalid="ignore"):
+            want = self.reference(job, given, alpha, beta)
+
+        def output(name: str) -> JudgedOutput:
+            usual = self.output(job, name, alpha, beta)
+            bound = self.bound_of_kind(job, name, kind, usual.bound)
+            return replace(usual, bound=bound, special=kind == SPECIAL)
+
         return Judgement.worst(
             compare(
-                self.output(job, name, alpha, beta),
+                output(name),
                 self.without_padding(job, name, outputs[name]),
                 wanted.ravel(order=self.order(job, name)),
                 self.dtype(job, name),
             )
             for name, wanted in want.items()
         )
+
+    def judge_large(
+        self, job: Job, outputs: Arrays, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> Judgement:
+        """Judge a large output; subclasses do it at less cost than `reference`."""
+        return self.judge(job, outputs, given, alpha, beta)
+
+    def sentence(self, job: Job, runs: Sequence[tuple[float, float]], kind: str = UNIFORM) -> str:
+        """Return a sentence about the inputs of a check."""
+        scaled = ", ".join(f"({alpha:g}, {beta:g})" for alpha, beta in runs if self.scalars)
+        return f"{kind} numbers of seed {job.seed}" + (f"; (alpha, beta) = {scaled}" * bool(scaled))
 
     # --------------------------------------------------------------------------------------- its work
 

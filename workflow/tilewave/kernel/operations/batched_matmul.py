@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations.base import Operand, Product, Work
+from tilewave.kernel.operations.base import Operand, Operation, Product, Work
 from tilewave.kernel.operations.matmul import Matmul
 
 
@@ -18,6 +18,7 @@ class BatchedMatmul(Matmul):
         "c": Operand(("batch", "m", "n"), stream=2, written=True),
     }
     laid_out = False
+    judge_large = Operation.judge_large
 
     def products(self, job: Job) -> Sequence[Product]:
         m, n, k = (job.shape[name] for name in "mnk")

@@ -31,6 +31,7 @@ class BlockScaledMatmul(Matmul):
     }
     vendor = ""
     products = Operation.products  # none of a, b and c alone
+    judge_large = Operation.judge_large
 
     def extents(self, job: Job, name: str) -> tuple[int, ...]:
         blocks = {size: -(-job.shape[size] // BLOCK) for size in "nk"}
@@ -48,6 +49,11 @@ class BlockScaledMatmul(Matmul):
             drawn = uniform(job.seed, stream, values[name].size, "f32")
             values[name] = (MEAN + SPAN * drawn).astype(np.float32)
         return values
+
+    def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
+        """Return inputs of a kind; scales stay as they are."""
+        scales = {name: values for name, values in self.inputs(job).items() if "scale" in name}
+        return {**super().of_kind(job, kind), **scales}
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0

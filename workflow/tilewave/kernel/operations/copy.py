@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.inputs import KINDS
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation
 
@@ -12,6 +13,7 @@ class Copy(Operation):
     """The copy of an array."""
 
     dimensions = ("n",)
+    kinds = KINDS[1:]
     operands: ClassVar = {"a": Operand(("n",), stream=0), "b": Operand(("n",), written=True)}
 
     def reference(

@@ -5,19 +5,26 @@ A product runs with (alpha, beta) = (1, 0), C poisoned before, and, where the ke
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.inputs import DENORMAL, KINDS, LARGE, SPECIAL, to_float64, uniform
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Product, Work
-from tilewave.kernel.tolerance import Tolerance
+from tilewave.kernel.tolerance import Judgement, Tolerance, compare
 from tilewave.theory.dtypes import DTYPES, SIZES
 
 ALPHA, BETA = 0.75, -0.5  # exact in every floating-point dtype
 WHOLE_ALPHA, WHOLE_BETA = 2.0, -1.0  # where the accumulator holds whole numbers
+MORE = (-1.5, 1.0), (3.0, 0.0), (0.0, 0.5)
+MORE_WHOLE = (-2.0, 1.0), (3.0, 0.0), (0.0, 2.0)
+VECTORS, ROWS = 2, 8  # random vectors of a large product, and rows that are then compared
+SIGNS = 15  # their stream
+MOST = 400  # a power of two whose square is no infinite float64
+ROOM = 4  # binary places between an element of typical size and the largest, times alpha
 
 TENSOR_STEP = 16  # products a tensor core adds before it rounds to an f16 accumulator
 PROMOTED = 128  # products of FP8 that it adds, at most, before their sum is added in f32
@@ -139,15 +146,49 @@ class Matmul(Operation):
     laid_out = True
     tiles = ("m", "n", "k")
     vendor = "cublaslt"
+    kinds = KINDS[1:]
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
-        names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
         integers = exact(job.dtypes.get("accumulate", ""))
-        alpha, beta = (WHOLE_ALPHA, WHOLE_BETA) if integers else (ALPHA, BETA)
-        second = (alpha if "alpha" in names else 1.0, beta if "beta" in names else 0.0)
+        second = (WHOLE_ALPHA, WHOLE_BETA) if integers else (ALPHA, BETA)
+        return self._taken(job, [(1.0, 0.0), second])
+
+    def more_runs(self, job: Job) -> list[tuple[float, float]]:
+        integers = exact(job.dtypes.get("accumulate", ""))
+        return self._taken(job, [(1.0, 0.0), *(MORE_WHOLE if integers else MORE)])[1:]
+
+    def _taken(self, job: Job, runs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+        """Return the different runs of a kernel: 1 for alpha and 0 for beta where it does not take them."""
+        names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
         if job.provider != "nvrtc":
-            second = (alpha, beta)
-        return [(1.0, 0.0)] + ([second] if second != (1.0, 0.0) else [])
+            names = self.scalars
+        takes_alpha, takes_beta = "alpha" in names, "beta" in names
+        return list(
+            dict.fromkeys(
+                (alpha if takes_alpha else 1.0, beta if takes_beta else 0.0) for alpha, beta in runs
+            )
+        )
+
+    def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
+        """Return powers of two that leave products and C in range; C's is that of the product."""
+        names = {**job.dtypes, "accumulate": job.dtypes.get("accumulate", job.dtypes["a"])}
+        limits = {name: DTYPES[names[name]].exponents for name in ("a", "b", "c", "accumulate")}
+        (low, high), (_, high_b) = limits["a"], limits["b"]
+        if kind == LARGE:
+            room = min(MOST, *(limits[name][1] for name in ("c", "accumulate")))
+            room -= ROOM + math.ceil(math.log2(job.shape["k"]) / 2)  # an element has some sqrt(k)
+            a = b = min(high - 1, high_b - 1, room // 2)
+        elif kind == DENORMAL:
+            a, b = low, min(high_b - 1, -low)
+        else:
+            a = b = 0
+        possible = a + b >= 0 and (kind != LARGE or a > 0)
+        possible = possible and not (kind == SPECIAL and job.reads_c)  # 0 times a NaN of C
+        return {"a": a, "b": b, "c": a + b} if possible else None
+
+    def bound_of_kind(self, job: Job, name: str, kind: str, bound: Tolerance) -> Tolerance:
+        """Return the tolerance of a product that is larger by a power of two: all roundings are relative."""
+        return bound.scaled(2.0 ** (self.exponents(job, kind) or {"c": 0})["c"])
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         return beta != 0 or job.reads_c or not self.arrays(job)[name].written
@@ -159,6 +200,33 @@ class Matmul(Operation):
         a, b = (self.wide(job, name, given[name]) for name in ("a", "b"))
         product = alpha * (a @ b)
         return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
+
+    def judge_large(
+        self, job: Job, outputs: Arrays, given: Arrays, alpha: float = 1.0, beta: float = 0.0
+    ) -> Judgement:
+        """Judge a product with random signs r (Freivalds): C r = alpha A (B r) + beta C r costs m n + n k + m k.
+
+        Rows that differ, and the last row, are compared element by element. The errors of a row's n elements have
+        random signs, so `ELEMENT_SIGMAS` of their sum are sqrt(n) times an element's.
+        """
+        memory = self.without_padding(job, "c", outputs["c"])
+        a, b, got = (
+            self.wide(job, name, flat)
+            for name, flat in {**given, "c": memory}.items()
+            if name in "abc"
+        )
+        n = job.shape["n"]
+        drawn = to_float64(uniform(job.seed, SIGNS, VECTORS * n, "f32"), "f32")
+        signs = np.sign(drawn).reshape(n, VECTORS)
+        before = self.wide(job, "c", given["c"]) if beta else np.zeros((1, n))
+        output = self.output(job, "c", alpha, beta)
+        bound, want = output.bound, got.copy()
+        element = bound.absolute + bound.relative_out * ELEMENT_SIGMAS * bound.deviation
+        difference = np.abs(got @ signs - alpha * (a @ (b @ signs)) - beta * (before @ signs))
+        rows = np.flatnonzero(~np.all(difference <= math.sqrt(n) * element, axis=1))[:ROWS]
+        for row in {*rows.tolist(), len(got) - 1}:
+            want[row] = alpha * (a[row] @ b) + (beta * before[row] if beta else 0.0)
+        return compare(output, memory, want.ravel(order=self.order(job, "c")), job.dtypes["c"])
 
     def allowed_dtypes(self, name: str, dtypes: Mapping[str, str]) -> tuple[str, ...]:
         """Return dtypes with known rounding for C and the accumulator: both or neither hold whole numbers."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewave.kernel.expressions import Expression, ExpressionError, evaluate, integer
+from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job, Probe
 from tilewave.kernel.operations.base import Arrays, Executed, Operand, Operation, Work
 from tilewave.kernel.result import CORRECT, NOT_CHECKED, WRONG
@@ -151,6 +152,7 @@ class ProbeOperation(Operation):
         alpha: float = 1.0,
         beta: float = 0.0,
         executed: Executed | None = None,
+        kind: str = UNIFORM,
     ) -> Judgement:
         """Judge the buffers, with the reported figures.
 

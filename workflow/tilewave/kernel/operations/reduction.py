@@ -6,14 +6,16 @@ forgotten or added twice shows. With other numbers a float's sum depends on the 
 run.
 """
 
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 
-from tilewave.kernel.inputs import storage, to_float64, uniform
+from tilewave.kernel.inputs import LARGE, SPECIAL, storage, to_float64, uniform
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
+from tilewave.theory.dtypes import DTYPES
 
 EIGHTHS = 8
 PART = 1 << 16
@@ -24,6 +26,7 @@ class Reduction(Operation):
     """The sum of an array, added to the previous total."""
 
     dimensions = ("n",)
+    kinds = (SPECIAL, LARGE)  # atomics flush denormal numbers
     operands: ClassVar = {
         "x": Operand(("n",), stream=0),
         "total": Operand((), stream=1, written=True),
@@ -41,6 +44,12 @@ class Reduction(Operation):
             drawn /= EIGHTHS
             values[name] = drawn.astype(dtype, copy=False)
         return values
+
+    def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
+        """Return powers of two that leave the sum in range."""
+        high = min(DTYPES[self.dtype(job, name)].exponents[1] for name in self.operands)
+        room = high - math.ceil(math.log2(job.shape["n"]))
+        return dict.fromkeys(self.operands, room if kind == LARGE else 0) if room > 0 else None
 
     def reference(
         self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0

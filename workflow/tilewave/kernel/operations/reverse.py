@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilewave.kernel.inputs import storage
+from tilewave.kernel.inputs import KINDS, storage
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
@@ -21,6 +21,7 @@ class Reverse(Operation):
     """The reversal of an array."""
 
     dimensions = ("n",)
+    kinds = KINDS[1:]
     rehearsed = False
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:

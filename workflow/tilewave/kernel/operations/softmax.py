@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
-from tilewave.kernel.inputs import to_float64
+from tilewave.kernel.inputs import LARGE, SPECIAL, to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
 from tilewave.kernel.tolerance import Tolerance
@@ -14,6 +15,7 @@ from tilewave.theory.dtypes import DTYPES
 
 PART = 1 << 16
 """Elements of the rows that the reference takes at a time, so that they stay in the cache."""
+LARGE_EXPONENT = 8
 OPERATIONS = 5
 """Operations of an element: maximum, difference, exponential, sum and quotient."""
 
@@ -22,6 +24,8 @@ class Softmax(Operation):
     """The softmax of each row."""
 
     dimensions = ("rows", "columns")
+    kinds = (SPECIAL, LARGE)
+    specials = (-math.inf, -math.inf)  # of masked elements
     operands: ClassVar = {
         "x": Operand(("rows", "columns"), stream=0),
         "y": Operand(("rows", "columns"), written=True),
@@ -55,6 +59,15 @@ class Softmax(Operation):
             frobenius=relative,
             deviation=1 / columns,
         )
+
+    def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
+        """Return the power of two of `LARGE` inputs, whose exponentials are infinite without the maximum."""
+        return {"x": LARGE_EXPONENT if kind == LARGE else 0}
+
+    def bound_of_kind(self, job: Job, name: str, kind: str, bound: Tolerance) -> Tolerance:
+        """Return the tolerance: rounding d = x - max changes exp(d) by u |d| exp(d), at most u / e."""
+        u = DTYPES[self.dtype(job, "y")].roundoff or 0.0
+        return replace(bound, absolute=bound.absolute + 2 * u) if kind == LARGE else bound
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return five operations an element; it is read once and written once."""

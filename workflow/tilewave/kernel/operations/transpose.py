@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.inputs import KINDS
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation
 
@@ -12,6 +13,7 @@ class Transpose(Operation):
     """The transpose of a matrix."""
 
     dimensions = ("m", "n")
+    kinds = KINDS[1:]
     operands: ClassVar = {
         "a": Operand(("m", "n"), stream=0),
         "b": Operand(("n", "m"), written=True),

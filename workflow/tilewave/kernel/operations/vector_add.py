@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.inputs import KINDS
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
 
@@ -13,6 +14,7 @@ class VectorAdd(Operation):
     """The sum of two arrays."""
 
     dimensions = ("n",)
+    kinds = KINDS[1:]
     operands: ClassVar = {
         "a": Operand(("n",), stream=0),
         "b": Operand(("n",), stream=1),
