@@ -22,8 +22,8 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands.wrapping import compiled, matching, reading
+from tilewave.execution import case as running
 from tilewave.execution import least, trust
-from tilewave.execution.case import HERE as ON_CPU
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import result, trial
 from tilewave.kernel.discovery import gathered, mistakes, no_kernels
@@ -31,7 +31,7 @@ from tilewave.kernel.front_matter import Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
-from tilewave.pipeline import jobs, reference_kernel, single, tables, trials
+from tilewave.pipeline import jobs, kernels_study, reference_kernel, single, tables, trials
 from tilewave.pipeline.cases import Case, Shape
 from tilewave.pipeline.resolving import resolve
 from tilewave.report import advice
@@ -45,6 +45,8 @@ LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 """Exit codes, the one that decides first."""
+EVEN = "even sizes"
+"""The trial whose counts are shown, if the kernel takes its sizes."""
 COUNTED = "case shape grid block resources counters classes shared global headers".split()
 OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
@@ -236,6 +238,16 @@ def _tried(
             shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
             name = outcome.trial.name if sizes else ""
             yield _Tried(resolve(shaped, target), entry, name, outcome.result, outcome.done)
+        if outcome.right and case.probe_case is None:
+            operation = kernel.front.operation
+            size = str(kernels_study.small(operation, ())[-1])
+            shape = flags.shape(size, case.variant.operation.dimensions, "shape")
+            even = resolve(replace(case, shape=shape), target)
+            config = single.config(options.seed, min(LIMIT_S, options.budget))
+            job = jobs.of_case(result.EXECUTE, even, {arch: entry}, arch, config)
+            if isinstance(job, Job):
+                done = running.run(job, machine)
+                yield _Tried(even, entry, EVEN, done.result, done)
 
 
 def _checked(source: _Source, options: argparse.Namespace, machine: Any) -> dict[str, Any]:
@@ -287,8 +299,9 @@ def _document(
         "not_looked_for": [*trust.NOT_LOOKED_FOR, *_other_variants(kernel, decisive.case)],
     }  # fmt: skip
     if complete:
-        sizes = [entry.outcome.notes.get("thread_instructions", 0) for entry in complete]
-        outcome |= _counts(source, complete[sizes.index(max(sizes))], options)
+        largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
+        counted = complete[-1] if complete[-1].name == EVEN else largest
+        outcome |= _counts(source, counted, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, ran)}
 
 
@@ -342,7 +355,7 @@ def _sentence(
         name = outcome["variant"]
     ok = decisive.outcome.status == result.OK
     problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
-    reason = decisive.outcome.reason.removeprefix(f"{ON_CPU}: ")
+    reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     at = f"at {decisive.case.id.partition('@')[2]}: {reason}"
     if code == result.NOT_RIGHT:
