@@ -6,6 +6,7 @@ operation (`Operation.runs`) at the study's shapes.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,7 @@ LONG, LONGEST, LONG_VECTOR = 2051, 4099, (1 << 20) + 3
 """Long sizes of a dimension, of the last one (k), and of a single one."""
 CUBES = (2083, 1553, 1033, 519)
 """Sizes of a large product, of which the first that is affordable is run."""
+LIMIT_S = 600.0
 AFFORDABLE = 0.8
 """Share of the seconds left that a large product may take at the rate of the trials before."""
 NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
@@ -80,9 +82,8 @@ class TrialResult:
 class _Shapes:
     """Shapes that a variant takes, near given ones."""
 
-    def __init__(self, variant: Variant, target: Mapping[str, Any]) -> None:
-        self.variant, self.device = variant, target["device"]
-        self.facts = {**target["device"], "arch": target["arch"]}
+    def __init__(self, variant: Variant, device: Mapping[str, Any]) -> None:
+        self.variant, self.device = variant, device
         self.names = variant.operation.dimensions
         requires = variant.kernel.front.requires
         self.divisors = {
@@ -91,21 +92,27 @@ class _Shapes:
         }
 
     def near(self, sizes: Mapping[str, int], down: bool = False) -> dict[str, int] | None:
-        """Return the next shape that the variant takes, or one with equal sizes; None if it takes neither."""
+        """Return the next shape that the variant takes, or one with equal sizes or ones; None if it takes none."""
         fitting = {}
         for name, divisor in self.divisors.items():
             whole = sizes[name] // divisor if down else -(-sizes[name] // divisor)
             fitting[name] = max(1, whole) * divisor
         step = math.lcm(*self.divisors.values())
         equal = dict.fromkeys(self.names, -(-max(fitting.values()) // step) * step)
-        return next((shape for shape in (fitting, equal) if self.takes(shape)), None)
+        subsets = itertools.product((False, True), repeat=len(self.names))
+        shapes = (
+            {name: 1 if single else shape[name] for name, single in zip(self.names, singles)}
+            for singles in sorted(subsets, key=sum)
+            for shape in (fitting, equal)
+        )
+        return next(filter(self.takes, shapes), None)
 
     def takes(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the variant can be launched at a shape."""
         try:
-            if self.variant.supports(sizes, self.facts):
+            if self.variant.supports(sizes, self.device):
                 return False
-            return not self.variant.plan(sizes, self.device).exceeded_limit(self.facts)
+            return not self.variant.plan(sizes, self.device).exceeded_limit(self.device)
         except UserError:
             return False
 
@@ -135,6 +142,10 @@ class _Shapes:
         return low if high <= LARGEST_TILE else TILE
 
 
+def _shape(sizes: Mapping[str, int]) -> Shape:
+    return Shape(tuple(sizes.items()))
+
+
 def _defines(operation: Operation) -> bool:
     """Return whether an operation's kinds of inputs are its own: a user's may inherit from one of Tilewave's."""
     shipped = operations.MODULES.file(operation.name) is None
@@ -142,26 +153,26 @@ def _defines(operation: Operation) -> bool:
 
 
 def trials(
-    case: Case, target: Mapping[str, Any], planned: Callable[[Mapping[str, int]], Job | Result]
+    variant: Variant, sizes: Mapping[str, int] | None, device: Mapping[str, Any]
 ) -> list[Trial]:
-    """Return the trials of a case's variant in order, without that of `_large`; none for a probe.
+    """Return the trials of a variant in order, without that of `_large`; none for a probe.
 
-    The first has the operation's own runs at the case's shape, or at a small one if it has none. planned: returns
-    the job of the variant at a shape.
+    The first has the operation's own runs at ``sizes``, or at a small shape if None. device: with its ``arch``.
     """
-    variant, operation, shapes = case.variant, case.variant.operation, _Shapes(case.variant, target)
+    operation, shapes = variant.operation, _Shapes(variant, device)
     names = operation.dimensions
-    sizes = case.shape.resolve(target["device"]) if case.shape else None
     if not names:
         return []
     few = (*[3] * (len(names) - len(FEW)), *FEW)
-    small = shapes.near(dict(zip(names, few)))
+    small: Mapping[str, int] | None = shapes.near(dict(zip(names, few)))
     tile = shapes.tile(sizes or small or dict.fromkeys(names, TILE))
     small = small or shapes.near(tile) or sizes
     if small is None:
         return [Trial("uniform numbers", tile)]  # planned, it says why it cannot run
     trials = [Trial("uniform numbers", sizes or small)]
-    job = planned(small)
+    target = {"device": device, "arch": device["arch"]}
+    case, arch = resolve(Case(variant, _shape(small)), target), f"sm_{device['arch']}"
+    job = jobs.of_case(result.EXECUTE, case, {arch: {"code": ""}}, arch, single.config(1, LIMIT_S))
     if not isinstance(job, Job):
         return trials
     if more := operation.more_runs(job):
@@ -183,14 +194,14 @@ def trials(
 
 
 def _large(
-    case: Case,
-    target: Mapping[str, Any],
+    variant: Variant,
+    device: Mapping[str, Any],
     planned: Callable[[Mapping[str, int]], Job | Result],
     rate: float,
     seconds: float,
 ) -> Trial | None:
     """Return the trial of the largest product that is affordable, None if none is. rate: operations a second."""
-    operation, shapes = case.variant.operation, _Shapes(case.variant, target)
+    operation, shapes = variant.operation, _Shapes(variant, device)
     for cube in CUBES if operation.tiles else ():
         sizes = shapes.near(dict.fromkeys(operation.dimensions, cube))
         job = sizes and planned(sizes)
@@ -210,7 +221,7 @@ def judged(
     entry: Mapping[str, Any],
     *,
     seed: int = 1,
-    limit_s: float = 600.0,
+    limit_s: float = LIMIT_S,
     budget_s: float = 5.0,
     machine: Any = None,
     done: CaseExecution | None = None,
@@ -224,11 +235,12 @@ def judged(
     config = single.config(seed, limit_s)
 
     def planned(sizes: Mapping[str, int]) -> Job | Result:
-        shape = Shape(tuple(sizes.items())) if sizes else case.shape
-        resolved = resolve(replace(case, shape=shape), target)
+        resolved = resolve(replace(case, shape=_shape(sizes)) if sizes else case, target)
         return jobs.of_case(result.EXECUTE, resolved, {arch: entry}, arch, config)
 
-    waiting = trials(case, target, planned) or [Trial("the case", {})]
+    device = {**target["device"], "arch": target["arch"]}
+    sizes = case.shape.resolve(target["device"]) if case.shape else None
+    waiting = trials(case.variant, sizes, device) or [Trial("the case", {})]
     outcomes: list[TrialResult] = []
     deadline, rate, longest = math.inf, 0.0, 0.0
     while waiting:
@@ -245,7 +257,7 @@ def judged(
             launches, longest = len(trial.scalars) or cost.LAUNCHES, outcome.done.launched_s
             rate = operations.work(job).flops * launches / longest
         if not waiting and not trial.large and trial.sizes:
-            large = _large(case, target, planned, rate, deadline - time.monotonic())
+            large = _large(case.variant, device, planned, rate, deadline - time.monotonic())
             waiting += [large] if large else []
     return outcomes
 

@@ -1,0 +1,108 @@
+"""The judge's trials: each flaw is found by the trial that is meant for it, and right kernels pass all."""
+
+from pathlib import Path
+
+import pytest
+
+import executing_support as support
+from samples import ROOT, kernel_parts, needs_nvrtc, write_kernel
+from tilewave.kernel import inputs
+from tilewave.pipeline import trials
+from tilewave.pipeline.cases import Case
+
+pytestmark = needs_nvrtc
+TARGET = {"device": support.device("sm_90"), "arch": 90}
+RIGHT = {"OF_A": "of_a", "RESULT": "alpha * sum + before", "AFTER": ""}
+
+
+def judged(path: Path, shape: str | None = None) -> list[trials.TrialResult]:
+    variant = support.choose(path)
+    case = Case(variant, support.shape_of(variant, shape) if shape else None)
+    entry = support.entry(variant, "sm_90")
+    return trials.judged(case, "sm_90", TARGET, entry, budget_s=60)
+
+
+def flawed(folder: Path, **flaw: str) -> Path:
+    front, body = kernel_parts("tried")
+    for place, text in {**RIGHT, **flaw}.items():
+        body = body.replace(place, text)
+    return write_kernel(folder, "flawed", front, body)
+
+
+@pytest.mark.parametrize(
+    ("flaw", "trial", "reason"),
+    [
+        ({"RESULT": "fabsf(alpha) * sum + before"}, "other alpha and beta", "alpha = -1.5"),
+        ({"RESULT": "alpha * sum + (beta == 1 ? 0 : before)"}, "other alpha and beta", "beta = 1"),
+        ({"RESULT": "alpha * sum + beta * c[y * n + x]"}, "uniform numbers", "C was read"),
+        (
+            {"RESULT": "alpha * sum + (alpha < 2 ? before : beta * c[y * n + x])"},
+            "other alpha and beta",
+            "alpha = 3, beta = 0",
+        ),
+        ({"OF_A": "isnan(of_a) ? 0 : of_a"}, "NaN and infinity", "expected nan"),
+        ({"OF_A": "fabsf(of_a) < 1.2e-38f ? 0 : of_a"}, "denormal numbers", ""),
+        ({"OF_A": "fabsf(of_a) > 9 && fabsf(of_a) < 1e38f ? 9 : of_a"}, "large numbers", ""),
+        ({"RESULT": "k < 32 ? sum : alpha * sum + before"}, "below the tile", ""),
+        ({"RESULT": "n == 16 ? sum : alpha * sum + before"}, "at the tile", ""),
+        ({"RESULT": "m == 17 ? sum : alpha * sum + before"}, "above the tile", ""),
+        ({"RESULT": "k > 2048 ? 0 : alpha * sum + before"}, "long k", ""),
+        ({"RESULT": "x > 2047 ? 0 : alpha * sum + before"}, "long n", "C[0, 2048]"),
+        (
+            {"RESULT": "m * n - 1 == y * n + x && n > 130 && m > 130 ? 0 : alpha * sum + before"},
+            "large product",
+            "1 of 17161 elements are wrong with alpha = 0.75, beta = -0.5; C[130, 130] is 0",
+        ),
+    ],
+)
+def test_a_flaw_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flaw: dict[str, str], trial: str, reason: str
+) -> None:
+    monkeypatch.setattr(trials, "CUBES", (131,))
+    results = judged(flawed(tmp_path, **flaw))
+    worst = trials.worst(results)
+    assert (worst.trial.name, worst.result.verdict) == (trial, "wrong"), trials.summary(results)
+    assert worst is results[-1] and reason in worst.result.reason
+
+
+def test_an_overwritten_input_is_wrong(tmp_path: Path) -> None:
+    """Block (0, 0, 0) changes a row that other blocks read: operand, element, line and thread are named."""
+    path = flawed(tmp_path, AFTER="if (x == 3 && y == 2) a[2 * k + 5] = 7")
+    worst = trials.worst(judged(path)).result
+    faults = {fault["kind"]: fault for fault in worst.notes["faults"]}
+    assert worst.verdict == "wrong" and "; A[2, 5] of this input was" in worst.reason
+    assert set(faults) == {"overwritten input", "race"}
+    overwritten = faults["overwritten input"]
+    assert {overwritten["line"]} == support.marked(path, "the last line")
+    assert overwritten["threads"] == [{"block": [0, 0, 0], "thread": [3, 2, 0]}]
+
+
+def test_a_right_kernel_passes_all_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "CUBES", (131,))
+    results = judged(flawed(tmp_path), "40")
+    assert all(outcome.right for outcome in results), trials.summary(results)
+    assert results[0].trial.sizes == {"m": 40, "n": 40, "k": 40}
+    kinds = {outcome.trial.kind for outcome in results}
+    assert kinds == set(inputs.KINDS) and results[-1].trial.large
+    assert "(alpha, beta) = (1, 0), (0.75, -0.5)" in results[0].result.notes["inputs"]
+
+
+@pytest.mark.parametrize(
+    ("file", "first", "tile"),
+    [
+        ("tests/foreign/sgemv_warp.cu", {"m": 129, "n": 1, "k": 56}, {"m": 3, "n": 1}),
+        ("kernels/operations/transpose_tiled.cu", {"m": 129, "n": 67}, {"m": 31, "n": 31}),
+        ("kernels/ladder/matmul_wgmma.cu", {"m": 129, "n": 68, "k": 56}, {}),
+    ],
+)
+def test_shapes_are_those_that_the_variant_takes(file: str, first: object, tile: object) -> None:
+    variant = support.choose(ROOT / file)
+    chosen = trials.trials(variant, None, {**TARGET["device"], "arch": 90})
+    assert chosen[0].sizes == first
+    below = next(trial for trial in chosen if trial.name == "below the tile")
+    assert tile.items() <= below.sizes.items()
+
+
+def test_a_probe_has_no_trials() -> None:
+    variant = support.choose(ROOT / "kernels/probes/barrier_divergent.cu")
+    assert trials.trials(variant, None, {**TARGET["device"], "arch": 90}) == []
