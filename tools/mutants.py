@@ -27,8 +27,13 @@ from tilewave.kernel.front_matter import Kernel, load_kernel
 ROOT = Path(__file__).parents[1]
 KERNELS = ROOT / "kernels"
 SKIPPED = re.compile(r"^\s*(?://|#|static_assert|using\b)")
-SYNCHRONISES = r"(?:__syncthreads|__syncwarp|sync_threads|sync_named|wait_\w+|\w*[bB]arrier\w*\.\w+|\w+\.sync)\([^;(){}]*\);"
-FENCE = r"(?:__threadfence(?:_block)?|fence\w*|\w+_fence\w*|commit\w*)\([^;(){}]*\);"
+OF = r"(?<![\w.:>])(?:\w+(?:\.|->|::))*"
+"""What may stand before a called name: an object or a namespace. A declaration has a type there."""
+CALL = r"\([^;(){}]*\);"
+SYNCHRONISES = rf"(?<!void ){OF}(?:__syncthreads|__syncwarp|sync\w*|wait\w*|\w*[bB]arrier\w*|arrive\w*|release\w*){CALL}"
+FENCE = (
+    rf"(?<!void ){OF}(?:__threadfence(?:_block)?|fence\w*|\w+_fence\w*|commit\w*|publish\w*){CALL}"
+)
 BOUND = r"(?P<left>[\w.\]]+ )(?P<sign><|>=)(?P<right> (?:\w+\.)?(?:m|n|k|rows|columns|size|count|end|chunks|steps|tiles)\b)"
 STEPS = r"(?P<left>for \([^;]*;[^;<]*< )(?P<right>(?:\w+\.)?(?:k|chunks|steps|end|last|parts)\b)(?P<rest>;)"
 PLACE = re.compile(r'File "([^"]+)", line (\d+)')
@@ -59,6 +64,7 @@ RULES = (
     Rule("barrier moved", rf"(?P<a>{SYNCHRONISES})(?P<b>\s*\n[^\n;{{}}#]+;)(?=\s*\n)", r"\g<b>\n\g<a>"),
     Rule("barrier moved", rf"(?P<b>\n[^\n;{{}}#/]+;)(?P<c>\s*\n\s*)(?P<a>{SYNCHRONISES})", r"\g<c>\g<a>\g<b>"),
     Rule("fence removed", FENCE, ";"),
+    Rule("fence removed", r"asm volatile\(\"(?:fence|membar|wgmma\.fence)[^;]*;[^;]*;", ";"),
     Rule("bound off by one", BOUND, r"\g<left>\g<sign>\g<right> - 1"),
     Rule("bound off by one", BOUND, r"\g<left>\g<sign>\g<right> + 1"),
     Rule("index off by one", r"(?P<a>\[(?:\w+ [-+*] )*\w+)\](?= ?[=;])", r"\g<a> + 1]"),
@@ -183,6 +189,12 @@ def mutants(seed: int, most: int) -> list[Mutant]:
     chooser = random.Random(seed)
     for kind in sorted(by_kind):
         chooser.shuffle(by_kind[kind])
+        # A place of a header is changed in one of the kernels that include it.
+        places = {
+            (mutant.file, mutant.line, mutant.before, mutant.after): mutant
+            for mutant in by_kind[kind]
+        }
+        by_kind[kind] = list(places.values())
     rows = itertools.zip_longest(*(by_kind[kind] for kind in sorted(by_kind)))
     return [mutant for row in rows for mutant in row if mutant is not None][:most]
 
