@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from executing_support import FAULTS
-from samples import ROOT, WRAPPED, needs_nvrtc
+from samples import ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.commands import mcp_server
 from tilewave.execution import trust
@@ -38,7 +38,7 @@ def test_a_right_kernel(capsys):
     assert all(row["executed"] for row in entry["counted"]["lines"])
     assert main(["check", str(TILED)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith(document["sentence"] + "\n") and "How far to trust this" in out
+    assert out.startswith("matmul_tiled is right at ") and "How far to trust this" in out
     assert "Costliest lines at matmul_tiled@" in out
 
 
@@ -60,6 +60,23 @@ def test_verdicts(capsys, path, code, texts):
     exit_code, document = check(capsys, path)
     assert exit_code == code and all(text in document["sentence"] for text in texts)
     assert path.read_bytes() == before
+
+
+def test_a_flaw_at_another_shape(capsys, tmp_path):
+    """It is none at the shape of the command line; without a budget, `check` names the trials that did not run."""
+    front, body = kernel_parts("tried")
+    flaw = {"OF_A": "of_a", "RESULT": "n == 16 ? sum : alpha * sum + before", "AFTER": ""}
+    for place, text in flaw.items():
+        body = body.replace(place, text)
+    path = str(write_kernel(tmp_path, "flawed", front, body))
+    assert main(["execute", path, "--shape", "64"]) == 1
+    out = capsys.readouterr().out
+    assert "flawed@64x64x64: wrong\n  at the tile at 16x16x" in out
+    assert main(["execute", path, "--shape", "64", "--budget", "0"]) == 0
+    capsys.readouterr()
+    code, document = check(capsys, path, "--budget", 0)
+    assert code == 0 and "trials did not fit into the time" in document["sentence"]
+    assert any("at the tile" in text for text in document["kernels"][0]["trust"]["not_run"])
 
 
 def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):

@@ -39,8 +39,8 @@ from tilewave.report.cells import plural
 from tilewave.theory import architectures
 
 SCHEMA_VERSION = 1
-BUDGET_S, LIMIT_S = 5.0, 60.0
-"""Seconds for the trials of a kernel after the first, and for each."""
+LIMIT_S = 60.0
+"""Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
 LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -62,10 +62,7 @@ def add(commands: Any) -> None:
     parser.add_argument("path", type=Path, metavar="FILE", help="a kernel file, or a folder")
     parser.add_argument("--kernel", help="a kernel of a file without front matter (default: all)")
     execute.add_variant(parser)
-    parser.add_argument(
-        "--budget", type=float, default=BUDGET_S, metavar="SECONDS",
-        help="for the trials of a kernel (default: %(default)g)",
-    )  # fmt: skip
+    execute.add_budget(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.set_defaults(run=run)
 
@@ -266,10 +263,11 @@ def _document(
     source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: argparse.Namespace
 ) -> dict[str, Any]:
     ran = [entry for entry in tried if entry.done is not None]
-    # A trial that did not fit the budget decides nothing where others are right.
-    codes = [entry.exit_code for entry in ran or tried]
+    # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
+    deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
+    codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
-    decisive = (ran or tried)[codes.index(code)]
+    decisive = deciding[codes.index(code)]
     guessed = source.guesses if code == result.NOT_RIGHT else []
     arch = execute.arch_of(options)
     outcome = {
@@ -278,11 +276,7 @@ def _document(
         "arch": arch,
         "code": decisive.entry.get("code", ""),
         **decisive.outcome.only("status", "reason", "verdict"),
-        "trials": [
-            {"case": entry.case.id, "trial": entry.name, "seconds": entry.outcome.notes.get("seconds"),
-             **entry.outcome.only("status", "verdict", "reason")}
-            for entry in tried
-        ],
+        "trials": [execute.trial_row(entry.name, entry.outcome) for entry in tried],
         "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
         "wrapped": list(source.notes),
         "bound": None,
@@ -291,7 +285,11 @@ def _document(
     complete = [entry for entry in ran if entry.outcome.status == result.OK]
     rows = [entry.done.rows() for entry in complete if entry.done is not None]
     outcome["trust"] = trust.of_instructions(rows, architectures.number(arch)) | {
-        "not_run": [f"{entry.name or entry.case.id}: {entry.outcome.reason}" for entry in tried if entry.done is None],
+        "not_run": [
+            f"{entry.name or entry.case.id}: {entry.outcome.reason}"
+            for entry in tried
+            if entry.done is None or entry.outcome.status == result.NOT_MEASURED
+        ],
         "guessed": source.guesses,
         "not_searched": list(dict.fromkeys(
             text for entry in ran for text in entry.outcome.notes.get("not_searched", [])
@@ -302,7 +300,7 @@ def _document(
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
         counted = complete[-1] if complete[-1].name == EVEN else largest
         outcome |= _counts(source, counted, options)
-    return outcome | {"sentence": _sentence(source, outcome, decisive, ran)}
+    return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
 
 
 def _other_variants(kernel: Kernel, case: Case) -> list[str]:
@@ -368,6 +366,8 @@ def _sentence(
         return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
     inputs = plural(len(ran), "input")
     sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
+    if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
+        sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     if limits := source.limits:
         sentence += f", where {' and '.join(limits)}, which wrap inferred from trials that failed"
     return "; ".join([sentence, *(_advice(fix) for fix in outcome["fix"][:1])])

@@ -30,7 +30,7 @@ from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant, choices
 from tilewave.kernel.variants import variant as chosen_variant
-from tilewave.pipeline import reference_kernel, single
+from tilewave.pipeline import reference_kernel, single, trials
 from tilewave.pipeline.cases import Case
 from tilewave.pipeline.target import FALLBACK_ARCH, device
 from tilewave.records.counters.instructions import instruction_kind
@@ -41,7 +41,7 @@ from tilewave.theory.data_sheets import SHORT, DataSheet
 SCHEMA_VERSION = 1
 PRINTED = 40
 """Most lines of a kernel's printf that are shown."""
-LIMIT_S = 600.0
+LIMIT_S, BUDGET_S = 600.0, 5.0
 ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
 
@@ -70,6 +70,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    add_budget(parser)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Add the limit of `pipeline.trials`."""
+    parser.add_argument(
+        "--budget", type=float, default=BUDGET_S, metavar="SECONDS",
+        help="for trials with other shapes and inputs (default: %(default)g)",
+    )  # fmt: skip
 
 
 def add_variant(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +106,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> int:
     """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
-    outcome = execute(options, options.machine)
+    outcome = execute(options, options.machine, options.budget)
     print(json.dumps(outcome, indent=1) if options.json else text(outcome))
     return exit_code(outcome)
 
@@ -405,6 +414,8 @@ def _headline(outcome: Mapping[str, Any]) -> list[str]:
         )
     if outcome.get("bound"):
         lines.append(f"  {least.sentence(outcome['bound'])}")
+    if "tried" in outcome:
+        lines.append(f"  {outcome['tried']}")
     return lines
 
 
@@ -511,8 +522,19 @@ def exit_code(outcome: Mapping[str, Any]) -> int:
     return result.exit_code(outcome["status"], outcome["verdict"], judged)
 
 
-def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
-    """Compile and execute the case of the command line. Raises UserError."""
+def trial_row(name: str, outcome: Result) -> dict[str, Any]:
+    """Return a trial of the judge as a document."""
+    parts = outcome.only("case", "status", "verdict", "reason")
+    return {"trial": name, "seconds": outcome.notes.get("seconds"), **parts}
+
+
+def execute(
+    options: argparse.Namespace, machine: Any = None, budget_s: float = 0.0
+) -> dict[str, Any]:
+    """Compile and execute the case of the command line. Raises UserError.
+
+    budget_s: seconds for the judge's other trials of a correct case; one that is not right decides the verdict.
+    """
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         selected, job, entry = planned(options, Path(folder))
         kernel_reference.execute, done = reference_kernel.outputs, None
@@ -528,7 +550,38 @@ def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
             outcome["bound"] = least.of_execution(done, job, gpu)
         if options.lanes is not None and done is not None:
             outcome["lanes"] = _drawn(watched.watched(done), outcome, options)
+        elif budget_s > 0 and done is not None and done.result.verdict == result.CORRECT:
+            outcome |= _trials(options, selected, entry, budget_s, machine, done)
         return outcome
+
+
+def _trials(
+    options: argparse.Namespace,
+    selected: Case,
+    entry: Mapping[str, Any],
+    budget_s: float,
+    machine: Any,
+    done: case.CaseExecution,
+) -> dict[str, Any]:
+    """Return the parts of the document that the judge's other trials decide."""
+    if selected.shape is None:
+        return {}
+    arch = arch_of(options)
+    target = target_of(arch, None if options.gpu is None else gpu_of(options))
+    results = trials.judged(
+        selected, arch, target, entry, seed=options.seed, limit_s=options.limit,
+        budget_s=budget_s, machine=machine, done=done,
+    )  # fmt: skip
+    parts = {
+        "trials": [trial_row(tried.trial.name, tried.result) for tried in results],
+        "tried": trials.summary(results),
+    }
+    worst = trials.worst(results)
+    if worst.right:
+        return parts
+    reason = f"{worst.trial.title}: {worst.result.reason}"
+    faults = worst.result.notes.get("faults", [])
+    return parts | worst.result.only("status", "verdict") | {"reason": reason, "faults": faults}
 
 
 def _drawn(

@@ -66,7 +66,7 @@ def server(machine: Any = None) -> Any:
         path: str,
         macros: dict[str, str] | None = None,
         arch: str | None = None,
-        budget_s: float = checking.BUDGET_S,
+        budget_s: float = executing.BUDGET_S,
     ) -> Document:
         """Say whether a kernel file, or each kernel of a folder, is right, and how far to trust that.
 
@@ -96,7 +96,7 @@ def server(machine: Any = None) -> Any:
             arguments = ["execute", *chosen, *_variant(macros, arch), "--", path]
             options = flags.options_of(executing.add, arguments)
             flags.use_operations(options)
-            outcome = executing.execute(options, machine)
+            outcome = executing.execute(options, machine, options.budget)
             kept = {name: value for name, value in outcome.items() if name not in LARGE}
             return {"exit_code": executing.exit_code(outcome), **kept}
 
