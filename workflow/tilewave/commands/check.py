@@ -52,6 +52,7 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
+FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESS = re.compile(r"\bis a guess\b")
 
 
@@ -278,6 +279,9 @@ def _document(
         **decisive.outcome.only("status", "reason", "verdict"),
         "trials": [execute.trial_row(entry.name, entry.outcome) for entry in tried],
         "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
+        "hints": list(dict.fromkeys(
+            hint for entry in ran for hint in entry.outcome.notes.get("hints", [])
+        )),
         "wrapped": list(source.notes),
         "bound": None,
         "fix": [],
@@ -369,7 +373,9 @@ def _sentence(
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     if limits := source.limits:
-        sentence += f", where {' and '.join(limits)}, which wrap inferred from trials that failed"
+failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+        why = ", ".join(failures) or "trials that failed"
+        sentence += f", where {' and '.join(limits)}, which wrap inferred from {why}"
     return "; ".join([sentence, *(_advice(fix) for fix in outcome["fix"][:1])])
 
 
@@ -401,6 +407,7 @@ def text(outcome: Mapping[str, Any]) -> str:
     if "trust" not in entry:
         return "\n".join(lines)
     lines += [f"  wrapped: {note}" for note in entry["wrapped"]]
+    lines += [f"  hint: {hint}" for hint in entry["hints"]]
     for row in entry["trials"]:
         outcome_text = row["verdict"] if row["status"] == result.OK else row["status"]
         lines.append(f"  {row['case']}{', ' * bool(row['trial'])}{row['trial']}: {outcome_text}")
