@@ -373,7 +373,7 @@ def _sentence(
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     if limits := source.limits:
-failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+        failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
         why = ", ".join(failures) or "trials that failed"
         sentence += f", where {' and '.join(limits)}, which wrap inferred from {why}"
     return "; ".join([sentence, *(_advice(fix) for fix in outcome["fix"][:1])])
