@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from tilewave import execution
-from tilewave.basics.errors import UserError
-from tilewave.commands import check, execute, flags
-from tilewave.kernel import operations, result
+from tilewave.commands import check, flags
+from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.variants import variant
+from tilewave.pipeline import single
 
-ROOT = Path(__file__).parents[1]
+ROOT, ARCH = Path(__file__).parents[1], "sm_90"
 KERNELS = ROOT / "kernels"
 SKIPPED = re.compile(r"^\s*(?://|#|static_assert|using\b)")
 OF = r"(?<![\w.:>])(?:\w+(?:\.|->|::))*"
@@ -144,13 +145,15 @@ def _at(text: str, kernel: Kernel, rule: Rule) -> Iterator[tuple[int, int, str]]
             yield match.start(), match.end(), match.expand(rule.replacement)
 
 
+def _compiled(kernel: Kernel, folder: Path) -> dict[str, Any]:
+    """Compile the default variant of a kernel, with its files in a folder; return its entry."""
+    return single.compiled(variant(kernel, {}, kernel.path, "macros"), ARCH, folder)
+
+
 def _lines(kernel: Kernel) -> set[tuple[str, int]]:
     """Return the names and numbers of the lines that became instructions of the default variant."""
-    dimensions = operations.load(kernel.front.operation, kernel.path).dimensions
-    options = execute.options_of([str(kernel.path), "--shape", "x".join("256" for _ in dimensions)])
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        _, _, entry = execute.planned(options, Path(folder))
-        listing = Path(entry["sass"]).read_text() if "sass" in entry else ""
+        listing = Path(_compiled(kernel, Path(folder))["sass"]).read_text()
     return {(Path(name).name, int(line)) for name, line in PLACE.findall(listing)}
 
 
@@ -208,33 +211,36 @@ class Judge:
         self.machine = execution.engine(processes=2)
         self.codes: dict[Path, str] = {}
 
-    def check(self, kernel: Path) -> dict[str, Any]:
-        options = flags.options_of(check.add, ["check", str(self.folder / kernel)], self.machine)
-        entry: dict[str, Any] = check.check(options, self.machine)["kernels"][0]
-        return entry
+    def _code(self, kernel: Path) -> str:
+        """Return the digest of a kernel's code, empty if it does not compile."""
+        with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+            entry = _compiled(load_kernel(self.folder / kernel), Path(folder))
+        return str(entry.get("code", "")) if entry["status"] == result.OK else ""
 
     def outcome(self, mutant: Mutant) -> Outcome:
         """Judge a mutant."""
         if mutant.kernel not in self.codes:
-            self.codes[mutant.kernel] = str(self.check(mutant.kernel)["code"])
+            self.codes[mutant.kernel] = self._code(mutant.kernel)
         path = self.folder / mutant.file
         original = path.read_text()
         path.write_text(mutant.text)
         begun = time.monotonic()
         try:
-            entry = self.check(mutant.kernel)
-        except UserError as error:
-            entry = {"exit_code": result.USAGE, "status": "", "code": "", "sentence": str(error)}
+            name, sentence = self._judged(mutant)
         finally:
             path.write_text(original)
-        seconds = time.monotonic() - begun
+        return Outcome(mutant, name, time.monotonic() - begun, sentence)
+
+    def _judged(self, mutant: Mutant) -> tuple[str, str]:
+        code = self._code(mutant.kernel)
+        if not code:
+            return "does not compile", ""
+        if code == self.codes[mutant.kernel]:
+            return "same code", ""
+        arguments = ["check", str(self.folder / mutant.kernel)]
+        document = check.check(flags.options_of(check.add, arguments), self.machine)
         names = {result.RIGHT: "survived", result.NOT_RIGHT: "killed"}
-        name = names.get(entry["exit_code"], "undecided")
-        if entry["status"] == result.FAILED_TO_COMPILE:
-            name = "does not compile"
-        elif entry["code"] == self.codes[mutant.kernel]:
-            name = "same code"
-        return Outcome(mutant, name, seconds, entry["sentence"])
+        return names.get(document["exit_code"], "undecided"), str(document["sentence"])
 
 
 COLUMNS = ("killed", "survived", "undecided", "same code", "does not compile")

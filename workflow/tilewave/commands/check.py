@@ -83,7 +83,12 @@ def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         kernels, skipped = [], dict[str, str]()
         for source in _sources(options, Path(folder), skipped):
-            kernels.append(_checked(source, options, machine))
+            try:
+                kernels.append(_checked(source, options, machine))
+            except UserError as error:
+                if not options.path.is_dir():
+                    raise
+                skipped[source.name] = str(error)
     codes = [*(entry["exit_code"] for entry in kernels), *([result.USAGE] if skipped else [])]
     sentences = [entry["sentence"] for entry in kernels]
     return {
