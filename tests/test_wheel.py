@@ -68,7 +68,7 @@ def test_its_requirements_are_those_of_the_in_files(wheel):
         lines = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
         names = {NAME.match(line)[0].lower() for line in lines}
         assert names and (not names & requirements if path.stem in TOOLS else names <= requirements)
-    assert set(metadata.get_all("Provides-Extra")) == {"browser", "dev", "gpu", "slurm"}
+    assert set(metadata.get_all("Provides-Extra")) == {"browser", "dev", "gpu", "mcp", "slurm"}
     assert metadata["License-Expression"] == "MIT" and metadata["Requires-Python"] == ">=3.11"
     assert "tilewave = tilewave.__main__:main" in (folder / "entry_points.txt").read_text()
 

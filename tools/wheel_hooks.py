@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-EXTRAS = ("gpu", "dev", "browser", "slurm")
+EXTRAS = ("gpu", "dev", "browser", "slurm", "mcp")
 COMMIT = "commit.json"
 CARRIED = {"wheel": f"tilewave/_home/{COMMIT}", "sdist": COMMIT}
 

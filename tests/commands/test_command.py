@@ -96,7 +96,7 @@ def test_the_sentence_names_the_line() -> None:
         ({"faults": (Fault("invalid access"),)}, 1, ": invalid access"),
         ({"faults": (Fault("assertion failed"),)}, 1, ": assertion failed"),
         ({"act": lambda call: None}, 1, ": wrong"),
-        ({"refuses": fake_machine.Unsupported("HGMMA.64x8x16", 0x10)}, 2, "HGMMA.64x8x16 at "),
+        ({"refuses": fake_machine.Unsupported("HGMMA.64x8x16", 0x10)}, 3, "HGMMA.64x8x16 at "),
     ],
 )
 def test_exit_codes(capsys, machine, code, text):
@@ -150,7 +150,7 @@ def test_other_broken_pipes_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypatch):
     kernel = str(ROOT / "kernels" / "ladder" / "hgemm_wmma_staged.cu")
     code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
-    assert code == 2 and "n = 67 is not a multiple of 8" in out
+    assert code == 3 and "n = 67 is not a multiple of 8" in out
 
     def full(*_: object) -> None:
         raise MemoryError("373 GiB")
@@ -213,6 +213,8 @@ def test_mistakes_are_one_line(capsys, arguments, message):
         ("wrap product.cu --new-operation Bad", "--new-operation is 'Bad'. Allowed: a name of a-z"),
         ("wrap old.cu", "old.cu: it has front matter. Name a new file with -o"),
         ("wrap no.cubin", "no.cubin: it is no cubin"),
+        ("check none", "none does not exist. Give a kernel file or a folder"),
+        ("check product.cu --kernel none", "--kernel is 'none'"),
         ("report", "this folder has no config. Give --kernels FOLDER or --configfile FILE"),
         ("report --kernels none", "--kernels is 'none'. Allowed: a folder or kernel file"),
         ("report --kernels . --configfile c", "Give one of --kernels and --configfile"),

@@ -86,6 +86,11 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
     assert written["output"] == {"results": "tilewave-results", "reports": "tilewave-report"}
     # The user's config comes first.
     (folder / "config.yaml").write_text(yaml.safe_dump(written))
+    assert written["strict"]  # a wrong kernel ends the command with 1
+    (folder / "tilewave-results" / "verdict.txt").write_text(
+        "Passed: nothing failed, but no case was checked."
+    )
+    assert main(["report", "--kernels", "mine"]) == 3
     assert main(["record"]) == 0
     assert "--configfile config.yaml" in " ".join(started[-1])
 

@@ -19,6 +19,7 @@ import yaml
 from samples import DATA, ROOT, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
+from tilewave.commands import compare
 from tilewave.report.comparing import changes, output, sides
 from tilewave.report.comparing import page as pages
 from tilewave.report.comparing.changes import Comparison
@@ -40,7 +41,7 @@ def side(label: str, times: dict[str, np.ndarray] | None = None, **more: Any) ->
         for index, value in enumerate(series)
     ]
     names = list(dict.fromkeys([*(times or {}), *(row["case"] for row in instructions)]))
-    about = {"verdict": "correct", "registers": 32.0, "spill_bytes": 0.0}
+    about = {"operation": "matmul", "verdict": "correct", "registers": 32.0, "spill_bytes": 0.0}
     cases = pd.DataFrame({"case": names, **about})
     records = pd.DataFrame({"case": names, "stage": "time", "environment": "e"})
     environments = {"e": CARD | more.pop("card", {})}
@@ -127,6 +128,11 @@ def test_counts_and_lines() -> None:
     rules = output.rules("wrong,excess,registers,spills,slower:3%")
     expected = ["correct, now wrong", "wavefronts shared excess 4 to 12", "registers 32 to 40"]
     assert output.failures(comparison, rules) == [f"k@64: {change}" for change in expected]
+    unchecked = side("c", instructions=[instruction(3, store, 0)], verdict="not checked")
+    (line,) = output.failures(Comparison.of(unchecked, after), output.rules("wrong"))
+    assert line == "k@64: not checked, now wrong"
+    assert compare.judged(Comparison.of(before, unchecked), "") == (3, [])
+    assert compare.judged(Comparison.of(before, after), "") == (0, [])
 
 
 def test_functions_of_a_series_share_addresses() -> None:

@@ -1,5 +1,6 @@
 """The command line of Tilewave: profile CUDA kernels, or execute their machine code on the CPU.
 
+    tilewave check FILE|FOLDER [--macro NAME=VALUE ...] [--json]
     tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     tilewave execute PROBE.cu --case NAME
     tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
@@ -9,6 +10,7 @@
     tilewave compare A [B]
     tilewave pick SHAPE --dtype DTYPE [--gpu NAME]
     tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
+    tilewave mcp
 
 All but ``record`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
 on the command line or in a file.
@@ -26,7 +28,7 @@ import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.records.store import not_written
@@ -94,26 +96,29 @@ def _leaving() -> Iterator[None]:
 
 
 with _leaving():
-    from tilewave.commands import compare, execute, figure, pick, record, report, wrap
+    from tilewave.commands import (
+        check,
+        compare,
+        execute,
+        figure,
+        flags,
+        mcp_server,
+        pick,
+        record,
+        report,
+        wrap,
+    )
+    from tilewave.kernel import result
 
-SUBCOMMANDS = (execute, wrap, report, record, compare, pick, figure)
+SUBCOMMANDS = (check, execute, wrap, report, record, compare, pick, figure, mcp_server)
 """The module of each subcommand, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser that raises UserError."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UserError with the message of argparse."""
-        remedy = f"See `{self.prog} --help`"
-        raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all subcommands; each sets ``run``."""
-    command_line = Parser(prog="tilewave", description=__doc__.split("\n")[0])
+    command_line = flags.Parser(prog="tilewave", description=__doc__.split("\n")[0])
     commands = command_line.add_subparsers(dest="command", required=True)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)
@@ -141,7 +146,7 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
             version = execute.SCHEMA_VERSION
             document = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
             print(json.dumps(document, indent=1))
-        return execute.USAGE
+        return result.USAGE
 
 
 if __name__ == "__main__":

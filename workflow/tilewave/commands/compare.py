@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.commands import flags
+from tilewave.kernel import result
 from tilewave.records.store import write_atomically
 from tilewave.report.comparing import output, pairing
+from tilewave.report.comparing.changes import Comparison
 
 
 def add(commands: Any) -> None:
@@ -41,14 +43,27 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Compare and return the exit code. Raises UserError."""
-    rules = output.rules(options.fail_on)
+def compared(options: argparse.Namespace, work: Path) -> Comparison:
+    """Compare the two sides; their listings stay in the folder ``work``. Raises UserError."""
     request = pairing.KernelOptions(
         options.kernels, options.shapes, flags.use_operations(options), options.all
     )
+    return pairing.compared(options.before, options.after, request, work)
+
+
+def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:
+    """Return the exit code, and a line for each change that breaks a rule. Raises UserError."""
+    broken = output.failures(comparison, output.rules(fail_on))
+    if broken:
+        return result.NOT_RIGHT, broken
+    return result.UNCLEAR if output.undecided(comparison) else result.RIGHT, []
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare and return the exit code. Raises UserError."""
+    output.rules(options.fail_on)  # a mistake there ends the command before anything runs
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:
-        comparison = pairing.compared(options.before, options.after, request, Path(work))
+        comparison = compared(options, Path(work))
         flags.show(output.text(comparison))
         if options.json:
             document = json.dumps(comparison.document(), indent=1)
@@ -59,8 +74,10 @@ def run(options: argparse.Namespace) -> int:
             from tilewave.report.comparing import page  # draws: matplotlib takes a second to load
 
             print(f"The page is {page.write(options.page, comparison).resolve()}")
-    broken = output.failures(comparison, rules)
+    code, broken = judged(comparison, options.fail_on)
     if broken:
         print(f"\nFailed (--fail-on {options.fail_on}):")
         flags.show("\n".join(f"  {line}" for line in broken))
-    return 1 if broken else 0
+    if code == result.UNCLEAR:
+        print("\nCould not tell: nothing checked any of these cases")
+    return code

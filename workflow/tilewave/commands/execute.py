@@ -1,7 +1,7 @@
 """``tilewave execute KERNEL.cu``: execute a kernel's machine code on the CPU, check it and count.
 
-Exit code 0: the result is correct, or not checked; 1: it is wrong, failed, or has a fault such as a race;
-2: a mistake on the command line or in the file, or something that is not supported.
+Exit code 0: the result is correct, or a probe ran; 1: it is wrong, failed, or has a fault such as a race;
+2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported.
 """
 
 import argparse
@@ -28,9 +28,9 @@ from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
-from tilewave.kernel.variants import choices
+from tilewave.kernel.variants import Variant, choices
 from tilewave.kernel.variants import variant as chosen_variant
-from tilewave.pipeline import reference_kernel, single
+from tilewave.pipeline import reference_kernel, single, trials
 from tilewave.pipeline.cases import Case
 from tilewave.pipeline.target import FALLBACK_ARCH, device
 from tilewave.records.counters.instructions import instruction_kind
@@ -41,9 +41,8 @@ from tilewave.theory.data_sheets import SHORT, DataSheet
 SCHEMA_VERSION = 1
 PRINTED = 40
 """Most lines of a kernel's printf that are shown."""
-RIGHT, WRONG, USAGE = 0, 1, 2
 GOOD = (result.CORRECT, result.NOT_CHECKED)
-LIMIT_S = 600.0
+LIMIT_S, BUDGET_S = 600.0, 5.0
 ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
 
@@ -59,17 +58,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kernel", type=Path, help="a kernel file: .cu, or .yaml with a cubin")
     parser.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
     parser.add_argument("--case", help="the case of a probe")
-    parser.add_argument(
-        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
-    )
-    flags.add_operations(parser)
-    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
-    parser.add_argument(
-        "--gpu",
-        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
-        "of the architecture with the most results)",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
+    add_variant(parser)
     parser.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS", help="default: %(default)g"
     )
@@ -82,6 +71,30 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    add_budget(parser)
+
+
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Add the limit of `pipeline.trials`."""
+    parser.add_argument(
+        "--budget", type=float, default=BUDGET_S, metavar="SECONDS",
+        help="for trials with other shapes and inputs (default: %(default)g)",
+    )  # fmt: skip
+
+
+def add_variant(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that choose a variant, its target and its inputs."""
+    parser.add_argument(
+        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
+    )
+    flags.add_operations(parser)
+    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
+    parser.add_argument(
+        "--gpu",
+        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
+        "of the architecture with the most results)",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
 
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
@@ -94,7 +107,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> int:
     """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
-    outcome = execute(options, options.machine)
+    outcome = execute(options, options.machine, options.budget)
     flags.show(json.dumps(outcome, indent=1) if options.json else text(outcome))
     return exit_code(outcome)
 
@@ -102,7 +115,8 @@ def run(options: argparse.Namespace) -> int:
 # ------------------------------------------------------------------------------ what is executed
 
 
-def _kernel(path: Path) -> Kernel:
+def kernel_of(path: Path) -> Kernel:
+    """Load a kernel file with machine code. Raises UserError."""
     if not path.is_file():
         raise UserError.because(HERE, f"{path} is not a file", "Give a kernel file")
     kernel = load_kernel(path) if path.suffix in (".cu", ".yaml") else None
@@ -133,6 +147,17 @@ def _macros(definitions: Iterable[str]) -> dict[str, str]:
     return macros
 
 
+def probe_case(kernel: Kernel, name: str) -> Case:
+    """Return a case of a probe. Raises UserError."""
+    macros = kernel.front.cases[name].macros
+    return Case(next(choices(kernel, macros, kernel.path, f"cases.{name}.macros")), None, name)
+
+
+def variant_of(kernel: Kernel, definitions: Iterable[str]) -> Variant:
+    """Return the variant of --macro NAME=VALUE. Raises UserError."""
+    return chosen_variant(kernel, _macros(definitions), HERE, "--macro")
+
+
 def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     front = kernel.front
     if front.operation == "probe":
@@ -142,9 +167,7 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
             if value:
                 problem = f"{name} is given, but {kernel.name} is a probe: its case decides that"
                 raise UserError.because(HERE, problem, f"Remove {name}")
-        macros = front.cases[options.case].macros
-        variant = next(choices(kernel, macros, kernel.path, f"cases.{options.case}.macros"))
-        return Case(variant, None, options.case)
+        return probe_case(kernel, options.case)
     dimensions = operations.load(front.operation, kernel.path).dimensions
     if options.case is not None:
         problem = f"--case is given, but {kernel.name} is not a probe and has no cases"
@@ -152,10 +175,10 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     if options.shape is None:
         raise UserError(HERE, "--shape", None, flags.sizes_of(dimensions))
     shape = flags.shape(options.shape, dimensions, "--shape")
-    return Case(chosen_variant(kernel, _macros(options.macro), HERE, "--macro"), shape)
+    return Case(variant_of(kernel, options.macro), shape)
 
 
-def _arch(options: argparse.Namespace) -> str:
+def arch_of(options: argparse.Namespace) -> str:
     """Return the architecture of --arch or --gpu as NVRTC names it: ``sm_90`` for ``compute_90``."""
     arch = options.arch
     if arch is None and options.gpu is not None:
@@ -165,10 +188,10 @@ def _arch(options: argparse.Namespace) -> str:
     return f"sm_{match[1]}" if match else arch
 
 
-def _gpu(options: argparse.Namespace) -> DataSheet | None:
+def gpu_of(options: argparse.Namespace) -> DataSheet | None:
     """Return the GPU of --gpu, or the recorded one of the architecture. Raises UserError."""
     if options.gpu is None:
-        number = architectures.number(_arch(options))
+        number = architectures.number(arch_of(options))
         for recorded in largest_first(place(RECORDED)):
             facts = recorded.environments.get(recorded.main_environment, {})
             if sheet := least.gpu_of(number, str(facts.get("gpu") or "")):
@@ -176,13 +199,13 @@ def _gpu(options: argparse.Namespace) -> DataSheet | None:
         return least.gpu_of(number, "")
     sheet = least.gpu_named(options.gpu, HERE)
     arch = f"sm_{sheet.capability.replace('.', '')}"
-    if _arch(options).rstrip("af") != arch:
-        problem = f"--gpu {options.gpu} is {arch}, but --arch is {_arch(options)}"
-        raise UserError.because(HERE, problem, f"Give a GPU of {_arch(options)}, or no --arch")
+    if arch_of(options).rstrip("af") != arch:
+        problem = f"--gpu {options.gpu} is {arch}, but --arch is {arch_of(options)}"
+        raise UserError.because(HERE, problem, f"Give a GPU of {arch_of(options)}, or no --arch")
     return sheet
 
 
-def _target(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
+def target_of(arch: str, gpu: DataSheet | None = None) -> dict[str, Any]:
     """Return a recorded device of the architecture, for the expressions of front matter.
 
     If none was recorded, ``sms`` is that of ``gpu``, else that of a device of another architecture.
@@ -208,12 +231,12 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Resu
 
     Returns the case, its job (or its result if no job can run), and the entry of what was compiled.
     """
-    kernel = _kernel(options.kernel)
+    kernel = kernel_of(options.kernel)
     selected = _case(kernel, options)
     trial.try_out(selected.variant)
     selected = _case(_with_facts(kernel), options)
-    arch = _arch(options)
-    target = _target(arch, None if options.gpu is None else _gpu(options))
+    arch = arch_of(options)
+    target = target_of(arch, None if options.gpu is None else gpu_of(options))
     return selected, *single.planned(selected, arch, target, folder, options.seed, options.limit)
 
 
@@ -342,6 +365,7 @@ def document(
         "kernel": kernel.name,
         "file": relative(kernel.path),
         "title": kernel.front.title,
+        "operation": kernel.front.operation,
         "variant": selected.variant.id,
         "macros": selected.variant.names,
         "case": selected.id,
@@ -356,6 +380,7 @@ def document(
         "reason": reason,
         "warning": entry.get("warning", ""),
         "verdict": verdict,
+        "expected": selected.expects(job_result),
         "check": {figure["metric"]: figure["value"] for figure in check.get("figures", [])}
         | {name: value for name, value in check.items() if name != "figures"},
         "faults": notes.get("faults", []),
@@ -410,6 +435,8 @@ def _headline(outcome: Mapping[str, Any]) -> list[str]:
         )
     if outcome.get("bound"):
         lines.append(f"  {least.sentence(outcome['bound'])}")
+    if "tried" in outcome:
+        lines.append(f"  {outcome['tried']}")
     return lines
 
 
@@ -427,7 +454,7 @@ def _printed(outcome: Mapping[str, Any]) -> list[str]:
     return shown
 
 
-def _source(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def source_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a file with their counts, and with ncu's wavefronts where they differ."""
     titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
     if any(row["wavefronts_shared"] != row["wavefronts_hardware"] for row in rows):
@@ -492,9 +519,9 @@ def text(outcome: Mapping[str, Any]) -> str:
         lines += columns(["kind", "requests", "sectors", "ideal"], rows)
     calls = " (a line that calls a header includes its cost)" if outcome["headers"] else ""
     if outcome["lines"]:
-        lines += ["", outcome["file"] + calls, *_source(outcome["lines"])]
+        lines += ["", outcome["file"] + calls, *source_table(outcome["lines"])]
     for name, used in outcome["headers"].items():
-        lines += ["", f"{name}, the lines that became instructions", *_source(used)]
+        lines += ["", f"{name}, the lines that became instructions", *source_table(used)]
     launched = outcome["launched_seconds"]
     rate = outcome["thread_instructions"] / launched / 1e6 if launched else 0.0
     lines += [
@@ -509,27 +536,69 @@ def text(outcome: Mapping[str, Any]) -> str:
 
 
 def exit_code(outcome: Mapping[str, Any]) -> int:
-    """Return 0 for correct or not checked, 1 for wrong or failed, 2 for not supported."""
-    if outcome["status"] in (result.UNSUPPORTED, result.NOT_MEASURED):
-        return USAGE
-    good = outcome["status"] == result.OK and outcome["verdict"] in GOOD
-    return RIGHT if good else WRONG
+    """Return the exit code for a document; a probe that ends as its front matter says is right."""
+    if outcome["expected"]:
+        return result.RIGHT
+    judged = outcome["operation"] != "probe"
+    return result.exit_code(outcome["status"], outcome["verdict"], judged)
 
 
-def execute(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
-    """Compile and execute the case of the command line. Raises UserError."""
+def trial_row(name: str, outcome: Result) -> dict[str, Any]:
+    """Return a trial of the judge as a document."""
+    parts = outcome.only("case", "status", "verdict", "reason")
+    return {"trial": name, "seconds": outcome.notes.get("seconds"), **parts}
+
+
+def execute(
+    options: argparse.Namespace, machine: Any = None, budget_s: float = 0.0
+) -> dict[str, Any]:
+    """Compile and execute the case of the command line. Raises UserError.
+
+    budget_s: seconds for the judge's other trials of a correct case; one that is not right decides the verdict.
+    """
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         selected, job, entry = planned(options, Path(folder))
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
             done = case.run(replace(job, watch=options.lanes is not None), machine)
-        outcome = document(_arch(options), selected, job, entry, done)
-        if done is not None and isinstance(job, Job) and (gpu := _gpu(options)) is not None:
+        outcome = document(arch_of(options), selected, job, entry, done)
+        if done is not None and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
         if options.lanes is not None and done is not None:
             outcome["lanes"] = _drawn(watched.watched(done), outcome, options)
+        elif budget_s > 0 and done is not None and done.result.verdict == result.CORRECT:
+            outcome |= _trials(options, selected, entry, budget_s, machine, done)
         return outcome
+
+
+def _trials(
+    options: argparse.Namespace,
+    selected: Case,
+    entry: Mapping[str, Any],
+    budget_s: float,
+    machine: Any,
+    done: case.CaseExecution,
+) -> dict[str, Any]:
+    """Return the parts of the document that the judge's other trials decide."""
+    if selected.shape is None:
+        return {}
+    arch = arch_of(options)
+    target = target_of(arch, None if options.gpu is None else gpu_of(options))
+    results = trials.judged(
+        selected, arch, target, entry, seed=options.seed, limit_s=options.limit,
+        budget_s=budget_s, machine=machine, done=done,
+    )  # fmt: skip
+    parts = {
+        "trials": [trial_row(tried.trial.name, tried.result) for tried in results],
+        "tried": trials.summary(results),
+    }
+    worst = trials.worst(results)
+    if worst.right:
+        return parts
+    reason = f"{worst.trial.title}: {worst.result.reason}"
+    faults = worst.result.notes.get("faults", [])
+    return parts | worst.result.only("status", "verdict") | {"reason": reason, "faults": faults}
 
 
 def _drawn(

@@ -1,7 +1,9 @@
 """Arguments that several subcommands take: ``--operations FOLDER ...``, and a shape."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 from tilewave.basics.errors import HERE, UserError, printable
 from tilewave.kernel import operations
@@ -19,6 +21,24 @@ def add_operations(parser: argparse.ArgumentParser) -> None:
         "--operations", nargs="+", action="extend", default=[], metavar="FOLDER",
         help="folders with your own operations (default: the folders in TILEWAVE_OPERATIONS)",
     )  # fmt: skip
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UserError."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UserError with the message of argparse."""
+        remedy = f"See `{self.prog} --help`"
+        raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
+
+
+def options_of(
+    add: Callable[[Any], None], arguments: Sequence[str], machine: Any = None
+) -> argparse.Namespace:
+    """Parse the name and arguments of a subcommand, for code that runs it. Raises UserError."""
+    parser = Parser(prog="tilewave")
+    add(parser.add_subparsers())
+    return parser.parse_args(arguments, argparse.Namespace(machine=machine))
 
 
 def use_operations(options: argparse.Namespace) -> list[str]:

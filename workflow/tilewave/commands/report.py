@@ -13,12 +13,14 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, ROOT, child_environment
 from tilewave.commands import flags
 from tilewave.commands.unlock import unlock
+from tilewave.kernel import result
 from tilewave.pipeline import kernels_study, outputs, parameters
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.config import parse
 from tilewave.records.environment import fingerprint, has_gpu
 from tilewave.records.recorded import folders
 from tilewave.records.store import write_where_other
+from tilewave.report import verdict
 
 WRITTEN = Path(kernels_study.RESULTS) / "config.yaml"
 CONFIGS = (Path("config.yaml"), Path("config") / "config.yaml", WRITTEN)
@@ -51,14 +53,21 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the report and return the exit code. Raises UserError."""
+    """Write the report and return the exit code. Raises UserError.
+
+    With --kernels it is 1 where a case is wrong or failed, and 3 where no case was checked.
+    """
     try:
-        return workflow(_config(options), "report", options.cores, options.only)
+        code = workflow(_config(options), "report", options.cores, options.only)
     except UserError as error:
         if error.value not in options.shapes:
             raise
         allowed = "a size, or sizes separated by x, as in 512x256x128"
         raise UserError(HERE, "--shapes", error.value, allowed) from error
+    text = Path(kernels_study.RESULTS) / "verdict.txt"
+    if options.kernels is not None and code == result.RIGHT and text.is_file():
+        return result.UNCLEAR if verdict.UNCHECKED in text.read_text() else code
+    return code
 
 
 def latest() -> Path:

@@ -118,14 +118,14 @@ def _all(options: argparse.Namespace) -> int:
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
     source, _ = read(options.source.resolve(), options.include)
     judge = (options.reference or "").rpartition(":")[2]
-    exit_status, lines = execute.RIGHT, []
+    exit_status, lines = result.RIGHT, []
     for function in source.functions():
         if function.file == source.path and function.name != judge:
             try:
                 changes = {**vars(options), "kernel": function.name}
                 status, verdict = _wrap_kernel(argparse.Namespace(**changes))
             except UserError as error:
-                status, verdict = execute.USAGE, str(error)
+                status, verdict = result.USAGE, str(error)
             exit_status = max(exit_status, status)
             lines.append(f"{function.name}: {verdict}")
     for line in lines:
@@ -233,7 +233,7 @@ def _wrapped(
         say(
             f"  tilewave execute {os.path.relpath(output)} --shape {trying.size(shape)}{operations_flag}"
         )
-    return execute.RIGHT if trying.right(outcome) else execute.WRONG, verdict
+    return result.RIGHT if trying.right(outcome) else result.NOT_RIGHT, verdict
 
 
 def _guess(target: Target, operation: Operation, roles: matching.Roles = None) -> Guess:

@@ -43,6 +43,20 @@ BARRIER = "barrier"
 FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
 
+RIGHT, NOT_RIGHT, USAGE, UNCLEAR = range(4)
+"""Exit codes of the command line: right; not right; a mistake on the command line or in a file; the verdict
+cannot be given."""
+
+
+def exit_code(status: str, verdict: str | None, judged: bool = True) -> int:
+    """Return the exit code for a result. judged: False for a probe, whose result nothing is compared with."""
+    if status in (UNSUPPORTED, NOT_MEASURED, STALE):
+        return UNCLEAR
+    if status != OK or verdict in (WRONG, *FINDINGS):
+        return NOT_RIGHT
+    return RIGHT if verdict == CORRECT or not judged else UNCLEAR
+
+
 EXECUTE = "execute"
 SAMPLE = "sample"
 TUNE = "tune"

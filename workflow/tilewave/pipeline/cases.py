@@ -22,6 +22,7 @@ from tilewave.kernel import operations
 from tilewave.kernel.expressions import ExpressionError, integer
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.launches import Argument, LaunchPlan
+from tilewave.kernel.result import OK, Result
 from tilewave.kernel.variants import Variant, choices
 from tilewave.pipeline.config import (
     LARGEST_SHAPE,
@@ -109,6 +110,14 @@ class Case:
     @property
     def kernel(self) -> Kernel:
         return self.variant.kernel
+
+    def expects(self, outcome: Result) -> bool:
+        """Return whether a probe's front matter names this failure or finding."""
+        if self.probe_case is None:
+            return False
+        probe = self.kernel.front.cases[self.probe_case]
+        failed = outcome.status != OK and outcome.status == probe.status
+        return failed or bool(probe.finds and outcome.verdict == probe.finds)
 
 
 def _refusal(where_file: object, key: str, problem: str, remedy: str) -> UserError:

@@ -207,5 +207,6 @@ def config(
         "kernel_folders": [*folders, *dict.fromkeys(beside)],
         "operation_folders": list(operation_folders),
         "output": {"results": RESULTS, "reports": REPORTS},
+        "strict": True,
         "studies": studies,
     }

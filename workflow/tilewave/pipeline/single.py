@@ -15,7 +15,7 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.operations.kernel_reference import NoReference
 from tilewave.kernel.result import EXECUTE, Result
 from tilewave.kernel.trial import TRIAL_DEVICE
-from tilewave.kernel.variants import variant
+from tilewave.kernel.variants import Variant, variant
 from tilewave.pipeline import compiling, jobs
 from tilewave.pipeline.cases import Case, Shape
 from tilewave.pipeline.config import Config
@@ -43,7 +43,13 @@ def planned(
     """Return the job that executes a case, or the result that says why there is none, and the compiled entry.
 
     Its files are in ``folder``. target: ``device`` and ``arch``."""
-    variant = case.variant
+    entry = compiled(case.variant, arch, folder)
+    resolved, limits = resolve(case, target), config(seed, limit_s)
+    return jobs.of_case(EXECUTE, resolved, {arch: entry}, arch, limits), entry
+
+
+def compiled(variant: Variant, arch: str, folder: Path) -> dict[str, Any]:
+    """Compile a variant, or take it from the cache, with its files in ``folder``; return its entry."""
     store = Store(cache.folder("kernels"))
     compilations = compiling.Compilations(store, None, folder)
     missing = [compiling.Task(variant, arch)] if compilations.missing_cubin(variant, arch) else []
@@ -55,8 +61,7 @@ def planned(
     compilations.provide(variant, arch)
     entry = compilations.entry(variant, arch) or next(iter(entries.values()), None)
     assert entry is not None
-    resolved, limits = resolve(case, target), config(seed, limit_s)
-    return jobs.of_case(EXECUTE, resolved, {arch: entry}, arch, limits), entry
+    return entry
 
 
 def reference(file: Path, job: Job, folder: Path) -> Job:

@@ -17,6 +17,8 @@ from tilewave.report.cells import plural
 MOST = 20
 """The most cases that are listed when a strict run fails."""
 
+UNCHECKED = "nothing failed, but no case was checked"
+
 
 def checked(verdict: object) -> bool:
     """Return whether a check from any source gave a verdict."""
@@ -175,7 +177,7 @@ def of(
     elif number:
         outcome = f"Passed: {plural(number, 'case')} checked, none wrong and none failed"
     else:
-        outcome = "Passed: nothing failed, but no case was checked"
+        outcome = f"Passed: {UNCHECKED}"
     kernels = tuple(dict.fromkeys(str(name) for name in bad_cases["kernel"] if present(name)))
     return Verdict(counts, outcome, kernels, tuple(problems), undrawn_studies, unread)
 

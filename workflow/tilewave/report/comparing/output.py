@@ -57,7 +57,9 @@ def failures(comparison: Comparison, wanted: dict[str, float]) -> list[str]:
                 for row in rows.itertuples()]  # fmt: skip
 
     def wrong() -> list[str]:
-        rows = comparison.verdicts[(comparison.verdicts["before"] == result.CORRECT)]
+        before, after = comparison.verdicts["before"], comparison.verdicts["after"]
+        worse = (before == result.CORRECT) | after.isin([result.WRONG, *result.FINDINGS])
+        rows = comparison.verdicts[worse & before.isin([result.CORRECT, result.NOT_CHECKED])]
         lines = [f"{row.case}: {row.before}, now {row.after}" for row in rows.itertuples()]
         return [*lines, *(f"skipped: {why}" for why in comparison.broken)]
 
@@ -71,6 +73,16 @@ def failures(comparison: Comparison, wanted: dict[str, float]) -> list[str]:
         "registers": lambda: grown("registers"), "spills": lambda: grown("spill_bytes"),
     }  # fmt: skip
     return [line for name in wanted for line in rules[name]()]
+
+
+def undecided(comparison: Comparison) -> bool:
+    """Return whether nothing checked any case that was compared; probes are not checked."""
+    if not comparison.compared:
+        return False
+    cases = comparison.after.cases
+    cases = cases[cases["case"].isin(comparison.before.cases["case"])]
+    verdicts = cases[cases["operation"] != "probe"]["verdict"]
+    return len(verdicts) > 0 and bool((verdicts == result.NOT_CHECKED).all())
 
 
 # ----------------------------------------------------------------------------------------------- texts

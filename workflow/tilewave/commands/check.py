@@ -1,0 +1,444 @@
+"""``tilewave check FILE|FOLDER``: say whether kernels are right, what to fix first, and how far to trust it.
+
+The judge chooses shapes and inputs. A file without front matter is wrapped first, in a temporary folder.
+Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file; 3: it could not tell.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tilewave import execution
+from tilewave.basics.errors import HERE, NoKernel, UserError
+from tilewave.basics.paths import relative
+from tilewave.basics.progress import say
+from tilewave.commands import execute, flags, wrap
+from tilewave.commands.wrapping import compiled, matching, reading
+from tilewave.execution import case as running
+from tilewave.execution import least, trust
+from tilewave.execution.case import CaseExecution
+from tilewave.kernel import result, trial
+from tilewave.kernel.discovery import gathered, mistakes, no_kernels
+from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.job import Job
+from tilewave.kernel.operations import kernel_reference
+from tilewave.kernel.result import Result
+from tilewave.pipeline import jobs, kernels_study, reference_kernel, single, tables, trials
+from tilewave.pipeline.cases import Case, Shape
+from tilewave.pipeline.resolving import resolve
+from tilewave.report import advice
+from tilewave.report.cells import plural
+from tilewave.theory import architectures
+
+SCHEMA_VERSION = 1
+LIMIT_S = 60.0
+"""Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
+LINES = 5
+"""Number of costly lines, and of lines that were not reached, that the text shows."""
+WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
+"""Exit codes, the one that decides first."""
+EVEN = "even sizes"
+"""The trial whose counts are shown, if the kernel takes its sizes."""
+COUNTED = "case shape grid block resources counters classes shared global headers".split()
+OF_SHAPES = ("tile waste", "idle part of the last wave")
+"""Rules whose advice depends on the shape, which nobody chose."""
+PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
+"""Lines of `wrap` that are no facts about the kernel."""
+FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
+GUESS = re.compile(r"\bis a guess\b")
+
+
+def add(commands: Any) -> None:
+    """Add the parser of this subcommand."""
+    summary = "say whether kernels are right, what to fix first, and how far to trust it"
+    parser = commands.add_parser("check", help=summary, description=__doc__)
+    parser.add_argument("path", type=Path, metavar="FILE", help="a kernel file, or a folder")
+    parser.add_argument("--kernel", help="a kernel of a file without front matter (default: all)")
+    execute.add_variant(parser)
+    execute.add_budget(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check, print the outcome and return the exit code. Raises UserError."""
+    outcome = check(options, options.machine)
+    print(json.dumps(outcome, indent=1) if options.json else text(outcome))
+    return int(outcome["exit_code"])
+
+
+def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
+    """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
+    flags.use_operations(options)
+    kernel_reference.execute = reference_kernel.outputs
+    machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        kernels, skipped = [], dict[str, str]()
+        for source in _sources(options, Path(folder), skipped):
+            try:
+                kernels.append(_checked(source, options, machine))
+            except UserError as error:
+                if not options.path.is_dir():
+                    raise
+                skipped[source.name] = str(error)
+    codes = [*(entry["exit_code"] for entry in kernels), *([result.USAGE] if skipped else [])]
+    sentences = [entry["sentence"] for entry in kernels]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "exit_code": min(codes, key=WORST.index),
+        "sentence": sentences[0] if len(kernels) == 1 else _counted(kernels, skipped),
+        "kernels": kernels,
+        "skipped": skipped,
+    }
+
+
+def _counted(kernels: Sequence[Mapping[str, Any]], skipped: Mapping[str, str]) -> str:
+    """Return the number of kernels by outcome in one sentence."""
+    texts = {result.RIGHT: "right", result.NOT_RIGHT: "not right", result.UNCLEAR: "not decided"}
+    codes = [entry["exit_code"] for entry in kernels]
+    parts = [f"{codes.count(code)} {name}" for code, name in texts.items() if code in codes]
+    parts += [f"{len(skipped)} skipped"] if skipped else []
+    return f"of {plural(len(kernels) + len(skipped), 'kernel')}: {', '.join(parts)}"
+
+
+# ---------------------------------------------------------------------------------- the kernel files
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
+    problem: why it could not."""
+
+    path: Path
+    name: str
+    kernel: Kernel | None
+    notes: Sequence[str] = ()
+    problem: str = ""
+
+    @property
+    def limits(self) -> list[str]:
+        """The requirements on sizes that `wrap` inferred."""
+        if self.kernel is None or self.kernel.path == self.path:
+            return []
+        requires = self.kernel.front.requires
+        sizes = [
+            f"{name} % {step} == 0"
+            for name, step in requires.items()
+            if name not in ("arch", "conditions")
+        ]
+        return [*sizes, *map(str, requires.get("conditions", []))]
+
+    @property
+    def guesses(self) -> list[str]:
+        return [note for note in self.notes if GUESS.search(note)]
+
+
+def _sources(
+    options: argparse.Namespace, folder: Path, skipped: dict[str, str]
+) -> Iterator[_Source]:
+    """Yield the kernels of a file or folder. ``skipped`` gets files with mistakes. Raises UserError."""
+    path: Path = options.path
+    if not path.exists():
+        raise UserError.because(HERE, f"{path} does not exist", "Give a kernel file or a folder")
+    plain = [path]
+    if path.is_dir():
+        left_out: dict[str, UserError] = {}
+        for kernel in gathered([path], left_out).values():
+            if kernel.provider == "nvrtc":
+                yield _Source(kernel.path, kernel.name, kernel)
+        skipped.update(mistakes(left_out))
+        names = [Path(left_out[name].where_file) for name in no_kernels(left_out)]
+        plain = [name for name in names if name.suffix == ".cu"]
+    elif path.suffix != compiled.SUFFIX:
+        with contextlib.suppress(NoKernel):
+            kernel = execute.kernel_of(path)
+            yield _Source(path, kernel.name, kernel)
+            return
+    for file in plain:
+        yield from _wrapped(file, options, folder)
+
+
+def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[_Source]:
+    """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
+    names = [options.kernel]
+    if options.kernel is None and path.suffix == ".cu":
+        source, _ = reading.read(path.resolve())
+        names = [function.name for function in source.functions() if function.file == source.path]
+    for at, name in enumerate(names):
+        home = folder / f"{path.stem}-{at}"
+        home.mkdir()
+        stem, suffix = matching.snake(name or path.stem), path.suffix
+        # Not the name of the user's file: lines are told apart by the names of their files.
+        output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
+        arguments = ["wrap", "--yes", "-o", str(output), *(["--kernel", name] if name else [])]
+        notes, problem, kernel = io.StringIO(), "", None
+        try:
+            with contextlib.redirect_stderr(notes):
+                wrap.run(flags.options_of(wrap.add, [*arguments, "--", str(path)], options.machine))
+            kernel = load_kernel(output)
+        except UserError as error:
+            if error.key == "--kernel" and options.kernel is not None:
+                raise
+            problem = str(error)
+        lines = [line.strip() for line in notes.getvalue().splitlines()]
+        lines = [line for line in lines if not PROGRESS.search(line)]
+        yield _Source(path, name or path.stem, kernel, lines, problem)
+
+
+# --------------------------------------------------------------------------------------- the verdict
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A trial with its case and the entry of what was compiled."""
+
+    case: Case
+    entry: Mapping[str, Any]
+    name: str
+    outcome: Result
+    done: CaseExecution | None
+
+    @property
+    def exit_code(self) -> int:
+        if self.case.expects(self.outcome):
+            return result.RIGHT
+        judged = self.case.probe_case is None
+        return result.exit_code(self.outcome.status, self.outcome.verdict, judged)
+
+
+def _cases(kernel: Kernel, options: argparse.Namespace) -> Iterator[Case]:
+    """Yield each case of a probe, else the variant of --macro, whose shapes the judge chooses."""
+    if kernel.front.operation == "probe":
+        for name in kernel.front.cases:
+            yield execute.probe_case(kernel, name)
+        return
+    variant = execute.variant_of(kernel, options.macro)
+    trial.try_out(variant)
+    yield Case(variant)
+
+
+def _tried(
+    kernel: Kernel, options: argparse.Namespace, folder: Path, machine: Any
+) -> Iterator[_Tried]:
+    """Compile and execute the trials of a kernel. Raises UserError."""
+    arch = execute.arch_of(options)
+    target = execute.target_of(arch, None if options.gpu is None else execute.gpu_of(options))
+    for case in _cases(kernel, options):
+        entry = single.compiled(case.variant, arch, folder)
+        for outcome in trials.judged(
+            case, arch, target, entry,
+            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine,
+        ):  # fmt: skip
+            sizes = outcome.trial.sizes
+            shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
+            name = outcome.trial.name if sizes else ""
+            yield _Tried(resolve(shaped, target), entry, name, outcome.result, outcome.done)
+        if outcome.right and case.probe_case is None:
+            operation = kernel.front.operation
+            size = str(kernels_study.small(operation, ())[-1])
+            shape = flags.shape(size, case.variant.operation.dimensions, "shape")
+            even = resolve(replace(case, shape=shape), target)
+            config = single.config(options.seed, min(LIMIT_S, options.budget))
+            job = jobs.of_case(result.EXECUTE, even, {arch: entry}, arch, config)
+            if isinstance(job, Job):
+                done = running.run(job, machine)
+                yield _Tried(even, entry, EVEN, done.result, done)
+
+
+def _checked(source: _Source, options: argparse.Namespace, machine: Any) -> dict[str, Any]:
+    """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
+    outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
+    if source.kernel is None:
+        reason = f"front matter cannot be guessed: {source.problem}"
+        sentence = f"could not tell whether {source.name} is right: {reason}"
+        return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        tried = list(_tried(source.kernel, options, Path(folder), machine))
+        return outcome | _document(source, source.kernel, tried, options)
+
+
+def _document(
+    source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: argparse.Namespace
+) -> dict[str, Any]:
+    ran = [entry for entry in tried if entry.done is not None]
+    # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
+    deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
+    codes = [entry.exit_code for entry in deciding]
+    code = min(codes, key=WORST.index)
+    decisive = deciding[codes.index(code)]
+    guessed = source.guesses if code == result.NOT_RIGHT else []
+    arch = execute.arch_of(options)
+    outcome = {
+        "exit_code": result.UNCLEAR if guessed else code,
+        "variant": decisive.case.variant.id,
+        "arch": arch,
+        "code": decisive.entry.get("code", ""),
+        **decisive.outcome.only("status", "reason", "verdict"),
+        "trials": [execute.trial_row(entry.name, entry.outcome) for entry in tried],
+        "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
+        "hints": list(dict.fromkeys(
+            hint for entry in ran for hint in entry.outcome.notes.get("hints", [])
+        )),
+        "wrapped": list(source.notes),
+        "bound": None,
+        "fix": [],
+    }  # fmt: skip
+    complete = [entry for entry in ran if entry.outcome.status == result.OK]
+    rows = [entry.done.rows() for entry in complete if entry.done is not None]
+    outcome["trust"] = trust.of_instructions(rows, architectures.number(arch)) | {
+        "not_run": [
+            f"{entry.name or entry.case.id}: {entry.outcome.reason}"
+            for entry in tried
+            if entry.done is None or entry.outcome.status == result.NOT_MEASURED
+        ],
+        "guessed": source.guesses,
+        "not_searched": list(dict.fromkeys(
+            text for entry in ran for text in entry.outcome.notes.get("not_searched", [])
+        )),
+        "not_looked_for": [*trust.NOT_LOOKED_FOR, *_other_variants(kernel, decisive.case)],
+    }  # fmt: skip
+    if complete:
+        largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
+        counted = complete[-1] if complete[-1].name == EVEN else largest
+        outcome |= _counts(source, counted, options)
+    return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
+
+
+def _other_variants(kernel: Kernel, case: Case) -> list[str]:
+    """Return a line about the macros' other values, if there are any."""
+    others = [
+        f"{name} {', '.join(str(value) for value in values if value != case.variant.names[name])}"
+        for name, values in kernel.front.macros.items()
+        if len(values) > 1 and case.probe_case is None
+    ]
+    return [f"other variants: {'; '.join(others)} (--macro NAME=VALUE)"] if others else []
+
+
+def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
+    """Return counts by line, the least time and the advice for an executed case."""
+    assert tried.done is not None
+    arch = execute.arch_of(options)
+    gpu = execute.gpu_of(options)
+    target = execute.target_of(arch, gpu)
+    config = single.config(options.seed, LIMIT_S)
+    job = jobs.of_case(result.EXECUTE, tried.case, {arch: tried.entry}, arch, config)
+    counted = execute.document(arch, tried.case, job, tried.entry, tried.done)
+    # A file that was wrapped is a header of the temporary file.
+    lines = counted["headers"].pop(source.path.name, counted["lines"])
+    row = tables.case_row(tried.case, tried.entry)
+    resources = tried.entry.get("resources", {}).get(tried.case.kernel.entry, {})
+    subject = advice.Subject(
+        row, counted["counters"], counted["instructions"], resources, target["device"]
+    )
+    findings = advice.for_case(subject) if len(tried.done.ran) == 1 else []
+    findings = [finding for finding in findings if finding.rule not in OF_SHAPES]
+    bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
+    return {
+        "counted": {name: counted[name] for name in COUNTED}
+        | {"lines": [row for row in lines if row["executed"]]},
+        "bound": bound,
+        "fix": [
+            {"rule": finding.rule, "sentence": finding.sentence, "amount": round(finding.amount, 4),
+             "file": finding.origin.file, "line": finding.origin.line}
+            for finding in findings
+        ],
+    }  # fmt: skip
+
+
+def _sentence(
+    source: _Source, outcome: Mapping[str, Any], decisive: _Tried, ran: Sequence[_Tried]
+) -> str:
+    """Return the verdict in one plain sentence."""
+    name, code = source.name, outcome["exit_code"]
+    if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
+        name = outcome["variant"]
+    ok = decisive.outcome.status == result.OK
+    problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
+    reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
+    reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
+    at = f"at {decisive.case.id.partition('@')[2]}: {reason}"
+    if code == result.NOT_RIGHT:
+        return f"{name} is not right {at}"
+    if code == result.UNCLEAR:
+        rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
+        return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"
+    shapes = len({entry.case.id for entry in ran})
+    if decisive.case.probe_case is not None:
+        return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
+    inputs = plural(len(ran), "input")
+    sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
+    if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
+        sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
+    if limits := source.limits:
+        failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+        why = ", ".join(failures) or "trials that failed"
+        sentence += f", where {' and '.join(limits)}, which wrap inferred from {why}"
+    return "; ".join([sentence, *(_advice(fix) for fix in outcome["fix"][:1])])
+
+
+RATIOS = {
+    "excess shared wavefronts": "it uses shared memory with {:.1f} times the wavefronts it needs",
+    "sectors over ideal": "it moves {:.1f} times the sectors of global memory it needs",
+}
+
+
+def _advice(fix: Mapping[str, Any]) -> str:
+    """Return the first advice as a clause."""
+    if fix["rule"] not in RATIOS:
+        return str(fix["sentence"])
+    at = f" (line {fix['line']} of {fix['file']})" if fix["line"] else ""
+    return RATIOS[fix["rule"]].format(1 + fix["amount"]) + at
+
+
+# ------------------------------------------------------------------------------------------ the text
+
+
+def text(outcome: Mapping[str, Any]) -> str:
+    """Return the document as text for a terminal."""
+    lines = [str(outcome["sentence"])]
+    if len(outcome["kernels"]) != 1 or outcome["skipped"]:
+        lines += [f"  {entry['sentence']}" for entry in outcome["kernels"]]
+        lines += [f"  skipped: {why}" for why in outcome["skipped"].values()]
+        return "\n".join(lines)
+    entry = outcome["kernels"][0]
+    if "trust" not in entry:
+        return "\n".join(lines)
+    lines += [f"  wrapped: {note}" for note in entry["wrapped"]]
+    lines += [f"  hint: {hint}" for hint in entry["hints"]]
+    for row in entry["trials"]:
+        outcome_text = row["verdict"] if row["status"] == result.OK else row["status"]
+        lines.append(f"  {row['case']}{', ' * bool(row['trial'])}{row['trial']}: {outcome_text}")
+    if entry["exit_code"] == result.RIGHT and entry["bound"]:
+        lines.append(f"  {least.sentence(entry['bound'])}")
+    if entry["exit_code"] == result.RIGHT and entry["fix"]:
+        lines += ["", "Fix first", *(f"  {fix['sentence']}" for fix in entry["fix"])]
+    if "counted" in entry:
+        costly = sorted(entry["counted"]["lines"], key=lambda row: -row["executed"])[:LINES]
+        lines += ["", f"Costliest lines at {entry['counted']['case']}"]
+        lines += execute.source_table(sorted(costly, key=lambda row: row["line"]))
+    return "\n".join([*lines, "", "How far to trust this", *_trust(entry["trust"])])
+
+
+def _trust(entry: Mapping[str, Any]) -> list[str]:
+    """Return the lines about what was executed how, and what was not looked for."""
+    compared = "" if entry["compared"] else ", by rules that were compared on sm_90 only"
+    lines = [f"executed exactly{compared}: {' '.join(entry['exact'])}"] if entry["exact"] else []
+    lines += [
+        f"executed approximately: {' '.join(row['opcodes'])} ({row['reason']})"
+        for row in entry["approximate"]
+    ]
+    places = [f"{row['file']}:{row['line']}" for row in entry["not_reached"]]
+    more = f" and {len(places) - LINES} more" if len(places) > LINES else ""
+    if places:
+        lines.append(f"not executed by any trial: {', '.join(places[:LINES])}{more}")
+    for name in ("not_run", "guessed", "not_searched", "not_looked_for"):
+        lines += [f"{name.replace('_', ' ')}: {row}" for row in entry[name]]
+    return [f"  {line}" for line in lines]

@@ -1,0 +1,67 @@
+"""How far an execution can be trusted: what was executed exactly, approximately or not at all."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+COMPARED_ARCH = 90
+"""The architecture whose instructions were compared with a GPU, bit by bit."""
+APPROXIMATE = (
+    (
+        re.compile(r"MUFU\.(?:SIN|COS|TANH|RCP64H|RSQ64H)|MUFU\.\w+\.B?F16"),
+        "within the errors that tests/support/opcodes/manifest.py has, not bit by bit",
+    ),
+    (
+        re.compile(r"(?:RED|ATOM)[GS]?\b.*\bB?F(?:16|32|64)"),
+        "atomics add in one order; on a GPU sums may round otherwise",
+    ),
+    (
+        re.compile(r"(?:SYNCS|UTMA|UBLK)"),
+        "data exactly, in one order; the wavefronts that they add are not counted",
+    ),
+    (re.compile(r"\b(?:SR_CLOCK|SR_GLOBALTIMER)"), "the clock counts instructions, not cycles"),
+)
+"""Pattern of an instruction, and how far its execution differs from a GPU's."""
+TENSOR = re.compile(r"(?:[BHIOQ]|HG|IG|QG|D)MMA\b")
+NOT_LOOKED_FOR = (
+    "other orders of warps and blocks than the one that was executed",
+    "a GPU's weak memory order between blocks",
+    "other shapes and inputs than those listed",
+    "time: caches, latencies and clocks",
+)
+
+
+def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> dict[str, Any]:
+    """Return the opcodes by how they were executed, and the lines that no case reached.
+
+    cases: the rows of every instruction (`CaseExecution.rows`) of each case of one variant.
+    """
+    exact: set[str] = set()
+    approximate: dict[str, set[str]] = {}
+    lines: dict[tuple[str, int], tuple[str, bool]] = {}
+    for row in (row for rows in cases for row in rows):
+        place = str(row["file"]), int(row["line"] or 0)
+        reached = bool(row["executed"])
+        lines[place] = str(row["text"]), reached or lines.get(place, ("", False))[1]
+        if not reached:
+            continue
+        base = str(row["opcode"]).partition(".")[0]
+        reasons = [why for pattern, why in APPROXIMATE if pattern.search(str(row["sass"]))]
+        if arch != COMPARED_ARCH and TENSOR.match(base):
+            reasons.append("by a rule that was not compared with a GPU of this architecture")
+        for why in reasons:
+            approximate.setdefault(why, set()).add(base)
+        if not reasons:
+            exact.add(base)
+    return {
+        "exact": sorted(exact),
+        "approximate": [
+            {"opcodes": sorted(opcodes), "reason": why} for why, opcodes in approximate.items()
+        ],
+        "not_reached": [
+            {"file": file, "line": line, "text": text}
+            for (file, line), (text, reached) in sorted(lines.items())
+            if line and not reached
+        ],
+        "compared": arch == COMPARED_ARCH,
+    }
