@@ -71,6 +71,7 @@ class Execution:
     accesses: with ``capture``, the first access to shared memory of each instruction, by index, and the
     one with the most wavefronts. printed: the text of the first calls of printf; prints: all calls.
     touched: with ``footprint``, the bytes up to which each buffer was read, and written.
+    not_searched: sentences about races of this launch that were not searched.
     """
 
     faults: tuple[Fault, ...]
@@ -81,6 +82,7 @@ class Execution:
     printed: tuple[str, ...] = ()
     prints: int = 0
     touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    not_searched: tuple[str, ...] = ()
 
 
 def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -422,6 +424,31 @@ def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
     return moves & np.isin(rows[:, c.OP], spaces)
 
 
+def _not_searched(program: Program, together: int, global_memory: bool) -> list[str]:
+    """Return sentences about races that such a launch may have and no search finds."""
+    rows, sentences = program.rows, []
+    atomics = rows[rows[:, c.FAMILY] == c.ATOMIC]
+    outside = atomics[atomics[:, c.SUB] >> 8 & 255 != c.SHARED]
+    if not global_memory:
+        sentences.append("races in global memory: this execution notes other accesses")
+    if not np.all(np.isin(outside[:, c.OP], marking.SUMS)):
+        sentences.append(
+            "races of plain accesses with atomics other than sums at the same address: such an "
+            "address may be a lock"
+        )
+    if np.any(rows[_accesses(rows, c.GLOBAL, c.GENERIC), c.FLAGS] & c.STRONG):
+        sentences.append(
+            "races of two volatile or .cg accesses: both are taken for synchronisation"
+        )
+    if c.COPY in rows[:, c.FAMILY]:
+        sentences.append(
+            "lanes of a warp that share what cp.async copied without __syncwarp between"
+        )
+    if together > 1:
+        sentences.append("races of accesses to the shared memory of other blocks of the cluster")
+    return sentences
+
+
 def execute(
     program: Program,
     grid: Sequence[int],
@@ -472,8 +499,7 @@ def execute(
     if book is not None:
         state = book.watching(state)
     marks = None
-    watched = limits.races and clusters > 1 and not capture
-    if footprint or (watched and not done and spreading.unordered(program)):
+    if footprint or (limits.races and not capture and not done):
         fixed = [False] * len(state.ranges) if footprint else _read_only(state, buffers)
         marks = marking.Marks(state, fixed, faulting=not footprint)  # must outlive the state
         state = marks.watching(state)
@@ -499,4 +525,9 @@ def execute(
     touched = {} if marks is None or not footprint else {
         buffer.name: marks.ends(start, buffer.array.nbytes) for start, buffer in buffers
     }  # fmt: skip
-    return Execution(faults, counts, seconds, done, accesses, printed, prints, touched)
+    unsearched = _not_searched(program, together, limits.races and not (capture or footprint))
+    if int(state.control[s.FAULT_COUNT]) == s.FAULTS:
+        unsearched.append(f"findings after the first {s.FAULTS}: this launch has more")
+    return Execution(
+        faults, counts, seconds, done, accesses, printed, prints, touched, tuple(unsearched)
+    )
