@@ -58,8 +58,6 @@ def copy(m, warp, pc, mask):
     if not inside_shared(m, warp, pc, mask, to, width, end):
         return
     if reading:
-        if not aligned(m, warp, pc, reading, origin, width):
-            return
         full_lanes = reading
         for lane in range(32):
             bit = reading & uint32(1) << uint32(lane)
@@ -68,6 +66,8 @@ def copy(m, warp, pc, mask):
                 if not inside_global(m, warp, pc, bit, origin, width - zeros[lane]):
                     return
         if not inside_global(m, warp, pc, full_lanes, origin, width):
+            return
+        if not aligned(m, warp, pc, reading, origin, width):
             return
         if len(view.written(m)) > 1:
             written.note_global(m, warp, pc, full_lanes, origin, width, True, False)
