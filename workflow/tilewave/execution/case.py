@@ -176,8 +176,8 @@ def packed(
 ) -> list[Any]:
     """Return a job's arguments in order, as `gpu.launch.pack` does.
 
-    sizes: bytes of each parameter of the kernel, if known. written: see the machine's `Buffer`. Raises ValueError for arguments that do not
-    fit the kernel (see `arguments.values`).
+    sizes: bytes of each parameter of the kernel, if known. written: see the machine's `Buffer`. Raises
+    ValueError for arguments that do not fit the kernel (see `arguments.values`).
     """
     maps = {plan.name: plan for plan in job.launch.tensor_maps}
 
@@ -219,7 +219,7 @@ def cluster_and_memory(
 ) -> dict[str, Any]:
     """Return the cluster of a launch, and its memory that is no argument.
 
-    That are buffers of tensor maps, and the ``variables`` of the module. written: as for `packed`.
+    ``variables`` are those of the module; other memory is that of tensor maps. written: as for `packed`.
     """
     more: dict[str, Any] = {}
     if job.launch.cluster:
@@ -305,8 +305,8 @@ class _Case:
         if self.footprint:
             more["footprint"] = True
         more |= cluster_and_memory(self.machine, job, buffers, self.written, self.variables)
-        if "sms" in job.device:
-            more["sms"] = job.device["sms"]
+        if sms := job.device.get("sms"):
+            more["sms"] = sms
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
         done = self.machine.execute(
             program,
