@@ -277,9 +277,10 @@ class Operation:
 
     def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
         """Return `inputs` of a kind (`inputs.KINDS`)."""
-        inputs, exponents = self.inputs(job), self.exponents(job, kind) or {}
+        inputs = self.inputs(job)
         if kind == UNIFORM:
             return inputs
+        exponents = self.exponents(job, kind) or {}
         return {
             name: with_kind(
                 kind, values, self.dtype(job, name), exponents.get(name, 0), self.specials
