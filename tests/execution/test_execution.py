@@ -204,7 +204,18 @@ def test_the_worst_fault_decides(job: Job) -> None:
     faults = (Fault("uninitialised read"), Fault("race", 3), Fault("invalid access", 4))
     outcome = ran(job, faults=faults)
     assert outcome.status == result.INVALID_ACCESS
-    assert "2 further findings" in outcome.reason
+    assert "; uninitialised read at line 2 of " in outcome.reason
+    assert "; race at line 2 of " in outcome.reason
+    assert len(outcome.notes["faults"]) == 3
+
+
+def test_each_pair_of_lines_that_race_is_reported_once(job: Job) -> None:
+    faults = tuple(
+        Fault("race", at, other=other, count=3) for at, other in ((5, 2), (2, 5), (0, 5))
+    )
+    outcome = ran(job, faults=faults)
+    assert [fault["count"] for fault in outcome.notes["faults"]] == [12, 6]
+    assert "and line 3 (6 times)" in outcome.reason and outcome.notes["not_searched"] == []
 
 
 def test_an_unknown_instruction_is_named_with_its_line(job: Job) -> None:

@@ -24,7 +24,7 @@ EXPECTED = {
              "block (2, 0, 0) writes byte 0 (element 0) of x, which block (1, 0, 0) has written"),
     "same": (np.array([7], np.int32), None, ""),
     "read": (np.array([5] + [1] * (GRID - 1), np.int32), False,
-             "block (63, 0, 0) writes byte 0 (element 0) of x, which other blocks have read"),
+             "block (63, 0, 0) writes byte 0 (element 0) of x, which block (62, 0, 0) has read"),
     "bytes": (np.add.outer(np.arange(GRID), np.arange(5)).astype(np.uint8).reshape(-1), True, ""),
     "copied": (np.ones(2 * GRID, np.int32), True, ""),
     "sum": (np.array([GRID * (GRID - 1) // 2], np.int32), False, ""),

@@ -77,6 +77,8 @@ class Fault:
         {"block": [0, 0, 0], "thread": [1, 0, 0]},
     )
     addresses: tuple[int, ...] = (0x410,)
+    other: int = -1
+    count: int = 1
 
 
 def counts() -> dict[str, np.ndarray]:

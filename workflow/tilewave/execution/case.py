@@ -14,7 +14,7 @@ import numpy as np
 from tilewave import execution
 from tilewave.compiling import sass
 from tilewave.execution import cost, counters
-from tilewave.execution.places import Places, described, sentence
+from tilewave.execution.places import SHOWN, Places, by_lines, described, in_short, sentence
 from tilewave.kernel import arguments, operations
 from tilewave.kernel import result as model
 from tilewave.kernel.inputs import UNIFORM
@@ -226,9 +226,9 @@ class _Case:
         self.machine = machine
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
-        self.overwritten: dict[
-            str, np.ndarray
-        ] = {}  # contents of read-only operands after a launch
+        # contents of read-only operands after a launch
+        self.overwritten: dict[str, np.ndarray] = {}
+        self.not_searched: dict[str, None] = {}
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
         self.runs = 0
         self.instructions = 0
@@ -307,7 +307,8 @@ class _Case:
             faults = [fault for fault in faults if fault["kind"] != OVERWRITTEN]
         else:
             self.overwritten.update(getattr(done, "overwritten", {}))
-        self.faults += [fault for fault in faults if fault not in self.faults]
+        self.faults = by_lines([*self.faults, *faults])
+        self.not_searched.update(dict.fromkeys(getattr(done, "not_searched", ())))
         if any(fault["kind"] in STATUSES or fault["kind"] == "barrier" for fault in faults):
             return None
         return executed
@@ -364,8 +365,9 @@ def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
     if not faults:
         return "", ""
     first = min(faults, key=lambda fault: SEVERITY.index(fault["kind"]))
-    more = f"; {len(faults) - 1} further findings" if len(faults) > 1 else ""
-    return str(first["kind"]), sentence(first) + more
+    further = [in_short(fault) for fault in faults if fault is not first]
+    rest = [f"{len(further) - SHOWN} further findings"] if len(further) > SHOWN else []
+    return str(first["kind"]), "; ".join([sentence(first), *further[:SHOWN], *rest])
 
 
 def _named(opcode: str, address: int, places: Places) -> str:
@@ -413,6 +415,7 @@ def run(
         "check": {"figures": judged.figures, **judged.notes, "inputs": had},
         "inputs": had,
         "faults": case.faults,
+        "not_searched": list(case.not_searched),
         "seconds": round(seconds, 3),
         "thread_instructions": case.instructions,
         "versions": list(job.versions),

@@ -106,6 +106,7 @@ def _with_lines(message: str, places: Places) -> str:
 def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[str, Any]:
     """Return a fault as plain data, with its file and line."""
     located = 0 <= fault.index < len(instructions)
+    raced = 0 <= fault.other < len(instructions)
     address = int(instructions[fault.index].address) if located else -1
     return {
         "kind": str(fault.kind),
@@ -124,7 +125,28 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
             for thread in fault.threads
         ],
         "addresses": [int(address) for address in fault.addresses],
+        "other_line": places(int(instructions[fault.other].address)).line if raced else 0,
+        "count": int(fault.count),
     }
+
+
+def by_lines(faults: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Merge `described` faults of one kind and the same line, or pair of lines that race; add counts."""
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for fault in faults:
+        lines = sorted((fault["line"], fault["other_line"])) if fault["line"] else fault["address"]
+        key = fault["kernel"], fault["kind"], fault["file"], fault["via"], str(lines)
+        count = merged[key]["count"] if key in merged else 0
+        merged[key] = {**merged.get(key, fault), "count": count + fault["count"]}
+    return list(merged.values())
+
+
+def in_short(fault: Mapping[str, Any]) -> str:
+    """Return the kind and the lines of a `described` fault."""
+    other = f" and line {fault['other_line']}" if fault["other_line"] else ""
+    where = _location(fault["line"], fault["file"], fault["via"])
+    times = f" ({fault['count']} times)" if fault["count"] > 1 else ""
+    return f"{fault['kind']} at {where}{other}{times}"
 
 
 def sentence(fault: Mapping[str, Any]) -> str:

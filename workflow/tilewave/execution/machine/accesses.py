@@ -6,6 +6,7 @@ from numpy import int32, int64, uint8, uint16, uint32, uint64
 from tilewave.basics.bits import put
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import exchanges
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.patterns import global_pattern, shared_access
@@ -132,6 +133,7 @@ def _shared(m, warp, pc, row, mask, loading):
     base = shared_access(m, warp, pc, memo, uint32(mask), addresses, size, int64(not loading))
     if base < 0:
         return
+    exchanges.note(m, warp, pc, row, mask, addresses, size, int64(loading))
     if not loading:
         note_writes(m, warp, pc, memo, mask, addresses, size, base, uint32(0))
     elif row[c.FLAGS] & c.MAY_TEST and _tested(m, warp, mask, addresses):
@@ -146,9 +148,10 @@ def _shared(m, warp, pc, row, mask, loading):
 @njit
 def _global(m, warp, pc, row, mask, loading):
     addresses, size = view.addresses(m)[0], abs(int64(row[c.WIDTH]))
-    if not aligned(m, warp, pc, mask, addresses, size):
+    if not inside_global(m, warp, pc, mask, addresses, size):
         return
-    if inside_global(m, warp, pc, mask, addresses, size):
+    if aligned(m, warp, pc, mask, addresses, size):
+        exchanges.note(m, warp, pc, row, mask, addresses, size, int64(loading))
         global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
         _between(m, warp, row, view.memory(m), view.origin(m)[0], mask, loading)
 
@@ -237,6 +240,7 @@ def _tested(m, warp, mask, addresses):
     address = addresses[first_lane(mask)] & ~int64(7)
     for index in range(view.block_control(m)[s.MBARRIER_COUNT]):
         if view.mbarriers(m)[index] == address:
+            exchanges.met(m, warp)
             clock, brought = view.clocks(m)[warp], view.phases(m)[s.MBARRIERS + index]
             for actor in range(view.control(m)[s.CLUSTER_ACTORS]):
                 clock[actor] = max(clock[actor], brought[actor])
@@ -260,6 +264,7 @@ def matrix(m, warp, pc, mask):
     base = shared_access(m, warp, pc, int64(memo), used, addresses, int64(16), int64(2))
     if base < 0:
         return
+    exchanges.note(m, warp, pc, row, used, addresses, int64(16), int64(not is_store))
     if is_store:
         note_writes(m, warp, pc, int64(memo), uint32(used), addresses, int64(16), base, uint32(0))
     else:

@@ -6,6 +6,7 @@ from numpy import float64, int32, int64, uint32, uint64
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import exchanges
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import memory as ops
@@ -159,11 +160,13 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
             return mask
         note_updates(m, warp, pc, int64(memo), mask, addresses, width, base, int64(1))
     else:
-        if not aligned(m, warp, pc, mask, addresses, width):
-            return mask
         if not inside_global(m, warp, pc, mask, addresses, width):
             return mask
+        if not aligned(m, warp, pc, mask, addresses, width):
+            return mask
         global_pattern(m, pc, memo, mask, addresses, width)
+    if returns:
+        exchanges.met(m, warp)
     op, d = row[c.OP], row[c.DST]
     data = view.shared(m) if in_shared else view.memory(m)
     start_at = int64(0) if in_shared else view.origin(m)[0]

@@ -12,6 +12,7 @@ from numpy import int64, uint32
 
 from tilewave.basics.deadline import Deadline
 from tilewave.basics.jit import njit
+from tilewave.execution.machine import exchanges
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.cluster import all_landed
@@ -30,7 +31,7 @@ BLOCK_ARRAYS = (
     "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
     "last_read", "clocks", "arrived", "barrier_clocks", "expected", "results", "local", "queue", "queued",
     "stamps", "identity", "resume", "safe", "block_control", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota", "turned", "arrivals",
+    "gathered", "quota", "turned", "arrivals", "recent",
 )  # fmt: skip
 
 
@@ -45,6 +46,7 @@ def begin_blocks(m, number, grid, cluster, threads):
         for rank in range(blocks):
             view.fill(view.shadow(view.peer(m, rank)), uint32(0))
             view.fill(view.reads(view.peer(m, rank)), uint32(0))
+        control[s.PASSED] += control[s.TICK]
         control[s.TICK] = 1
     control[s.TICK] += 1
     control[s.FIRST_TICK] = control[s.TICK]
@@ -68,6 +70,8 @@ def begin_block(m, number, grid_x, grid_y, threads):
     view.control(m)[s.TAKEN] = number
     block_control = view.block_control(m)
     block_control[s.NUMBER], block_control[s.MBARRIER_COUNT], block_control[s.POOL] = number, 0, 0
+    for time in range(s.FENCED, s.BLOCK_CONTROL_SIZE):
+        block_control[time] = 0
     view.fill(view.phases(m), uint32(0))
     view.fill(view.turned(m), int64(0))
     view.fill(view.arrivals(m), int64(0))
@@ -106,6 +110,7 @@ def begin_block(m, number, grid_x, grid_y, threads):
             view.fill(view.identity(m)[warp, CTAID + axis], uint32(coordinates[axis]))
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
+        exchanges.met(m, warp)
         view.live(m)[warp] = live
         new_group(m, int64(warp), int64(0), uint32(live), int64(s.READY), int64(0))
 

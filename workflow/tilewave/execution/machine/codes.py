@@ -45,7 +45,7 @@ BOOL_OR, BOOL_XOR, BF16, NAN_ABS, POPC, TRANSPOSED, ZERO_FILL, BYPASS, TO_F32 = 
     1 << n for n in range(9, 18)
 )
 NEG0, NEG1, NEG2, SHIFT_AMOUNT, INV0, INV1, INV2 = (1 << n for n in range(18, 25))
-SIGN_PRODUCT, PAIRS, MAY_TEST = (1 << n for n in range(25, 28))
+SIGN_PRODUCT, PAIRS, MAY_TEST, STRONG, EXPOSED = (1 << n for n in range(25, 30))
 
 # ---- rounding
 NEAREST, DOWN, UP, ZERO = range(4)

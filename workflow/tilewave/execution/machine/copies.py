@@ -57,8 +57,6 @@ def copy(m, warp, pc, mask):
     if not inside_shared(m, warp, pc, mask, to, width, end):
         return
     if reading:
-        if not aligned(m, warp, pc, reading, origin, width):
-            return
         full_lanes = reading
         for lane in range(32):
             bit = reading & uint32(1) << uint32(lane)
@@ -67,6 +65,8 @@ def copy(m, warp, pc, mask):
                 if not inside_global(m, warp, pc, bit, origin, width - zeros[lane]):
                     return
         if not inside_global(m, warp, pc, full_lanes, origin, width):
+            return
+        if not aligned(m, warp, pc, reading, origin, width):
             return
     lane = first_lane(mask)
     memo = row[c.MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)

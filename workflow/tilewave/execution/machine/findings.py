@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tilewave.execution.machine import marking, tracing, views
 from tilewave.execution.machine import overwriting as o
 from tilewave.execution.machine import state as s
-from tilewave.execution.machine import tracing, views
 from tilewave.execution.machine.arguments import Buffer
 from tilewave.execution.machine.mbarrier import fields
 from tilewave.execution.machine.printing import assertion
@@ -27,12 +27,12 @@ KINDS = {
     s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
     s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
-    s.MAYBE_ENDED: "race",
+    s.MAYBE_ENDED: "race", s.NOT_MET: "race",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
-    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED,
+    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.NOT_MET,
 )  # fmt: skip
 # Messages of faults that need no other access. {s}: the ending of a singular verb.
 SENTENCES = {
@@ -88,7 +88,7 @@ def _counted(count: int, what: str) -> str:
 class Fault:
     """A fault; ``index`` is the instruction's position in the program, -1 if none.
 
-    threads: {"block": [x, y, z], "thread": [x, y, z]}; addresses: bytes, of the first thread.
+    other: position of the other instruction of a race, -1 if unknown. count: how often it came. threads: {"block": [x, y, z], "thread": [x, y, z]}; addresses: bytes, of the first thread.
     """
 
     kind: str
@@ -96,6 +96,8 @@ class Fault:
     message: str
     threads: list[dict[str, list[int]]] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
+    other: int = -1
+    count: int = 1
 
 
 class _Explainer:
@@ -262,20 +264,37 @@ class _Explainer:
         if kind == s.UNINITIALISED:
             return f"{does} before {other} {verb} it{it}: no barrier orders them"
         too = " too" if verb.rstrip("s") == self.does(index, [0]).rstrip("s") else ""
-        return f"{does}, which {other} {verb}{too}{it}: no barrier orders them"
+        why = "no barrier orders them"
+        if match is not None and match[tracing.K_ENDED]:
+            why = (
+                f"{other} returned without coming to a barrier after that, and a barrier orders the "
+                "accesses of those that come to it"
+            )
+        return f"{does}, which {other} {verb}{too}{it}: {why}"
 
-    def between_blocks(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
-        """Describe a race of two blocks on global memory; `marking.mark` defines the other access."""
-        address, other = int(row[s.F_ADDRESS]), int(row[s.F_OTHER])
+    def in_global(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
+        """Describe a race on global memory; `marking` defines the mark of the other access."""
+        address, mark = int(row[s.F_ADDRESS]), abs(int(row[s.F_OTHER]))
         what = self.global_spot(address)[0] if address >= 0 else "global memory"
-        whom = "other blocks have read"
-        if other > 0:
-            number, wrote = divmod(other, 2)
-            place = _triple(_coordinates(number - 1, self.grid))
-            whom = f"block {place} has {'written' if wrote else 'read'}"
+        number, warp = (mark >> marking.BLOCK) - 1, mark >> marking.WARP & 31
+        verb = "written" if int(row[s.F_OTHER]) > 0 else "read"
+        if len(self.states) == 1 and number == int(row[s.F_BLOCK]):
+            whom, why = f"warp {warp} of the block", "no barrier orders them"
+        else:
+            whom = f"block {_triple(_coordinates(number, self.grid))}"
+            why = "nothing orders the two accesses"
         return (
-            f"{who} {self.does(index, threads, address >= 0)} {what}, which {whom}: nothing "
-            "orders the two accesses"
+            f"{who} {self.does(index, threads, address >= 0)} {what}, which {whom} has {verb} "
+            f"({self.at(int(row[s.F_OTHER_ROW]))}): {why}"
+        )
+
+    def in_warp(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
+        """Describe a load of what other lanes of the warp have stored (see `exchanges`)."""
+        others = self.lanes(int(row[s.F_WARP]), int(row[s.F_OTHER]))
+        return (
+            f"{who} {self.does(index, threads)} {self.spot(int(row[s.F_ADDRESS]), index)[0]}, which "
+            f"{self.named(others)} of the same warp wrote ({self.at(int(row[s.F_OTHER_ROW]))}): no "
+            "__syncwarp orders them"
         )
 
     def asynchronous(self, actor: int) -> str:
@@ -522,6 +541,8 @@ def explained(
                 message,
                 [{"block": place, "thread": _coordinates(thread, block)} for thread in threads],
                 [explainer.address(row, index)] if int(row[s.F_ADDRESS]) >= 0 else [],
+                int(row[s.F_OTHER_ROW] if match is None else match[tracing.K_PC]),
+                int(row[s.F_COUNT]),
             )
         )
     return tuple(faults)
@@ -585,7 +606,9 @@ def _explanation(
             return KINDS[s.RACE], explainer.collision(row, index, threads, who, match)
         return KINDS[number], explainer.unwritten(row, index, threads, who, match)
     if number == s.UNORDERED:
-        return KINDS[number], explainer.between_blocks(row, index, threads, who)
+        return KINDS[number], explainer.in_global(row, index, threads, who)
+    if number == s.NOT_MET:
+        return KINDS[number], explainer.in_warp(row, index, threads, who)
     other, address = int(row[s.F_OTHER]), int(row[s.F_ADDRESS])
     if number == s.NOT_KNOWN and index in explainer.program.unsupported:
         return KINDS[number], f"not supported on the CPU: {explainer.program.unsupported[index]}"

@@ -73,6 +73,7 @@ class Execution:
     one with the most wavefronts. printed: the text of the first calls of printf; prints: all calls.
     touched: with ``footprint``, the bytes up to which each buffer was read, and written. overwritten: contents of
     the read-only buffers that the launch changed.
+    not_searched: sentences about races of this launch that were not searched.
     """
 
     faults: tuple[Fault, ...]
@@ -84,6 +85,7 @@ class Execution:
     prints: int = 0
     touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     overwritten: Mapping[str, np.ndarray] = field(default_factory=dict)
+    not_searched: tuple[str, ...] = ()
 
 
 def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
@@ -425,6 +427,31 @@ def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
     return moves & np.isin(rows[:, c.OP], spaces)
 
 
+def _not_searched(program: Program, together: int, global_memory: bool) -> list[str]:
+    """Return sentences about races that such a launch may have and no search finds."""
+    rows, sentences = program.rows, []
+    atomics = rows[rows[:, c.FAMILY] == c.ATOMIC]
+    outside = atomics[atomics[:, c.SUB] >> 8 & 255 != c.SHARED]
+    if not global_memory:
+        sentences.append("races in global memory: this execution notes other accesses")
+    if not np.all(np.isin(outside[:, c.OP], marking.SUMS)):
+        sentences.append(
+            "races of plain accesses with atomics other than sums at the same address: such an "
+            "address may be a lock"
+        )
+    if np.any(rows[_accesses(rows, c.GLOBAL, c.GENERIC), c.FLAGS] & c.STRONG):
+        sentences.append(
+            "races of two volatile or .cg accesses: both are taken for synchronisation"
+        )
+    if c.COPY in rows[:, c.FAMILY]:
+        sentences.append(
+            "lanes of a warp that share what cp.async copied without __syncwarp between"
+        )
+    if together > 1:
+        sentences.append("races of accesses to the shared memory of other blocks of the cluster")
+    return sentences
+
+
 def execute(
     program: Program,
     grid: Sequence[int],
@@ -476,7 +503,7 @@ def execute(
         state = book.watching(state)
     marks = None
     fixed = _read_only(state, buffers)
-    watched = limits.races and clusters > 1 and not capture and spreading.unordered(program)
+    watched = limits.races and not capture
     if footprint or (watched and not done):
         watching = [False] * len(fixed) if footprint else fixed
         marks = marking.Marks(state, watching, faulting=not footprint)  # must outlive the state
@@ -533,4 +560,18 @@ def execute(
     touched = {} if marks is None or not footprint else {
         buffer.name: marks.ends(start, buffer.array.nbytes) for start, buffer in buffers
     }  # fmt: skip
-    return Execution(faults, counts, seconds, done, accesses, printed, prints, touched, overwritten)
+    unsearched = _not_searched(program, together, limits.races and not (capture or footprint))
+    if int(state.control[s.FAULT_COUNT]) == s.FAULTS:
+        unsearched.append(f"findings after the first {s.FAULTS}: this launch has more")
+    return Execution(
+        faults,
+        counts,
+        seconds,
+        done,
+        accesses,
+        printed,
+        prints,
+        touched,
+        overwritten,
+        tuple(unsearched),
+    )

@@ -1,15 +1,19 @@
-"""Reads and writes of global memory by the blocks of a launch, where nothing can order them.
+"""Reads and writes of global memory, and whether they are ordered.
 
-As in `capturing`, another function replaces a family's handler and notes what it did, so other
-launches pay nothing. Only writes of read-only buffers are noted. Blocks of a cluster can wait for
-each other and count as one. A store that changes nothing is no write.
+As in `capturing`, another function replaces a family's handler and notes what it did. Only writes of
+read-only buffers are noted. A store that changes nothing is no write.
+
+Inside a block (or a cluster) clocks order accesses, as in shared memory (`orders`). Otherwise strong
+accesses do: atomics, volatile ones and those with a scope. One that writes an address after a fence of its
+block shows all that was done before that fence, by any block, to the blocks that read the address with a
+strong access later. So an order may be assumed that is none, but no order is missed.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy import int32, int64, uint32, uint64
+from numpy import int64, uint32, uint64
 
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
@@ -29,57 +33,114 @@ from tilewave.execution.machine.bulk import (
 from tilewave.execution.machine.compiling import Entry
 from tilewave.execution.machine.copies import reading_lanes
 from tilewave.execution.machine.families import copies as ops
+from tilewave.execution.machine.families import memory
 from tilewave.execution.machine.handlers import SIGNATURE, call
 from tilewave.execution.machine.integer import joined
 from tilewave.execution.machine.maps import ADDRESS, WORDS
 from tilewave.execution.machine.state import State
-from tilewave.execution.machine.validity import address_lanes, fault
+from tilewave.execution.machine.validity import address_lanes, collision
 
-FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK)
-# Entries after the addresses of the handlers: addresses of the marks and of `places`, the number of marks, bytes of
-# a mark as a power of two, whether a conflict between blocks is a fault.
-MARKS, PLACES, COUNT, GRAIN, FAULTING = (2 * c.CONTROL + place for place in range(5))
-WRITER, READER = range(2)
+FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK, c.ATOMIC)
+# Entries after the addresses of the handlers: addresses of the marks, of their instructions and of `places`, the
+# number of marks, bytes of a mark as a power of two, whether a conflict is a fault.
+MARKS, ROWS, PLACES, COUNT, GRAIN, FAULTING = (2 * c.CONTROL + place for place in range(6))
+# Marks of a piece: its last writer; its last reader, another warp of that block that read before, and the last
+# reader of another block; the time up to which a strong read shows what was done.
+WRITER, READER, OTHER, EARLIER, SHOWN = range(5)
+# A mark: number of the block + 1, rank in the cluster, warp, kind, time (ticks since the launch began).
+BLOCK, WARP, KIND, TIME = 41, 32, 29, int64((1 << 29) - 1)
+# Kinds of accesses. PUBLISHED: a weak store after a fence, which may be a flag. SUM: an atomic that adds. SWAP: any
+# other atomic; loops of compare-and-swap and locks also use weak accesses.
+WEAK, PUBLISHED, STRONG, SUM, SWAP = range(5)
+SUMS = (memory.A_ADD, memory.A_INC, memory.A_DEC)
 # Accesses. KEEP: a store that changes nothing takes over what another block has written. LOOK: only ask. COMPARE: ask
 # and take a fingerprint.
 READ, WRITE, KEEP, LOOK, COMPARE = range(5)
-SEVERAL = int32(-1)
-"""The reader of a piece that several blocks have read."""
 
 
 @njit
-def mark(m, at, size, how):
-    """Note an access of the block to ``size`` bytes of one buffer, from a device address.
+def _unordered(m, warp, entry, kind):
+    """Return whether an earlier access races with one of this kind, if either writes."""
+    before = (entry >> KIND) & 7
+    low, high = min(before, kind), max(before, kind)
+    if high == SWAP or (low >= PUBLISHED and high >= STRONG):
+        return False
+    block, time = view.block_control(view.peer(m, int64(0))), entry & TIME
+    if time <= block[s.LEARNED]:
+        return False
+    if (entry >> BLOCK) != block[s.NUMBER] + 1:
+        return True
+    control, own = view.control(m), view.block_control(m)
+    away = ((entry >> (WARP + 5)) & 15) - own[s.RANK]
+    who = (away + own[s.BLOCKS]) % own[s.BLOCKS] * control[s.ACTORS] + ((entry >> WARP) & 31)
+    if who == warp or time <= block[s.LEARNED_INSIDE]:
+        return False
+    return int64(view.clocks(m)[warp, who]) < time - control[s.PASSED]
 
-    Returns 0, or a conflict: twice the other block's number, plus 2 if it has read, plus 3 if it
-    has written; -1 if several blocks have read.
+
+@njit
+def mark(m, warp, pc, at, size, how, kind):
+    """Note an access of a warp to ``size`` bytes of one buffer, from a device address.
+
+    Returns a conflict and its instruction: the mark of a write, or that of a read with its sign
+    changed; 0 for none.
     """
     handlers, ranges = view.handlers(m), view.ranges(m)
     places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 1,))
+    conflict, conflicting = int64(0), int64(-1)
     for index in range(len(ranges)):
         if ranges[index, 0] <= at < ranges[index, 1]:
             if places[index] < 0:
                 places[len(ranges)] |= int64(how == WRITE)
-                return int64(0)
-            marks = view.int32s(handlers[MARKS], (int64(2), handlers[COUNT]))
-            number = int32(view.block_control(view.peer(m, int64(0)))[s.NUMBER] + 1)
-            first, conflict = at - ranges[index, 0], int64(0)
+                return conflict, conflicting
+            marks = view.int64s(handlers[MARKS], (int64(5), handlers[COUNT]))
+            rows = view.int32s(handlers[ROWS], (int64(4), handlers[COUNT]))
+            block, control = view.block_control(view.peer(m, int64(0))), view.control(m)
+            who = (block[s.NUMBER] + 1) << 9 | view.block_control(m)[s.RANK] << 5 | warp
+            time = min(control[s.PASSED] + control[s.TICK], TIME)
+            now = who << WARP | kind << KIND | time
+            first = at - ranges[index, 0]
             last = min(first + size, ranges[index, 1] - ranges[index, 0]) - 1
             begin = places[index]
             for cell in range(
                 begin + (first >> handlers[GRAIN]), begin + (last >> handlers[GRAIN]) + 1
             ):
                 writer, reader = marks[WRITER, cell], marks[READER, cell]
-                if writer and writer != number:
-                    conflict = 2 * int64(writer) + 1
-                elif how != READ and reader and reader != number and not conflict:
-                    conflict = 2 * int64(reader) if reader > 0 else int64(-1)
+                if writer and writer >> WARP != who and _unordered(m, warp, writer, kind):
+                    conflict, conflicting = writer, int64(rows[WRITER, cell])
+                elif reader and how != READ and not conflict:
+                    for row in range(READER, EARLIER + 1):
+                        entry = marks[row, cell]
+                        if entry and not conflict and _unordered(m, warp, entry, kind):
+                            conflict, conflicting = -entry, int64(rows[row, cell])
                 if how == WRITE or (how == KEEP and writer):
-                    marks[WRITER, cell] = number
-                elif how == READ and reader != number:
-                    marks[READER, cell] = SEVERAL if reader else number
-            return conflict
-    return int64(0)
+                    marks[WRITER, cell], rows[WRITER, cell] = now, pc
+                elif how == READ:
+                    if reader and reader >> WARP != who:
+                        same_block = reader >> BLOCK == now >> BLOCK
+                        row = OTHER if same_block else EARLIER
+                        marks[row, cell], rows[row, cell] = reader, rows[READER, cell]
+                        if not same_block:
+                            marks[OTHER, cell] = 0
+                    marks[READER, cell], rows[READER, cell] = now, pc
+                if kind and (how == WRITE or how == KEEP) and block[s.FENCED]:
+                    marks[SHOWN, cell] = max(marks[SHOWN, cell], block[s.FENCED])
+            return conflict, conflicting
+    return conflict, conflicting
+
+
+@njit
+def _learn(m, at):
+    """Execute a strong read: the block knows what the address shows, and fences of its own warps."""
+    handlers, ranges = view.handlers(m), view.ranges(m)
+    places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 1,))
+    block = view.block_control(view.peer(m, int64(0)))
+    block[s.LEARNED_INSIDE] = block[s.FENCED_INSIDE]
+    for index in range(len(ranges)):
+        if ranges[index, 0] <= at < ranges[index, 1] and places[index] >= 0:
+            marks = view.int64s(handlers[MARKS], (int64(5), handlers[COUNT]))
+            cell = places[index] + ((at - ranges[index, 0]) >> handlers[GRAIN])
+            block[s.LEARNED] = max(block[s.LEARNED], marks[SHOWN, cell])
 
 
 @njit
@@ -118,31 +179,43 @@ def _changes(m, warp, row, lane, at):
 
 @njit
 def mark_lanes(m, warp, pc, mask, addresses, size, writing):
-    """Note what a warp's lanes read or write in buffers, and conflicts with other blocks."""
+    """Note what a warp's lanes read or write in buffers, and conflicts with other warps and blocks."""
     if not (writing or _noted(m, addresses)):
         return
     row, faulting = view.code(m)[pc], view.handlers(m)[FAULTING]
-    lanes, first, conflicting = uint32(0), int64(0), int64(0)
+    atomic, kind = row[c.FAMILY] == c.ATOMIC, int64(WEAK)
+    if atomic:
+        kind = int64(SUM if row[c.OP] in SUMS else SWAP)
+    elif row[c.FLAGS] & c.STRONG:
+        kind = int64(STRONG)
+    elif writing and view.block_control(view.peer(m, int64(0)))[s.FENCED_INSIDE]:
+        kind = int64(PUBLISHED)
+    strong_read = row[c.SUB] >> 16 if atomic else kind == STRONG and not writing
+    lanes, first, conflicting, instruction = uint32(0), int64(0), int64(0), int64(-1)
     for lane in range(32):
         if (mask >> lane) & 1:
+            if strong_read:
+                _learn(m, addresses[lane])
             how = READ
             if writing:
                 how = WRITE
-                if faulting and not _changes(m, warp, row, lane, addresses[lane]):
+                if faulting and not atomic and not _changes(m, warp, row, lane, addresses[lane]):
                     how = KEEP
-            conflict = mark(m, addresses[lane], size, int64(how))
+            conflict, other = mark(m, warp, pc, addresses[lane], size, int64(how), kind)
             if conflict and faulting and how != KEEP:
                 if not lanes:
-                    first, conflicting = addresses[lane], conflict
+                    first, conflicting, instruction = addresses[lane], conflict, other
                 lanes |= uint32(1) << uint32(lane)
     if lanes:
-        unordered(m, warp, pc, lanes, first, conflicting)
+        unordered(m, warp, pc, lanes, first, conflicting, instruction)
 
 
 @njit
-def unordered(m, warp, pc, lanes, address, other):
-    """Note a fault: two blocks use the same memory. other: see `mark`."""
-    fault(m, s.UNORDERED, pc, warp, lanes, address, other, 0)
+def unordered(m, warp, pc, lanes, address, other, instruction):
+    """Note a fault: two accesses to global memory race. other, instruction: see `mark`."""
+    collision(
+        m, int64(s.UNORDERED), pc, warp, uint32(lanes), int64(address), other, int64(0), instruction
+    )
 
 
 @njit
@@ -169,41 +242,47 @@ def _fingerprint(m, at, size, so_far):
 
 
 @njit
-def mark_box(m, address, at, how):
+def mark_box(m, warp, pc, address, at, how):
     """Note what a tensor copy reads and writes: its map, and the part of the box inside the array.
 
     at: the five coordinates at which the box begins. Returns as `mark` does, and for COMPARE a
     fingerprint of the box.
     """
-    element, conflict, fingerprint = element_of(m, address), int64(0), uint64(0xCBF29CE484222325)
+    element, fingerprint = element_of(m, address), uint64(0xCBF29CE484222325)
+    conflict, other = int64(0), int64(-1)
     low, high = max(at[0], 0), min(at[0] + count_along(m, address, 0), size_along(m, address, 0))
-    mark(m, address, int64(8 * WORDS), int64(READ))
+    mark(m, warp, pc, address, int64(8 * WORDS), int64(READ), int64(WEAK))
     if low < high:
         start = map_word(m, address, ADDRESS) + low * element
         for row in range(rows_of(m, address)):
             line = row_at(m, address, at, row)
             if line >= 0:
-                conflict = mark(m, start + line, (high - low) * element, how) or conflict
+                latest, instruction = mark(
+                    m, warp, pc, start + line, (high - low) * element, how, int64(WEAK)
+                )
+                if latest:
+                    conflict, other = latest, instruction
                 if how == COMPARE:
                     fingerprint = _fingerprint(m, start + line, (high - low) * element, fingerprint)
-    return conflict, fingerprint
+    return conflict, other, fingerprint
 
 
 @njit
-def mark_bulk(m, warp, row, how):
+def mark_bulk(m, warp, pc, row, how):
     """Note what a bulk copy does; operands as in `bulk`. Returns as `mark_box` does."""
     U, op = view.uniforms(m)[warp], row[c.OP]
     first, second = row[c.A_UREG], row[c.G_UREG]
     if op == ops.Y_LOAD or op == ops.Y_STORE:
         address = int64(joined(U[second + 1], U[second]))
         if sealed(m, address) and rank_of(m, address) == row[c.SUB]:
-            return mark_box(m, address, coordinates(U, row), how)
+            return mark_box(m, warp, pc, address, coordinates(U, row), how)
     elif op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
         outside = first if op == ops.Y_BYTES_OUT else second
         at, size = int64(joined(U[outside + 1], U[outside])), int64(U[row[c.SUB]] & 0xFFFF) << 4
         fingerprint = _fingerprint(m, at, size, uint64(0)) if how == COMPARE else uint64(0)
-        return mark(m, at, size, how), fingerprint
-    return int64(0), uint64(0)
+        conflict, other = mark(m, warp, pc, at, size, how, int64(WEAK))
+        return conflict, other, fingerprint
+    return int64(0), int64(-1), uint64(0)
 
 
 def _marked(table, warp, pc, mask):
@@ -220,24 +299,28 @@ def _marked(table, warp, pc, mask):
     storing = family == c.BULK and (space == ops.Y_STORE or space == ops.Y_BYTES_OUT)
     conflict, before = int64(0), uint64(0)
     if storing and faulting:
-        conflict = mark_bulk(m, warp, row, int64(LOOK))[0]
+        conflict = mark_bulk(m, warp, pc, row, int64(LOOK))[0]
         if conflict:  # rare, so only then is a fingerprint worth its time
-            before = mark_bulk(m, warp, row, int64(COMPARE))[1]
+            before = mark_bulk(m, warp, pc, row, int64(COMPARE))[2]
     call(view.handlers(m)[c.CONTROL + family], m, warp, pc, mask)
     if family == c.BULK:
         how = int64(READ)
         if storing:
-            same = conflict != 0 and mark_bulk(m, warp, row, int64(COMPARE))[1] == before
+            same = conflict != 0 and mark_bulk(m, warp, pc, row, int64(COMPARE))[2] == before
             how = int64(KEEP if same else WRITE)
-        conflict = mark_bulk(m, warp, row, how)[0]
+        conflict, other, before = mark_bulk(m, warp, pc, row, how)
         if conflict and faulting and how != KEEP:
-            unordered(m, warp, pc, mask, int64(-1), conflict)
+            unordered(m, warp, pc, mask, int64(-1), conflict, other)
     elif family == c.COPY:
         mark_copy(m, warp, pc, int64(reading_lanes(m, warp, row, mask)), int64(row[c.WIDTH]))
     elif family == c.ATOMIC:
         if row[c.SUB] >> 8 & 255 != c.SHARED:
-            for side in range(2):
-                mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), int64(side))
+            if not faulting:
+                mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), False)
+            mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True)
+        elif row[c.SUB] >> 16:  # warps may learn of each other's work by it
+            block = view.block_control(view.peer(m, int64(0)))
+            block[s.LEARNED_INSIDE] = block[s.FENCED_INSIDE]
     elif family == c.LOAD and outside:
         mark_lanes(m, warp, pc, int64(mask), addresses, int64(abs(row[c.WIDTH])), False)
 
@@ -248,8 +331,8 @@ MARKED = Entry("marks", _marked, SIGNATURE, None)
 class Marks:
     """The writer and reader of each piece of the buffers that are not read-only.
 
-    fixed: whether each buffer of `State.ranges` is read-only. faulting: a conflict between blocks
-    is a fault; otherwise atomics and single bytes are noted, too.
+    fixed: whether each buffer of `State.ranges` is read-only. faulting: a conflict is a fault;
+    otherwise single bytes are noted.
     """
 
     def __init__(self, state: State, fixed: Sequence[bool], faulting: bool = True) -> None:
@@ -257,17 +340,18 @@ class Marks:
         self._grain = _grain(state.code) if faulting else 0
         pieces = (state.ranges[:, 1] - state.ranges[:, 0] >> self._grain) + 1
         pieces[np.array(fixed, bool)] = 0
-        self.blocks = np.zeros((2, int(pieces.sum())), np.int32)
+        # The system provides memory for what is touched only.
+        self.blocks = np.zeros((5, int(pieces.sum())), np.int64)
+        self._rows = np.zeros((4, self.blocks.shape[1]), np.int32)
         self._places = np.append(np.where(fixed, -1, np.cumsum(pieces) - pieces), 0)
 
     def watching(self, state: State) -> State:
         """Return a state whose accesses are noted here; these marks must outlive it."""
         handlers = state.handlers
-        addresses = [self.blocks.ctypes.data, self._places.ctypes.data]
+        addresses = [array.ctypes.data for array in (self.blocks, self._rows, self._places)]
         more = [*addresses, self.blocks.shape[1], self._grain, self._faulting]
         patched = np.concatenate([handlers, handlers, np.array(more, np.int64)])
-        families = FAMILIES if self._faulting else (*FAMILIES, c.ATOMIC)
-        patched[[family for family in families if handlers[family]]] = MARKED.address
+        patched[[family for family in FAMILIES if handlers[family]]] = MARKED.address
         return state._replace(handlers=patched)
 
     def ends(self, start: int, size: int) -> tuple[int, int]:
@@ -298,7 +382,7 @@ def apart(parts: Iterable[Marks]) -> bool:
     """Return whether no part has read or written what another has written."""
     read = written = np.zeros(1, bool)
     for part in parts:
-        part_written, part_read = part.blocks != 0
+        part_written, part_read = part.blocks[[WRITER, READER]] != 0
         if (
             part.changed_fixed
             or np.any(part_written & (read | written))

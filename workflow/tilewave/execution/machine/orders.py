@@ -21,6 +21,7 @@ the actor that is not earlier. Barriers, mbarriers and waits for a group merge c
 from numpy import int64, uint32
 
 from tilewave.basics.jit import njit
+from tilewave.execution.machine import exchanges
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.races import BY_COPY, CLOCK, FLYING, writer
@@ -59,7 +60,8 @@ def bring(m, warp, other, row):
 
 @njit
 def learn(m, warp, row):
-    """Merge a clock of a block into a warp's clock."""
+    """Merge a clock of a block into a warp's clock; its lanes wait for each other's arrivals, too."""
+    exchanges.met(m, warp)
     clock = view.clocks(m)[warp]
     for actor in range(view.control(m)[s.CLUSTER_ACTORS]):
         clock[actor] = max(clock[actor], row[actor])
@@ -81,6 +83,16 @@ def fence(m, warp, kind):
     for other in range(control[s.WARPS]):
         clock[fenced + other] = max(clock[fenced + other], clock[other])
     clock[fenced + warp] = uint32(control[s.TICK])
+    control[s.TICK] += 1
+
+
+@njit
+def publish(m, outside):
+    """Execute a fence of a block: strong accesses then show what came before, see `marking`."""
+    control, block = view.control(m), view.block_control(view.peer(m, int64(0)))
+    block[s.FENCED_INSIDE] = control[s.PASSED] + control[s.TICK]
+    if outside:
+        block[s.FENCED] = block[s.FENCED_INSIDE]
     control[s.TICK] += 1
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tilewave.basics import elf as cubins
 from tilewave.basics.errors import Unsupported
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine import liveness
+from tilewave.execution.machine import exchanges, liveness
 from tilewave.execution.machine.decode import Raw, decode
 from tilewave.execution.machine.families import mbarrier, memory, tensor
 from tilewave.execution.machine.form import signed
@@ -200,6 +200,7 @@ def load(cubin: bytes, entry: str, listing: str) -> Program:
             rows[number, c.SOURCES + c.VALUE] = lines[number][0]
     _mark_swap_loops(rows)
     _mark_tests(rows)
+    exchanges.mark_exposed(rows)
     liveness.mark(rows)
     instructions = tuple(
         Instruction(address, raw.opcode, text)

@@ -28,23 +28,17 @@ CORE_ARRAYS = (
 )  # fmt: skip
 LEAST = 4  # blocks (or clusters) for each core: with fewer, copying the arrays costs more
 RUNS = 8  # runs of blocks that each core takes, so that all end at about the same time
-ORDERED, TIMED = re.compile(r"\.STRONG\.(GPU|SYS)"), re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
-
-
-def unordered(program: Program) -> bool:
-    """Return whether no block can wait for a block outside its cluster, by atomics or scopes."""
-    rows = program.rows
-    space = rows[:, c.SUB] >> 8 & 255
-    atomics = (rows[:, c.FAMILY] == c.ATOMIC) & (space != c.SHARED)
-    return not np.any(atomics) and not any(
-        ORDERED.search(instruction.text) for instruction in program.instructions
-    )
+OBSERVING = re.compile(r"\.STRONG\.(GPU|SYS)|\bSR_(CLOCK|GLOBALTIMER)")
 
 
 def independent(program: Program) -> bool:
-    """Return whether blocks cannot observe their order: no waits, clocks or prints."""
-    timed = any(TIMED.search(instruction.text) for instruction in program.instructions)
-    return not (program.prints or timed) and unordered(program)
+    """Return whether blocks cannot observe their order: no atomics, scopes, clocks or prints."""
+    rows = program.rows
+    space = rows[:, c.SUB] >> 8 & 255
+    atomics = (rows[:, c.FAMILY] == c.ATOMIC) & (space != c.SHARED)
+    return not (program.prints or np.any(atomics)) and not any(
+        OBSERVING.search(instruction.text) for instruction in program.instructions
+    )
 
 
 @dataclass

@@ -18,7 +18,8 @@ UNIFORMS = 264
 QUEUE = 512  # asynchronous copies of a warp that may be in flight
 SLOTS = 33  # groups of diverged lanes of a warp
 BARRIERS = 16
-FAULTS = 16
+FAULTS = 256
+RECENT = 16  # stores of a warp since its lanes met that are kept
 WAYS = 4  # patterns that a copy remembers: one for each half of a line on either side
 PATTERN = 128  # words that one access of a warp can touch
 
@@ -39,12 +40,14 @@ COUNTS = (
 (
     BUDGET, TICK, FIRST_TICK, FAULT_COUNT, WARPS, SHARED_BASE, SHARED_END, LOCAL_BYTES, NOW,
     GRAIN, RACES, STOP, REVERSED, QUANTUM, TAKEN, READERS, CLUSTER_ACTORS, PARKED,
-    PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED,
-) = range(22)  # fmt: skip
-CONTROL_SIZE = 22
+    PARKED_FOR, ASYNCHRONOUS, ACTORS, PRINTED, PASSED,
+) = range(23)  # fmt: skip
+CONTROL_SIZE = 23
 
 # ---- columns of a fault
-(F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK) = range(7)
+(
+    F_KIND, F_ROW, F_WARP, F_LANES, F_ADDRESS, F_OTHER, F_BLOCK, F_OTHER_ROW, F_COUNT,
+) = range(FAULT_COLUMNS := 9)  # fmt: skip
 
 # ---- kinds of faults
 (
@@ -52,7 +55,8 @@ CONTROL_SIZE = 22
     NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET, UNFENCED,
     NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE, ASSERTED,
     SYSTEM_CALL, BAD_RANK, BEFORE_ARRAY, WITHIN_PIECE, UNORDERED, MAYBE_ENDED,
-) = range(28)  # fmt: skip
+    NOT_MET,
+) = range(29)  # fmt: skip
 
 # ---- what a group of lanes is doing
 (
@@ -64,8 +68,11 @@ TURN_OVER = -1  # value of PARKED: the group can go on in its next turn
 # ---- entries of block_control: those of one block of a cluster
 (
     RANK, NUMBER, BLOCKS, POOL, MBARRIER_COUNT, PARAMETERS_AT, REGISTERS_AT_FIRST,
-) = range(7)  # fmt: skip
-BLOCK_CONTROL_SIZE = 7
+    # times, see `marking`: of the last fences for other blocks and inside the block, and up to which
+    # the block knows what other blocks and its own warps did
+    FENCED, FENCED_INSIDE, LEARNED, LEARNED_INSIDE,
+) = range(11)  # fmt: skip
+BLOCK_CONTROL_SIZE = 11
 MBARRIERS = 32  # of a block, as actors of asynchronous copies
 ELSEWHERE = MBARRIERS  # the actor of stores of other blocks, which count as ordered
 PRINTS = 1024  # calls of printf that are kept
@@ -115,6 +122,8 @@ class State(NamedTuple):
     # threads a barrier waits for, 0 for all; reduction; what it returned to each warp
     expected: Annotated[Array, int64, BARRIERS, 2]
     results: Annotated[Array, uint32, "warps"]
+    # number of stores since the lanes of a warp met; then each one, see `exchanges`
+    recent: Annotated[Array, int64, "warps", 1 + RECENT, 36]
     local: Annotated[Array, uint32, "threads", "local words"]
     # asynchronous copies: destination and four words of data; group and width
     queue: Annotated[Array, uint32, "warps", "copies", 5, 32]
@@ -133,7 +142,7 @@ class State(NamedTuple):
     patterns: Annotated[Array, int64, "memos", 16]
     deltas: Annotated[Array, int64, "memos", 2, 32]
     touched: Annotated[Array, int32, "memos", "units of an access"]
-    faults: Annotated[Array, int64, FAULTS, 7]
+    faults: Annotated[Array, int64, FAULTS, FAULT_COLUMNS]
     control: Annotated[Array, int64, CONTROL_SIZE]
     # bytes that a copy fills with zeros instead
     zeros: Annotated[Array, int64, 32]

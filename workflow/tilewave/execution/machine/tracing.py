@@ -22,8 +22,8 @@ from tilewave.execution.machine.races import CLOCK, FLYING, writer
 
 # Columns of a search: the faulting access, and whether it read an uninitialised unit.
 W_PC, W_WARP, W_UNIT, W_UNWRITTEN = range(WANTED := 4)
-# Columns of a match: the state of its search, and the other access.
-K_STATE, K_PC, K_WARP, K_LANES, K_ORDERED = range(MATCH_COLUMNS := 5)
+# Columns of a match: the state of its search, and the other access; whether its threads have ended.
+K_STATE, K_PC, K_WARP, K_LANES, K_ORDERED, K_ENDED = range(MATCH_COLUMNS := 6)
 OPEN, MET, FOUND = range(3)
 """States of a search: not started; read seen, its writer is searched; other access found."""
 MOST = 2_000_000  # instructions
@@ -72,6 +72,18 @@ def lanes_at(m, row, mask, unit):
 
 
 @njit
+def units_at(m, row, mask):
+    """Return the first and last unit of shared memory that the last access may cover."""
+    addresses, grain = view.addresses(m)[0], view.control(m)[s.GRAIN]
+    low, high = int64(0xFFFFFFFF), int64(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            at = addresses[lane] & int64(0xFFFFFFFF)
+            low, high = min(low, at), max(high, at + 16)
+    return low >> grain, high >> grain
+
+
+@njit
 def touches_shared(row):
     """Return whether an instruction may access shared memory."""
     family, op = row[c.FAMILY], row[c.OP]
@@ -95,9 +107,10 @@ def note(m, wanted, matches, last, warp, pc, mask, entries):
     writes = family in (c.STORE, c.COPY, c.ATOMIC) or (family == c.MATRIX and row[c.OP] == 1)
     first = uint32(view.control(m)[s.FIRST_TICK])
     ended = 0
+    low, high = units_at(m, row, mask)
     for index in range(len(wanted)):
         unit = wanted[index, W_UNIT]
-        lanes = lanes_at(m, row, mask, unit)
+        lanes = lanes_at(m, row, mask, unit) if low <= unit <= high else uint32(0)
         if not lanes:
             continue
         match = matches[index]
@@ -122,6 +135,7 @@ def note(m, wanted, matches, last, warp, pc, mask, entries):
                     match[K_STATE] = FOUND
                     for column in range(3):
                         match[K_PC + column] = last[index, other, column]
+                    match[K_ENDED] = match[K_LANES] & int64(view.live(m)[match[K_WARP]]) == 0
                     ended += 1
         elif match[K_STATE] == MET and writes:
             reading_warp = wanted[index, W_WARP]

@@ -14,7 +14,7 @@ from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW, join
 @njit(inline="always")
 def fault(m, kind, row, warp, lanes, address, other, stop):
     """Note a fault, once for each kind and instruction; stop: whether it ends the launch."""
-    _noted(
+    collision(
         m,
         int64(kind),
         int64(row),
@@ -23,14 +23,18 @@ def fault(m, kind, row, warp, lanes, address, other, stop):
         int64(address),
         int64(other),
         int64(stop),
+        int64(-1),
     )
 
 
 @njit
-def _noted(m, kind, row, warp, lanes, address, other, stop):
+def collision(m, kind, row, warp, lanes, address, other, stop, other_row):
+    """Note a fault, once for each kind and both instructions; count how often it came."""
     count = view.control(m)[s.FAULT_COUNT]
     for index in range(count):
-        if view.faults(m)[index, s.F_KIND] == kind and view.faults(m)[index, s.F_ROW] == row:
+        noted = view.faults(m)[index]
+        if noted[s.F_KIND] == kind and noted[s.F_ROW] == row and noted[s.F_OTHER_ROW] == other_row:
+            noted[s.F_COUNT] += 1
             return
     if count < s.FAULTS:
         view.faults(m)[count, s.F_KIND] = kind
@@ -40,6 +44,8 @@ def _noted(m, kind, row, warp, lanes, address, other, stop):
         view.faults(m)[count, s.F_ADDRESS] = address
         view.faults(m)[count, s.F_OTHER] = other
         view.faults(m)[count, s.F_BLOCK] = view.control(m)[s.TAKEN]
+        view.faults(m)[count, s.F_OTHER_ROW] = other_row
+        view.faults(m)[count, s.F_COUNT] = 1
         view.control(m)[s.FAULT_COUNT] = count + 1
     if stop:
         view.control(m)[s.STOP] = 1
@@ -91,9 +97,9 @@ def wrong_lanes(addresses, mask, width, low, high):
         if (mask >> uint32(lane)) & uint32(1):
             at = addresses[lane]
             if at < low or at + width > high:
-                lanes |= uint32(1) << uint32(lane)
-                if first < 0:
+                if not lanes:
                     first = at
+                lanes |= uint32(1) << uint32(lane)
     return lanes, first
 
 
@@ -110,9 +116,9 @@ def aligned(m, warp, pc, mask, addresses, width):
     first = int64(-1)
     for lane in range(32):
         if (mask >> uint32(lane)) & uint32(1) and addresses[lane] & (width - 1):
-            lanes |= uint32(1) << uint32(lane)
-            if first < 0:
+            if not lanes:
                 first = addresses[lane]
+            lanes |= uint32(1) << uint32(lane)
     fault(m, s.MISALIGNED, pc, warp, lanes, first, width, 1)
     return False
 
@@ -141,9 +147,9 @@ def inside_global(m, warp, pc, mask, addresses, width):
                 at >= view.ranges(m)[index, 0] and at + width <= view.ranges(m)[index, 1]
             )
         if not in_buffer:
-            lanes |= uint32(1) << uint32(lane)
-            if first < 0:
+            if not lanes:
                 first = addresses[lane]
+            lanes |= uint32(1) << uint32(lane)
     if lanes:
         fault(m, s.OUTSIDE_GLOBAL, pc, warp, lanes, first, width, 1)
         return False

@@ -9,7 +9,7 @@ from numpy import int32, int64, uint32, uint64
 
 from tilewave.basics.bits import count_ones, lowest_one
 from tilewave.basics.jit import njit
-from tilewave.execution.machine import cluster, copies, orders, system
+from tilewave.execution.machine import cluster, copies, exchanges, orders, system
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
@@ -191,6 +191,7 @@ def release(m, barrier):
                 safe = min(safe, clock[other])
         view.safe(m)[warp] = safe
         view.results(m)[warp] = uint32(votes_all)
+        exchanges.met(m, warp)
         # Groups that wait at different instructions continue after their own.
         groups = view.groups(m)[warp]
         for slot in range(s.SLOTS):
@@ -415,6 +416,7 @@ def control_flow(m, warp, pc, row, active, mask):
         orders.waited(m, int64(warp), int64(row[c.SUB]))
         return following, active
     if op == ops.WARP_SYNC:
+        exchanges.met(m, int64(warp))
         waits = int64(uint32(scalar_source(m, int64(warp), row, int64(0), uint32(mask))))
         if row[c.SUB]:
             # Exclusive: lanes outside this mask meet separately.
@@ -499,8 +501,12 @@ def control_flow(m, warp, pc, row, active, mask):
                     R[d, lane] = result
         commit_predicate(P, int64(row[c.PD0]), uint32(ALL if result else 0), mask)
         return following, active
+    if op == ops.NOTHING or op == ops.FENCE:  # __syncwarp of lanes that are together is a NOP
+        exchanges.met(m, int64(warp))
     if op == ops.FENCE:
-        orders.fence(m, int64(warp), orders.BLOCKS)
+        if row[c.SUB]:
+            orders.fence(m, int64(warp), orders.BLOCKS)
+        orders.publish(m, row[c.SUB])
     if op == ops.TRAP:
         fault(m, s.TRAPPED, pc, warp, mask, -1, 0, 1)
     return following, active

@@ -189,8 +189,9 @@ opcode("BPT")(partial(regardless, op=TRAP))
 
 @opcode("MEMBAR")
 def _membar(form: Form) -> None:
-    """Decode MEMBAR: every access completes at once here, but only a fence tells other blocks."""
-    form.op(c.CONTROL, NOTHING if form.take("CTA") else FENCE)
+    """Decode MEMBAR: every access completes at once here, but a fence decides what others know."""
+    form.op(c.CONTROL, FENCE)
+    form.row[c.SUB] = form.take("CTA") is None
     form.ignore()
 
 

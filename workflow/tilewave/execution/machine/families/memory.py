@@ -56,6 +56,7 @@ def _space(form: Form) -> int:
 
 @opcode("LDG", "LD", "LDS", "LDL")
 def _load(form: Form) -> None:
+    form.flag("STRONG", c.STRONG)
     form.drop(*HINTS)
     width = bytes_a_lane(form)
     form.op(c.LOAD, _space(form))
@@ -70,6 +71,7 @@ def _load(form: Form) -> None:
 
 @opcode("STG", "ST", "STS", "STL")
 def _store(form: Form) -> None:
+    form.flag("STRONG", c.STRONG)
     form.drop(*HINTS)
     form.row[c.WIDTH] = abs(bytes_a_lane(form))
     form.op(c.STORE, _space(form))

@@ -1,0 +1,54 @@
+"""Races in global memory and between the lanes of a warp (tests/data/kernels/races.cu)."""
+
+import re
+
+import numpy as np
+import pytest
+
+import listings
+from opcodes import harness
+from samples import DATA, needs_nvrtc
+from tilewave.execution.machine import launch, program
+from tilewave.execution.places import Places
+
+pytestmark = needs_nvrtc
+
+FILE = DATA / "races.cu"
+KERNELS = re.findall(r"^KERNEL (\w+)(.*?)^(?=KERNEL|#|\Z)", FILE.read_text(), re.M | re.S)
+
+
+def faults(name, arch, reverse=False):
+    cubin = harness.compile_file(FILE, arch).cubin
+    listing = listings.of_cubin(cubin)
+    loaded = program.load(cubin, name, listing)
+    buffers = [launch.Buffer(buffer, np.zeros(256, np.int32)) for buffer in "xy"]
+    done = launch.execute(
+        loaded, (2, 1, 1), (64, 1, 1), buffers, limits=launch.Limits(2_000_000, reverse=reverse)
+    )
+    places = Places(FILE, name, listing)
+    address = [instruction.address for instruction in loaded.instructions]
+    lines = {places(address[at]).line for fault in done.faults for at in (fault.index, fault.other)}
+    return done.faults, lines
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("name", [name for name, _ in KERNELS])
+def test_races(name, arch):
+    text = FILE.read_text().splitlines()
+    body = dict(KERNELS)[name]
+    first = next(n for n, line in enumerate(text, 1) if line.startswith(f"KERNEL {name}("))
+    marked = {
+        n for n in range(first, first + body.count("\n")) if re.search("// [AB]", text[n - 1])
+    }
+    for reverse in (False, True):
+        found, lines = faults(name, arch, reverse)
+        if name.startswith("right_"):
+            assert not found, [fault.message for fault in found]
+            continue
+        assert {fault.kind for fault in found} == {"race"} and lines == marked
+        assert all("SASS address" in fault.message for fault in found)
+
+
+def test_a_barrier_that_a_thread_did_not_come_to_is_explained():
+    (fault,) = faults("left", "sm_90")[0]
+    assert "returned without coming to a barrier" in fault.message

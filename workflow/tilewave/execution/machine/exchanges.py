@@ -1,0 +1,137 @@
+"""Exchanges between the lanes of a warp through memory, without __syncwarp between.
+
+`state.recent` keeps a warp's stores since its lanes met: at a barrier, a WARPSYNC, or the NOP to which
+ptxas compiles __syncwarp where the lanes are together. A load of what another lane stored since then
+is a race: lanes of a warp are scheduled independently. Shuffles, votes and products of matrices order
+no memory, but code that relies on them is not reported.
+"""
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
+
+import numpy as np
+from numpy import int64, uint32
+
+from tilewave.basics.jit import njit
+from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import state as s
+from tilewave.execution.machine import views as view
+from tilewave.execution.machine.families import control, votes
+from tilewave.execution.machine.validity import collision
+
+# Columns of a store; then the address of each lane.
+PC, MASK, LOW, HIGH, ADDRESSES = range(5)
+
+
+@njit
+def met(m, warp):
+    """Forget a warp's stores: its lanes have met."""
+    view.recent(m)[warp, 0, 0] = 0
+
+
+@njit
+def note(m, warp, pc, row, mask, addresses, width, loading):
+    """Note an access of a warp's lanes to shared or global memory before it executes."""
+    if row[c.FLAGS] & c.STRONG or not view.control(m)[s.RACES]:
+        return
+    if loading:
+        if view.recent(m)[warp, 0, 0]:
+            _loaded(m, warp, pc, mask, addresses, width)
+    elif row[c.FLAGS] & c.EXPOSED:
+        recent = view.recent(m)[warp]
+        store = recent[1 + recent[0, 0] % s.RECENT]
+        recent[0, 0] += 1
+        store[PC], store[MASK] = pc, int64(mask) | width << int64(32)
+        store[LOW], store[HIGH] = _ends(mask, addresses, width)
+        for lane in range(32):
+            store[ADDRESSES + lane] = addresses[lane]
+
+
+@njit
+def _ends(mask, addresses, width):
+    low, high = int64(0x7FFFFFFFFFFFFFFF), int64(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            low, high = min(low, addresses[lane]), max(high, addresses[lane] + width)
+    return low, high
+
+
+@njit
+def _loaded(m, warp, pc, mask, addresses, width):
+    """Note a fault where a lane loads what another lane stored last, since they met."""
+    recent = view.recent(m)[warp]
+    low, high = _ends(mask, addresses, width)
+    pending, count = uint32(mask), recent[0, 0]
+    for back in range(1, 1 + min(count, int64(s.RECENT))):
+        store = recent[1 + (count - back) % s.RECENT]
+        if store[LOW] >= high or store[HIGH] <= low:
+            continue
+        lanes, others, first = uint32(0), uint32(0), int64(-1)
+        for lane in range(32):
+            if (pending >> uint32(lane)) & uint32(1):
+                other = _storing(store, lane, addresses[lane], width)
+                if other >= 0:
+                    pending &= ~(uint32(1) << uint32(lane))
+                if other >= 0 and other != lane:
+                    first = addresses[lane] if first < 0 else first
+                    lanes |= uint32(1) << uint32(lane)
+                    others |= uint32(1) << uint32(other)
+        if lanes and not _collective_between(m, store[PC], pc):
+            collision(
+                m, int64(s.NOT_MET), int64(pc), int64(warp), lanes, first, int64(others), int64(0),
+                store[PC],
+            )  # fmt: skip
+
+
+@njit
+def _storing(store, lane, at, width):
+    """Return the lane that stored to some of these bytes, ``lane`` itself if it did; -1 for none."""
+    mask, size = uint32(store[MASK]), store[MASK] >> int64(32)
+    for turn in range(32):
+        other = (lane + turn) % 32
+        start = store[ADDRESSES + other]
+        if (mask >> uint32(other)) & uint32(1) and start < at + width and at < start + size:
+            return other
+    return int64(-1)
+
+
+@njit
+def _collective_between(m, first, last):
+    """Return whether an instruction that all lanes of a warp execute together stands between two."""
+    code = view.code(m)
+    count = last - first - 1 if last > first else len(code) - first + last - 1
+    for step in range(count):
+        row = code[(first + 1 + step) % len(code)]
+        family, op = row[c.FAMILY], row[c.OP]
+        if family in (c.LANES, c.MATRIX, c.HMMA, c.IMMA, c.DMMA, c.HGMMA):
+            return True
+        if family == c.LOGIC and op in (votes.L_VOTE, votes.L_MATCH, votes.L_REDUX):
+            return True
+    return False
+
+
+MEETINGS = (control.WARP_SYNC, control.BLOCK_SYNC, control.BLOCK_REDUCE, control.NOTHING)
+
+
+def mark_exposed(rows: np.ndarray) -> None:
+    """Flag (EXPOSED) the stores that a load of the same memory follows before the lanes meet."""
+    shared = {c.SHARED: 1, c.GLOBAL: 2, c.GENERIC: 3}
+    columns = rows[:, [c.FAMILY, c.OP, c.TARGET, c.GUARD]].tolist()
+    # Bits: memory that is loaded before the lanes meet, after each instruction.
+    follow = [0] * (len(columns) + 1)
+    for _ in range(2):  # the second time, what follows a branch back is known
+        for number in range(len(columns) - 1, -1, -1):
+            family, op, target, guard = columns[number]
+            follows = follow[number + 1]
+            if family == c.CONTROL:
+                ends = op in (control.BRANCH, control.EXIT) and guard == 7
+                follows = 0 if ends or op in MEETINGS else follows
+                if op == control.BRANCH and target >= 0:
+                    follows |= follow[target]
+            elif family == c.LOAD:
+                follows |= shared.get(op, 0)
+            elif family == c.MATRIX and op == 0:
+                follows |= shared[c.SHARED]
+            elif (family == c.STORE and follows & shared.get(op, 0)) or (
+                family == c.MATRIX and follows & shared[c.SHARED]
+            ):
+                rows[number, c.FLAGS] |= c.EXPOSED
+            follow[number] = follows
