@@ -6,7 +6,7 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, kernel_parts, needs_nvrtc, write_kernel
-from tilewave.kernel import inputs
+from tilewave.kernel import inputs, operations
 from tilewave.pipeline import trials
 from tilewave.pipeline.cases import Case
 
@@ -101,6 +101,25 @@ def test_shapes_are_those_that_the_variant_takes(file: str, first: object, tile:
     assert chosen[0].sizes == first
     below = next(trial for trial in chosen if trial.name == "below the tile")
     assert tile.items() <= below.sizes.items()
+
+
+def test_an_operation_of_a_user_has_uniform_numbers_only(alone: Path) -> None:
+    """It may inherit a product's reference and clamp it, so neither NaN nor random vectors are for it."""
+    (alone / "relu.py").write_text(
+        "import numpy as np\nfrom tilewave.kernel.operations.matmul import Matmul\n\n\nclass Relu(Matmul):\n"
+        "    def reference(self, *args):\n"
+        '        return {"c": np.maximum(super().reference(*args)["c"], 0)}\n'
+    )
+    operations.MODULES.use([alone])
+    front, body = kernel_parts("tried")
+    for place, text in {**RIGHT, "RESULT": "fmaxf(alpha * sum + before, 0.f)"}.items():
+        body = body.replace(place, text)
+    path = write_kernel(
+        alone, "clamped", front.replace("operation: matmul", "operation: relu"), body
+    )
+    results = judged(path)
+    assert {outcome.trial.kind for outcome in results} == {"uniform"}
+    assert all(outcome.right for outcome in results), trials.summary(results)
 
 
 def test_a_probe_has_no_trials() -> None:

@@ -36,8 +36,12 @@ LONG, LONGEST, LONG_VECTOR = 2051, 4099, (1 << 20) + 3
 CUBES = (2083, 1553, 1033, 519)
 """Sizes of a large product, of which the first that is affordable is run."""
 LIMIT_S = 600.0
+OVERHEAD_S = 0.05
+"""Seconds of a trial that do not depend on its size."""
 AFFORDABLE = 0.8
 """Share of the seconds left that a large product may take at the rate of the trials before."""
+MOST_ELEMENTS = 1 << 25
+"""Elements of all operands of a trial."""
 NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
 FLUSHING = ("fast_math", "ftz=true", "fast-math")
 """Parts of compiler options that allow denormal numbers to become 0."""
@@ -78,6 +82,11 @@ class TrialResult:
         verdicts = (result.CORRECT, result.NOT_CHECKED)
         return self.result.status == result.OK and self.result.verdict in verdicts
 
+    @property
+    def wrong(self) -> bool:
+        """True if the kernel is to blame; a trial that did not run, or is not supported, decides nothing."""
+        return self.result.status in (result.OK, *result.FAILURES) and not self.right
+
 
 class _Shapes:
     """Shapes that a variant takes, near given ones."""
@@ -110,11 +119,15 @@ class _Shapes:
     def takes(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the variant can be launched at a shape."""
         try:
-            if self.variant.supports(sizes, self.device):
+            if self._elements(sizes) > MOST_ELEMENTS or self.variant.supports(sizes, self.device):
                 return False
             return not self.variant.plan(sizes, self.device).exceeded_limit(self.device)
         except UserError:
             return False
+
+    def _elements(self, sizes: Mapping[str, int]) -> int:
+        operands = self.variant.operation.operands.values()
+        return sum(math.prod(operand.sizes(sizes)) for operand in operands)
 
     def _blocks(self, sizes: Mapping[str, int]) -> int:
         try:
@@ -182,14 +195,18 @@ def trials(
     for kind in operation.kinds_of(job) if _defines(operation) else ():
         if kind != DENORMAL or not any(name in options for name in FLUSHING):
             trials.append(Trial(NAMES[kind], small, () if kind == SPECIAL else last, kind))
-    for name, add in (("below the tile", -1), ("at the tile", 0), ("above the tile", 1)):
-        edge = shapes.near({size: max(1, tile[size] + add) for size in names}, down=add < 0)
-        if edge and all(edge != trial.sizes for trial in trials):
-            trials.append(Trial(name, edge, last))
+    shaped = {
+        f"{name} the tile": shapes.near(
+            {size: max(1, tile[size] + add) for size in names}, down=add < 0
+        )
+        for name, add in (("below", -1), ("at", 0), ("above", 1))
+    }
     for name in reversed(names):
         long = LONG_VECTOR if len(names) == 1 else LONGEST if name == names[-1] else LONG
-        if shape := shapes.near({**tile, name: long}):
-            trials.append(Trial(f"long {name}", shape, last))
+        shaped[f"long {name}"] = shapes.near({**tile, name: long})
+    for name, shape in shaped.items():
+        if shape and all(shape != trial.sizes for trial in trials):
+            trials.append(Trial(name, shape, last))
     return trials
 
 
@@ -242,17 +259,26 @@ def judged(
     sizes = case.shape.resolve(target["device"]) if case.shape else None
     waiting = trials(case.variant, sizes, device) or [Trial("the case", {})]
     outcomes: list[TrialResult] = []
-    deadline, rate, longest = math.inf, 0.0, 0.0
+    deadline, rate, longest, pace = math.inf, 0.0, 0.0, 0.0
+    user_defined = operations.MODULES.file(case.kernel.front.operation) is not None
     while waiting:
         trial, job = waiting[0], planned(waiting.pop(0).sizes)
+        size = math.prod(trial.sizes.values())
+        if isinstance(job, Job) and pace * size > deadline - time.monotonic():
+            reason = f"the reference would take {pace * size:.0f} s"
+            outcomes.append(TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, reason)))
+            continue
         outcome = _tried(
             trial, job, deadline - time.monotonic(), machine, done if not outcomes else None
         )
         if not outcomes:
             deadline = time.monotonic() + budget_s
         outcomes.append(outcome)
-        if outcome.result.status in (result.OK, *result.FAILURES) and not outcome.right:
+        if outcome.wrong:
             break
+        if outcome.done and user_defined:  # its reference may be slow
+            judging = outcome.done.seconds - outcome.done.launched_s - OVERHEAD_S
+            pace = max(pace, judging / size)
         if isinstance(job, Job) and outcome.done and outcome.done.launched_s > longest:
             launches, longest = len(trial.scalars) or cost.LAUNCHES, outcome.done.launched_s
             rate = operations.work(job).flops * launches / longest
@@ -279,19 +305,18 @@ def _tried(
     late = (result.NOT_MEASURED, *([] if cost.states_work(job) else [result.TIMED_OUT]))
     if limited and outcome.status in late:
         reason = f"it takes more than the {seconds:.1f} s that were left"
-        outcome = replace(outcome, status=result.NOT_MEASURED, reason=reason)
+        return TrialResult(trial, replace(outcome, status=result.NOT_MEASURED, reason=reason))
     return TrialResult(trial, outcome, done)
 
 
 def worst(results: Sequence[TrialResult]) -> TrialResult:
-    """Return the trial that decides the verdict: the last, if it is not right, else the first."""
-    ran = [outcome for outcome in results if outcome.done]
-    return ran[-1] if ran and not ran[-1].right else results[0]
+    """Return the trial that decides the verdict: the first that is wrong, else the first."""
+    return next((outcome for outcome in results if outcome.wrong), results[0])
 
 
 def summary(results: Sequence[TrialResult]) -> str:
     """Return a sentence: how many trials were right, which was not, and which did not run."""
-    right = [outcome for outcome in results if outcome.done and outcome.right]
+    right = [outcome for outcome in results if outcome.right]
     parts = [f"{len(right)} of {len(results)} trials are right"]
     for outcome in results:
         if not outcome.right:

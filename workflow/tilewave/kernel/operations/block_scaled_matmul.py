@@ -31,7 +31,6 @@ class BlockScaledMatmul(Matmul):
     }
     vendor = ""
     products = Operation.products  # none of a, b and c alone
-    judge_large = Operation.judge_large
 
     def extents(self, job: Job, name: str) -> tuple[int, ...]:
         blocks = {size: -(-job.shape[size] // BLOCK) for size in "nk"}
