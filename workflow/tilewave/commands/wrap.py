@@ -189,10 +189,6 @@ def _wrapped(
             retried = _tried(target, by_block, by_block.shape) if by_block else None
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
-    if trying.right(outcome):
-        front["marks"] = {
-            key: of for key, of in front.get("marks", {}).items() if key != "operation"
-        }
     for note in guess.notes:
         say(f"  {note}")
     if outcome.get("warning"):
@@ -455,7 +451,8 @@ def _with_tile(target: Target, guess: Guess) -> None:
 
 def _sums_of_blocks(target: Target, guess: Guess, home: Path) -> Guess | None:
     """Guess that a reduction leaves a sum for each block; None where it touches no rows of equal length."""
-    if guess.operation.name != "reduction":
+    options = target.options
+    if guess.operation.name != "reduction" or options.grid or options.arguments:
         return None
     meanings = {"x": "x", "total": "sums", "n": "blocks * each"}
     arguments = zip(target.function.parameters, guess.front["arguments"])
@@ -467,7 +464,7 @@ def _sums_of_blocks(target: Target, guess: Guess, home: Path) -> Guess | None:
     by_block.alternatives, shape = [], {"blocks": FEW_BLOCKS, "each": WIDE * SHORT}
     path = writing.trial_path(target.source, home)
     target.write(by_block.front, path, shape)
-    trial = _trial(target.options, path, home, shape)
+    trial = _trial(options, path, home, shape)
     end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
     if trial.fatal or not end or end % FEW_BLOCKS:
         return None
