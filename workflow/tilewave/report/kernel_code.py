@@ -117,20 +117,26 @@ def variants(
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             sizes = pd.to_numeric(launches["shared_bytes"]).dropna()
             shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
-            failed = entry["status"] != result.OK and not entry.get("sha256")
-            link = markupsafe.Markup('<a href="../sass/{}.{}.txt">listing</a>').format(name, arch)
-            rows.append({
+            row = {
                 "variant": f"{name}: {launched}" if len(entries) > 1 else name,
-                "macros": ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items()),
+                "macros": ", ".join(
+                    f"{key} {value}" for key, value in entry.get("macros", {}).items()
+                ),
                 "architecture": arch,
-                "registers": used.get("registers") if not failed else None,
-                "shared": shared if not failed else None,
-                "spills": " / ".join(map(str, spilled)) if None not in spilled and not failed else "",
-                "occupancy": "" if failed else _occupancy(limits, launches, used.get("registers"), shared),
+            }
+            rows.append(row)
+            if entry["status"] != result.OK and not entry.get("sha256"):
+                row["problem"] = f"{entry['status']}: {entry.get('reason', '')}"
+                continue
+            link = markupsafe.Markup('<a href="../sass/{}.{}.txt">listing</a>').format(name, arch)
+            row |= {
+                "registers": used.get("registers"),
+                "shared": shared,
+                "spills": " / ".join(map(str, spilled)) if None not in spilled else "",
+                "occupancy": _occupancy(limits, launches, used.get("registers"), shared),
                 "SHA-256 of the cubin": str(entry.get("sha256", ""))[:12],
                 "SASS": link if _listing(entry) else "",
-                "problem": f"{entry['status']}: {entry.get('reason', '')}" if failed else "",
-            })  # fmt: skip
+            }
     return pd.DataFrame(rows)
 
 
