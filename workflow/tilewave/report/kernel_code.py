@@ -358,13 +358,13 @@ def lanes(
 ) -> list[tuple[str, str, str, markupsafe.Markup]]:
     """Return (case, place, finding, SVG) of a kernel's accesses to shared memory, the most excess first.
 
-    A probe has drawings of all cases, another kernel of its first variant. accesses: the run's, by case;
-    document: the kernel's compilations by variant and architecture.
+    A probe has the drawings of all cases, another kernel those of its first variant; equal ones stand once.
+    accesses: the run's, by case; document: the kernel's compilations by variant and architecture.
     """
     cases = [case for case, entry in accesses.items() if entry["kernel"] == kernel.name]
     probe = kernel.front.operation == "probe"
     texts = origins.kernel_texts(kernel)
-    drawings = []
+    drawings: dict[str, tuple[str, str, str, markupsafe.Markup]] = {}
     for case in cases if probe else cases[:1]:
         case_accesses = accesses[case]
         entry = first_build(document, case_accesses["variant"])
@@ -386,13 +386,7 @@ def lanes(
             for diagram in captured.worst_first(diagrams)
             if diagram.opcode.startswith(case_accesses["instruction"] or "")
         ]
-        drawings += [
-            (
-                case,
-                diagram.name,
-                finding(diagram.layout),
-                markupsafe.Markup(diagram.svg(standalone=False)),
-            )
-            for diagram in shown[: 1 if probe else DRAWN]
-        ]
-    return drawings
+        for diagram in shown[: 1 if probe else DRAWN]:
+            svg = markupsafe.Markup(diagram.svg(standalone=False))
+            drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
+    return list(drawings.values())
