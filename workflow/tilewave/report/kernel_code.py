@@ -117,20 +117,26 @@ def variants(
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             sizes = pd.to_numeric(launches["shared_bytes"]).dropna()
             shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
-            failed = entry["status"] != result.OK and not entry.get("sha256")
-            link = markupsafe.Markup('<a href="../sass/{}.{}.txt">listing</a>').format(name, arch)
-            rows.append({
+            row = {
                 "variant": f"{name}: {launched}" if len(entries) > 1 else name,
-                "macros": ", ".join(f"{key} {value}" for key, value in entry.get("macros", {}).items()),
+                "macros": ", ".join(
+                    f"{key} {value}" for key, value in entry.get("macros", {}).items()
+                ),
                 "architecture": arch,
-                "registers": used.get("registers") if not failed else None,
-                "shared": shared if not failed else None,
-                "spills": " / ".join(map(str, spilled)) if None not in spilled and not failed else "",
-                "occupancy": "" if failed else _occupancy(limits, launches, used.get("registers"), shared),
+            }
+            rows.append(row)
+            if entry["status"] != result.OK and not entry.get("sha256"):
+                row["problem"] = f"{entry['status']}: {entry.get('reason', '')}"
+                continue
+            link = markupsafe.Markup('<a href="../sass/{}.{}.txt">listing</a>').format(name, arch)
+            row |= {
+                "registers": used.get("registers"),
+                "shared": shared,
+                "spills": " / ".join(map(str, spilled)) if None not in spilled else "",
+                "occupancy": _occupancy(limits, launches, used.get("registers"), shared),
                 "SHA-256 of the cubin": str(entry.get("sha256", ""))[:12],
                 "SASS": link if _listing(entry) else "",
-                "problem": f"{entry['status']}: {entry.get('reason', '')}" if failed else "",
-            })  # fmt: skip
+            }
     return pd.DataFrame(rows)
 
 
@@ -352,13 +358,13 @@ def lanes(
 ) -> list[tuple[str, str, str, markupsafe.Markup]]:
     """Return (case, place, finding, SVG) of a kernel's accesses to shared memory, the most excess first.
 
-    A probe has drawings of all cases, another kernel of its first variant. accesses: the run's, by case;
-    document: the kernel's compilations by variant and architecture.
+    A probe has the drawings of all cases, another kernel those of its first variant; equal ones stand once.
+    accesses: the run's, by case; document: the kernel's compilations by variant and architecture.
     """
     cases = [case for case, entry in accesses.items() if entry["kernel"] == kernel.name]
     probe = kernel.front.operation == "probe"
     texts = origins.kernel_texts(kernel)
-    drawings = []
+    drawings: dict[str, tuple[str, str, str, markupsafe.Markup]] = {}
     for case in cases if probe else cases[:1]:
         case_accesses = accesses[case]
         entry = first_build(document, case_accesses["variant"])
@@ -380,13 +386,7 @@ def lanes(
             for diagram in captured.worst_first(diagrams)
             if diagram.opcode.startswith(case_accesses["instruction"] or "")
         ]
-        drawings += [
-            (
-                case,
-                diagram.name,
-                finding(diagram.layout),
-                markupsafe.Markup(diagram.svg(standalone=False)),
-            )
-            for diagram in shown[: 1 if probe else DRAWN]
-        ]
-    return drawings
+        for diagram in shown[: 1 if probe else DRAWN]:
+            svg = markupsafe.Markup(diagram.svg(standalone=False))
+            drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
+    return list(drawings.values())

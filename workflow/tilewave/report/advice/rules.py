@@ -102,7 +102,7 @@ def busiest_pipe(subject: Subject) -> Finding | None:
     )
     return Finding(
         work,
-        f"{pipe} is busy {_percent(subject.busy[pipe])} of the cycles, the next pipe {_percent(following)}{where}",
+        f"{pipe}: busy {_percent(subject.busy[pipe])} of the cycles, the next pipe {_percent(following)}{where}",
         # Where SMs have no block, another distribution of the same work is faster, too.
         subject.busy[pipe] * quantization.cycles_active_ratio(blocks, int(sms)),
         subject.bounded(subject.busy[pipe], saves={pipe}),

@@ -222,7 +222,9 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
         return table.groupby(["case", "text"]).agg(value=(EXCESS, "sum"), place=("place", "first"))
 
     old, new = by_line(before), by_line(after)
-    both = old.join(new, how="outer", lsuffix="_before", rsuffix="_after").reset_index()
+    both = old.merge(
+        new, how="outer", left_index=True, right_index=True, suffixes=("_before", "_after")
+    ).reset_index()
     counted = (set(side.index.get_level_values("case")) for side in (old, new))
     both = both[both["case"].isin(set.intersection(*counted))]
     both["place"] = both["place_after"].fillna(both["place_before"])
