@@ -193,22 +193,24 @@ def finish(
     ends = " ".join(
         f"{sentence.removesuffix('.')}." for sentence in (*troubles, source_line(study))
     )
-    return framed(fig, style, ends, handles, notes)
+    return framed(fig, style, "", ends, handles, notes)
 
 
 def framed(
     fig: Figure,
     style: Style,
+    title: str,
     source: str,
     handles: Sequence[Artist] = (),
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Put a legend below the panels and lay the figure out; source and notes are its `caption`.
+    """Put a legend below the panels and lay the figure out; title, notes and source are its `caption`.
 
-    source: one line with missing cases and the origin of the values. handles: the legend's entries, with their
+    title: "" where a page has it. source: missing cases and the origin of the values. handles: the legend's entries, with their
     labels. notes: sentences on how to read the figure.
     """
-    _captions[fig] = [*notes, f"{source.removesuffix('.')}."]
+    sentences = (title, *notes, source)
+    _captions[fig] = [f"{text.removesuffix('.')}." for text in sentences if text]
     fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
     if handles:
         # A character is 0.6 of the font's size wide, a key and its distance 4.

@@ -60,10 +60,10 @@ def drawn(times: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values("ratio", ascending=False, kind="stable")
 
 
-def draw_times(times: pd.DataFrame, source: str, style: Style) -> Figure:
+def draw_times(times: pd.DataFrame, title: str, source: str, style: Style) -> Figure:
     """Draw a row for each case: the change of its time with the interval; the margin is shaded.
 
-    times: from `changes.times`, with at least one ratio; source: for `style.framed`.
+    times: from `changes.times`, with at least one ratio; title, source: for `style.framed`.
     """
     rows, comparable = drawn(times), int(times["ratio"].notna().sum())
     with look.apply(style):
@@ -89,7 +89,7 @@ def draw_times(times: pd.DataFrame, source: str, style: Style) -> Figure:
             f"margin of {margin:g} %.",
             *_selection_note(len(rows), comparable),
         ]
-        return look.framed(fig, style, source, look.entries([ax]), notes)
+        return look.framed(fig, style, title, source, look.entries([ax]), notes)
 
 
 def _change(rows: pd.DataFrame) -> str:
@@ -99,11 +99,11 @@ def _change(rows: pd.DataFrame) -> str:
     return f"{output.amount(row['before'])} to {output.amount(row['after'])}{most}"
 
 
-def draw_counts(counts: pd.DataFrame, source: str, style: Style) -> Figure:
+def draw_counts(counts: pd.DataFrame, title: str, source: str, style: Style) -> Figure:
     """Draw a row for each count: its ratio in each case, and the numbers of the case that changed most.
 
-    Ratios from 0 or to 0 stand at the edges. counts: from `changes.counts`, at least one row; source: for
-    `style.framed`.
+    Ratios from 0 or to 0 stand at the edges. counts: from `changes.counts`, at least one row; title, source:
+    for `style.framed`.
     """
     ratio = (counts["after"] / counts["before"]).astype(float)  # infinite from 0
     finite = ratio[(ratio > 0) & np.isfinite(ratio)]
@@ -148,4 +148,4 @@ def draw_counts(counts: pd.DataFrame, source: str, style: Style) -> Figure:
                 )  # fmt: skip
         ax.set(xlabel="ratio of counts, after over before", ylabel="")
         look.grid(ax, "x")
-        return look.framed(fig, style, source, look.entries([ax]))
+        return look.framed(fig, style, title, source, look.entries([ax]))

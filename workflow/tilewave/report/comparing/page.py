@@ -105,10 +105,10 @@ def _pictures(comparison: Comparison) -> list[Picture]:
     pictures, times, counts = [], comparison.times, comparison.counts
     if times["ratio"].notna().any():
         title = f"Times, {before.label} to {after.label}: {output.times_text(comparison)}"
-        pictures += [_picture(title, lambda style: drawing.draw_times(times, source, style))]
+        pictures += [_picture(title, lambda style: drawing.draw_times(times, title, source, style))]
     if len(counts):
         head = f"Counts, {before.label} to {after.label}: {output.counts_text(comparison)}"
-        pictures += [_picture(head, lambda style: drawing.draw_counts(counts, source, style))]
+        pictures += [_picture(head, lambda style: drawing.draw_counts(counts, head, source, style))]
     return pictures
 
 
