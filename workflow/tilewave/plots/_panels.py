@@ -100,7 +100,9 @@ BEST = "best of the row"
 def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> None:
     """Draw a cell for each row and column with its text; the largest value of a row has a frame.
     Cells without a value stay white."""
-    look.heatmap(ax, values, texts, cmap="Blues", norm=norm, linewidths=0.6)
+    sns.heatmap(
+        values, annot=texts, fmt="", cbar=False, cmap="Blues", norm=norm, linewidths=0.6, ax=ax
+    )
     for row, (_, cells) in enumerate(values.iterrows()):
         if cells.notna().any():
             corner = (int(cells.argmax()) + 0.04, row + 0.04)

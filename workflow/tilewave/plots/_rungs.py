@@ -68,7 +68,7 @@ def part_of(study: StudyData, rows: pd.DataFrame, more: pd.Series[bool] | None =
 def _name(study: StudyData, row: dict[str, object], options: Rungs) -> str:
     if row["kernel"] == BASELINE:
         return "cuBLAS"
-    label = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+    label = base.variant_label(row, str(row["dtype"]))
     return options.names.get(str(row["variant"]), label)
 
 

@@ -109,7 +109,7 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
         for name, value in base.macros_of(row).items()
         if value != old.get(name, value)
     ]
-    return ", ".join(changed) or base.variant_label(row).partition("\n")[2] or str(row["variant"])
+    return ", ".join(changed) or base.variant_label(row).removeprefix(f"{row['kernel']} ")
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:

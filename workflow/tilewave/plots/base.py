@@ -463,14 +463,14 @@ def operation_label(operation: object) -> str:
 
 
 def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
-    """Return `kernel` and, on a second line, the macros that differ from the default.
+    """Return the kernel and the macros that differ from the default.
     If `dtype` is given, macro values that only repeat it are skipped."""
     kernel, variant = str(row["kernel"]), str(row["variant"])
     tokens = [t for t in variant.removeprefix(kernel).split("-") if t]
     if dtype is not None:
         pattern = "|".join(sorted({*dtype.split("_"), dtype}, key=len, reverse=True))
         tokens = [t for t in tokens if not re.fullmatch(rf"[a-z_]+({pattern})", t)]
-    return kernel + (f"\n{' '.join(tokens)}" if tokens else "")
+    return " ".join([kernel, *tokens])
 
 
 def dtype_label(dtype: object) -> str:

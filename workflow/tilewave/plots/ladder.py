@@ -125,7 +125,7 @@ def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
     cases = table[table[_DEVICE] == device]
     rows = cases.to_dict("records")
     return cases.assign(
-        label=[base.variant_label(r, str(r["dtype"])).replace("\n", " ") for r in rows],
+        label=[base.variant_label(r, str(r["dtype"])) for r in rows],
         size=[base.shape_label(r) for r in rows],
         ranks=cases["verdict"] == "correct",
     )

@@ -124,7 +124,7 @@ def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
     drawn = pd.DataFrame({_SMALL: ends.first(), _LARGE: ends.last()}).loc[list(variants)[:_MOST]]
     about = rows.drop_duplicates("variant").set_index("variant", drop=False).loc[drawn.index]
     labels = [base.variant_label(row, row["dtype"]) for row in about.to_dict("records")]
-    return drawn.assign(label=[label.replace("\n", " ") for label in labels])
+    return drawn.assign(label=labels)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:

@@ -13,7 +13,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
-import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -194,22 +193,24 @@ def finish(
     ends = " ".join(
         f"{sentence.removesuffix('.')}." for sentence in (*troubles, source_line(study))
     )
-    return framed(fig, style, ends, handles, notes)
+    return framed(fig, style, "", ends, handles, notes)
 
 
 def framed(
     fig: Figure,
     style: Style,
+    title: str,
     source: str,
     handles: Sequence[Artist] = (),
     notes: Sequence[str] = (),
 ) -> Figure:
-    """Put a legend below the panels and lay the figure out; source and notes are its `caption`.
+    """Put a legend below the panels and lay the figure out; title, notes and source are its `caption`.
 
-    source: one line with missing cases and the origin of the values. handles: the legend's entries, with their
+    title: "" where a page has it. source: missing cases and the origin of the values. handles: the legend's entries, with their
     labels. notes: sentences on how to read the figure.
     """
-    _captions[fig] = [*notes, f"{source.removesuffix('.')}."]
+    sentences = (title, *notes, source)
+    _captions[fig] = [f"{text.removesuffix('.')}." for text in sentences if text]
     fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
     if handles:
         # A character is 0.6 of the font's size wide, a key and its distance 4.
@@ -293,33 +294,17 @@ def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = 
     scale.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}" if v < 1e5 else compact(v)))
 
 
-def decades(axis: Axis, ends: tuple[float, float], unit: float = 1.0) -> None:
-    """Set ticks of a log10 axis at 1, 2 and 5 where it is short, else at 1; unit: of the ticks."""
+def decades(axis: Axis, ends: tuple[float, float]) -> None:
+    """Set ticks of a log10 axis at 1, 2 and 5 where it is short, else at 1."""
     low, high = ends
     axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 30 * low else (1,)))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def grid(ax: Axes, axis: str = "both") -> None:
     """Draw faint lines behind the data."""
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
-
-
-def heatmap(ax: Axes, values: pd.DataFrame, texts: Any, **how: Any) -> None:
-    """Draw seaborn's heatmap with a text in each cell; the caller sets how labels are turned.
-    To turn them itself, seaborn would draw the whole figure and look for overlaps."""
-    fig = ax.get_figure(root=True)
-    assert fig is not None
-
-    def nothing() -> None:
-        fig.stale = False
-
-    fig.canvas.draw = nothing  # type: ignore[method-assign, assignment]
-    try:
-        sns.heatmap(values, annot=texts, fmt="", cbar=False, ax=ax, **how)
-    finally:
-        del fig.canvas.draw
 
 
 # ----------------------------------------------------------------------------------------- files
@@ -333,10 +318,9 @@ def thumbnail(fig: Figure, path: Path, style: Style) -> None:
     """Save a figure as a small PNG of few colours."""
     held = io.BytesIO()
     with apply(style):
-        fig.savefig(held, format="png", dpi=2 * THUMBNAIL_PX / style.width)
+        fig.savefig(held, format="png", dpi=THUMBNAIL_PX / style.width)
     with Image.open(held) as picture:
-        small = picture.convert("RGB").reduce(2)
-    small.quantize(32).save(path, optimize=True)
+        picture.convert("RGB").quantize(32).save(path, optimize=True)
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:

@@ -320,10 +320,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     often = rows.groupby("shape")["variant"].transform("nunique")
     rows = rows.loc[often.sort_values(ascending=False, kind="stable").index]
     rows = rows.drop_duplicates("variant").head(_MOST)
-    labels = [
-        base.variant_label(row, str(row["dtype"])).replace("\n", " ")
-        for row in rows.to_dict("records")
-    ]
+    labels = [base.variant_label(row, str(row["dtype"])) for row in rows.to_dict("records")]
     return rows.assign(label=labels)
 
 

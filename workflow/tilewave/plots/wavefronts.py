@@ -134,7 +134,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _label(row: Mapping[str, object]) -> str:
-    name = base.variant_label(row, str(row["dtype"])).replace("\n", " ")
+    name = base.variant_label(row, str(row["dtype"]))
     return f"{name}, {_NAMES.get(str(row['kind']), row['kind'])}"
 
 
