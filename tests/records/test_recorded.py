@@ -2,14 +2,18 @@
 
 import hashlib
 import itertools
+import json
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tilewave.__main__ import main, parser
+from tilewave.basics import memory
 from tilewave.basics.errors import UserError
 from tilewave.commands.record import adopted
 from tilewave.compiling.sass import places
+from tilewave.execution.lanes import captured
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import tables
@@ -178,22 +182,106 @@ def test_a_damaged_file_is_skipped(tmp_path, name, how):
     assert before == held(folder)
 
 
-@pytest.mark.parametrize(("name", "content"), [("compiled.json", b"[1]"), ("results.parquet", b"")])
-def test_a_signed_file_of_another_form_is_skipped(folder, name, content):
+def in_column(column, *cells, kind=None):
+    """Return a change of a table: its first cells in this column, as a table of this type."""
+
+    def changed(path):
+        table = pq.ParquetFile(path).read()
+        values = (
+            [*cells, *table[column].to_pylist()[len(cells) :]]
+            if kind is None
+            else cells * len(table)
+        )
+        array = pa.array(values, kind or table[column].type)
+        pq.write_table(table.set_column(table.column_names.index(column), column, array), path)
+
+    return changed
+
+
+def in_entries(**more):
+    """Return a change of a JSON document: further keys of its entries."""
+
+    def changed(path):
+        document = json.loads(path.read_text())
+        path.write_text(json.dumps({name: {**entry, **more} for name, entry in document.items()}))
+
+    return changed
+
+
+def a_bomb(path):
+    pq.write_table(
+        pa.table({name: ["x" * 1_000_000] * 300 for name in ("key", "lines", "sass")}), path
+    )
+
+
+def many_columns(path):
+    pq.write_table(pa.table({f"c{at}": [1] for at in range(101)}), path)
+
+
+RESULTS, SAMPLES = "results.parquet", "samples.parquet"
+ANOTHER_FORM = [
+    ("compiled.json", lambda path: path.write_text("[1]")),
+    (RESULTS, lambda path: path.write_bytes(b"")),
+    (RESULTS, in_column("key", 1, kind=pa.int64())),
+    *((RESULTS, in_column(column, None)) for column in ("stage", "case", "figures")),
+    *((RESULTS, in_column(column, "other")) for column in ("stage", "status")),
+    (RESULTS, in_column("verdict", "other", kind=pa.string())),
+    (RESULTS, in_column("case", "\x1b[31ma@64")),
+    *((RESULTS, in_column("figures", text)) for text in (
+        "{", "1", "[1]", '[{"value": 1}]', '[{"metric": "m", "value": "x"}]', '[{"metric": "m", "value": NaN}]',
+        "[" * 100_000,
+    )),
+    *((RESULTS, in_column("notes", text)) for text in (
+        "[1]", '{"check": 5}', '{"rules": [{"title": 5}]}', '{"of_each_launch": {"a": ["x"]}}',
+    )),
+    (SAMPLES, in_column("value", "x", kind=pa.string())),
+    (SAMPLES, in_column("value", float("inf"))),
+    ("instructions.parquet", in_column("address", "x", kind=pa.string())),
+    ("instructions.parquet", in_column("wavefronts_shared", "x", kind=pa.string())),
+    ("instructions.parquet", many_columns),
+    *(("environments.json", in_entries(**facts)) for facts in (
+        {"sms": "many"}, {"sms": 0}, {"gpu": 5}, {"packages": [1]}, {"packages": {"a": 1}}, {"gpu": "\x1b"},
+    )),
+    *(("compiled.json", in_entries(**facts)) for facts in (
+        {"key": 5}, {"resources": "x"}, {"resources": {"a": {"registers": "x"}}}, {"symbols": []},
+    )),
+    ("listings.parquet", in_column("lines", "{")),
+    ("listings.parquet", in_column("sass", None)),
+    ("listings.parquet", a_bomb),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change"), ANOTHER_FORM)
+def test_a_signed_file_of_another_form_is_skipped(folder, monkeypatch, name, change):
+    """It is named, nothing of it is used, and the rest is."""
+    monkeypatch.setenv(memory.VARIABLE, "0.25")
+    merge(folder, [], {}, {"a.sm_90": {"code": "x", "key": "l1"}}, {"l1": ("sass", {})})
     before, sums = (folder / name).read_bytes(), folder / "SHA256SUMS"
-    (folder / name).write_bytes(content)
-    was, now = (hashlib.sha256(data).hexdigest() for data in (before, content))
+    change(folder / name)
+    was, now = (hashlib.sha256(data).hexdigest() for data in (before, (folder / name).read_bytes()))
     sums.write_text(sums.read_text().replace(was, now))
     recording = Recorded(folder)
-    assert not (recording.compiled if name == "compiled.json" else recording.results())
-    assert "it cannot be understood" in recording.damage[name]
-    assert samples(folder, "k1") == [1.0, 2.0]
+    assert list(recording.damage) == [name] and len(recording.warnings[0].splitlines()) == 1
+    reason = recording.damage[name]
+    assert "it cannot be understood" in reason or "more memory than 0.25 GiB" in reason
+    assert bool(recording.compiled) == (name != "compiled.json")
+    assert bool(recording.results()) == (name not in (RESULTS, "environments.json"))
+    assert recording.listing("l1") == (None if name == "listings.parquet" else ("sass", {}))
+    assert samples(folder, "k1") == ([] if name == SAMPLES else [1.0, 2.0])
+
+
+def test_accesses_that_cannot_be_drawn_are_executed_again(folder):
+    merge_accesses(folder, [{"case": "a@64", "key": "e1", "opcode": "LDS", "sass": [16]}])
+    rows = Recorded(folder).accesses["e1"]
+    assert rows and not any(map(captured.are_patterns, (rows, None, [1], 5)))
+    assert captured.are_patterns([])
 
 
 def test_a_recording_without_checksums_is_damage(folder):
     (folder / "SHA256SUMS").unlink()
     recording = Recorded(folder)
     assert {"SHA256SUMS", "results.parquet", "environments.json"} <= recording.damage.keys()
+    assert recording.damage["SHA256SUMS"] == "it is missing"
     assert recording.results() == [] and recording.unusable and recording.size == 0
 
 

@@ -25,7 +25,7 @@ from tilewave.gpu.failure import Measure, watched
 from tilewave.kernel import job as jobs
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
-from tilewave.pipeline import compiling, measuring, parameters, plan, tuning, watching
+from tilewave.pipeline import compiling, measuring, plan, tuning, watching
 from tilewave.pipeline import project as projects
 from tilewave.pipeline import target as targets
 from tilewave.pipeline.collecting import Tables
@@ -89,7 +89,6 @@ def _where() -> str:
 def _logged(snakemake: Any) -> Iterator[Path | None]:
     """Yield the path of a script's log, and write there what ended the script."""
     log = Path(str(snakemake.log[0])) if len(snakemake.log) else None
-    parameters.mark(*parameters.folders(snakemake.config))  # again, if they were deleted meanwhile
     if log is not None:
         log.unlink(missing_ok=True)
     try:

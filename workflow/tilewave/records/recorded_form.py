@@ -58,7 +58,7 @@ class _Check(_Strict):
     figures: list[dict[str, str | float | None]] = []
 
 
-class Rule(_Strict):
+class RuleForm(_Strict):
     """A message of the rules of Nsight Compute."""
 
     kind: str = ""
@@ -69,17 +69,17 @@ class Rule(_Strict):
     speedup_of: str | None = None
 
 
-class Notes(_Strict):
+class NotesForm(_Strict):
     """The notes of a result."""
 
     __pydantic_extra__: dict[str, str | float | bool | list[str] | list[int] | None]
     check: _Check = _Check()
-    rules: list[Rule] = []
+    rules: list[RuleForm] = []
     faults: list[dict[str, Any]] = []
     of_each_launch: dict[str, list[float]] = {}
 
 
-class Compilation(_Strict):
+class CompilationForm(_Strict):
     """A variant's compilation."""
 
     code: str = ""
@@ -92,8 +92,8 @@ class Compilation(_Strict):
     resources: dict[str, dict[str, int]] = {}
 
 
-NOTES = TypeAdapter(Notes)
-COMPILED = TypeAdapter(dict[str, Compilation])
+NOTES = TypeAdapter(NotesForm)
+COMPILED = TypeAdapter(dict[str, CompilationForm])
 LINES = TypeAdapter(dict[str, list[int]])
 
 
@@ -178,14 +178,15 @@ def check_environments(document: Mapping[str, Mapping[str, Any]]) -> None:
     """Check the facts of environments."""
     for name, facts in document.items():
         for key, value in facts.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            right = (
-                number and 0 < value < 1e18
-                if key in NUMBERS
-                else isinstance(value, OTHERS.get(key, str))
-            )
-            if key == "packages" and right:
-                right = all(isinstance(version, str) for version in value.values())
-            text = json.dumps([name, value], ensure_ascii=False)
-            if (value is not None and not right) or UNPRINTABLE.search(text):
-                raise ValueError(f"{name}.{key} has another type")
+            if value is None:
+                continue
+            right = isinstance(value, OTHERS.get(key, str))
+            if key in NUMBERS:
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                right = number and 0 < value < MOST
+            texts = [key, value] if isinstance(value, str) else [key]
+            if isinstance(value, dict):
+                texts += [*value, *value.values()]
+            plain = (isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
+            if not right or not all(plain):
+                raise ValueError(f"{name}.{key} has another type, or control characters")
