@@ -89,6 +89,10 @@ def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
                 if not options.path.is_dir():
                     raise
                 skipped[source.name] = str(error)
+    if not kernels and not skipped:
+        raise UserError.because(
+            HERE, f"{options.path} has no kernel", "Give a folder with kernel files"
+        )
     codes = [*(entry["exit_code"] for entry in kernels), *([result.USAGE] if skipped else [])]
     sentences = [entry["sentence"] for entry in kernels]
     return {
