@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from samples import a_job, planned
+from samples import a_job, planned, write_kernel
 from tilewave.kernel import result as model
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline import executing, measuring
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.cases import wants
+from tilewave.pipeline.pipeline import Pipeline
 from tilewave.pipeline.plan import resolved
 from tilewave.pipeline.tables import verdicts
 from tilewave.records.recorded import Recorded, merge
@@ -99,6 +100,41 @@ def test_recorded_cases_are_not_executed(tmp_path: Any) -> None:
     assert chosen(project, full) == {"matmul_naive@96x96x96"}
     half = recorded_with(project, tmp_path / "half", ("check",))
     assert chosen(project, half) == GPU_CASES
+
+
+def test_a_users_kernel_is_checked_here_whatever_a_recording_says(tmp_path: Any) -> None:
+    """An execution of about a second decides; the source of the verdict says so. A recorded *wrong* stays."""
+    write_kernel(tmp_path / "kernels", "user")
+    blocks = [{"kernels": ["user"], "macros": "defaults", "shapes": [64, 2048]}]
+    project = load(study={"cases": blocks}, kernel_folders=[str(tmp_path / "kernels")])
+    project = replace(project, plan=resolved(project.plan, target()))
+    jobs = {
+        stage: planned(stage, project, compiled(project), target()) for stage in executing.REPLACED
+    }
+    recorded = [
+        Result.of_job(job, environment="gpu1", verdict="correct", source="recorded:h200")
+        for stage in jobs.values() for job in stage.values() if isinstance(job, Job)
+    ]  # fmt: skip
+    merge(tmp_path / "h200", recorded, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
+    assert chosen(project, Recorded(tmp_path / "h200")) == {"user@64x64x64"}
+    pipeline = Pipeline(project, target(), compiled(project))
+    case, executions = "user@64x64x64", {}
+    executions[case] = replace(execution(verdict="wrong"), case=case)
+    checks = {outcome.case: outcome for outcome in recorded if outcome.stage == "check"}
+    (small, large) = pipeline.collected({"execute": executions, "check": checks})["check"]
+    assert (small.verdict, small.source, small.reason) == ("wrong", "executed", "found")
+    assert (large.verdict, large.source) == ("correct", "recorded:h200")
+    checks[case] = replace(checks[case], verdict="wrong")
+    executions[case] = replace(execution(), case=case)
+    (small, _) = pipeline.collected({"execute": executions, "check": checks})["check"]
+    assert (small.verdict, small.source) == ("wrong", "recorded:h200")
+
+
+def test_a_key_that_another_case_has_answers_nothing(tmp_path: Any) -> None:
+    recorded = shipped(tmp_path)
+    job = a_job(stage="check", key="aa11", limit_s=9.0)
+    assert recorded.answers(replace(job, case="a@64"))
+    assert not recorded.answers(replace(job, case="b@64"))
 
 
 @pytest.mark.parametrize("stage", ["tune", "time"])

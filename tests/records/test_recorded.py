@@ -2,7 +2,6 @@
 
 import hashlib
 import itertools
-from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -51,13 +50,13 @@ def samples(folder, *keys):
     return [row["value"] for row in table.to_pylist()]
 
 
-def test_get_by_stage_and_key(folder):
+def test_get_by_stage_and_case(folder):
     recorded = Recorded(folder)
-    stored = recorded.get("time", "k2")
+    stored = recorded.get("time", "b@64")
     assert stored.figures == [{"metric": "duration", "value": 2.0, "unit": "us"}]
     assert stored.notes == {"throttle": ""}
     assert (stored.source, stored.environment) == ("recorded:nvidia_h200", "gpu1")
-    assert recorded.get("check", "k2") is None and recorded.get("time", "k3") is None
+    assert recorded.get("check", "b@64") is None and recorded.get("time", "c@64") is None
     assert samples(folder, "k1", "k2") == [1.0, 2.0, 2.0, 3.0]
     assert samples(folder) == []
     rows = recorded.long_table("instructions", {"c1"}).to_pylist()
@@ -79,7 +78,7 @@ def test_samples_of_instructions_have_a_separate_table(folder, tmp_path):
     assert recorded.long_table("stalls", {"s1"}).to_pylist() == [{"key": "s1", **row}]
     assert recorded.long_table("instructions", {"s1"}).to_pylist() == []
     assert recorded.instructions({"s1", "c1"})["s1"] == [row]
-    stored = recorded.get(result.SAMPLE, "s1")
+    stored = recorded.get(result.SAMPLE, "a@64")
     assert stored.notes["rules"] == [{"title": "Tail Effect"}]
     table = tables.instructions_table([stored], recorded, lambda variant, function: {}, "stalls")
     assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
@@ -92,9 +91,8 @@ def test_new_measurement_replaces_the_case_whatever_its_key(folder):
     counts = merge(folder, [timed("a@64", "k9", 5.0)], {"gpu2": {"gpu": "NVIDIA H200"}}, {})
     assert counts == {"added": 0, "replaced": 1, "kept": 2}
     recorded = Recorded(folder)
-    assert recorded.get("time", "k1") is None
-    assert recorded.get("time", "k9").figures[0]["value"] == 5.0
-    assert recorded.get("time", "k2") and recorded.get("counters", "c1")
+    assert recorded.get("time", "a@64").figures[0]["value"] == 5.0
+    assert recorded.get("time", "b@64") and recorded.get("counters", "a@64")
     assert samples(folder, "k1", "k2", "k9") == [5.0, 6.0, 2.0, 3.0]
     assert recorded.compiled == {"a.sm_90": {"code": "x"}}
     merge(folder, [timed("a@64", "k9", 7.00049)], {}, {})  # they are kept to a nanosecond
@@ -116,7 +114,7 @@ def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
     """
     merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
     recorded = Recorded(folder)
-    taken = [replace(recorded.get("time", "k5"), case=case) for case in ("c@256*sms", "c@33792")]
+    taken = [recorded.get("time", case) for case in ("c@256*sms", "c@33792")]
     shared = [timed("d@2*32", "k6", 5.0), timed("d@64", "k6", 5.0)]
     stale = Result("time", "a@64", result.STALE, key="k1")
     keyless = Result("time", "e", result.OK)
@@ -167,7 +165,7 @@ def test_a_damaged_file_is_skipped(tmp_path, name, how):
     assert LOST[name] in recording.warnings[0]
     useless = name in ("results.parquet", "environments.json")
     assert bool(recording.unusable) == useless
-    assert recording.get("time", "k1") == (None if useless else whole.get("time", "k1"))
+    assert recording.get("time", "a@64") == (None if useless else whole.get("time", "a@64"))
     for table in ("samples", "instructions"):
         there = recording.long_table(table, {"k1", "c1"}).num_rows
         assert bool(there) == (name != f"{table}.parquet")
@@ -270,7 +268,7 @@ def test_adopting_takes_over_what_is_new(folder, tmp_path):
     other = elsewhere(tmp_path, *results, counted("c@64", "c5", 3), compiled=code)
     assert adopt(folder, other) == {"added": 2, "replaced": 1, "kept": 2}
     recorded = Recorded(folder)
-    assert recorded.get("time", "k2").figures[0]["value"] == 9.0
+    assert recorded.get("time", "b@64").figures[0]["value"] == 9.0
     assert samples(folder, "k1") == [1.0, 2.0]
     assert samples(folder, "k2", "k5") == [9.0, 10.0, 5.0, 6.0]
     rows = recorded.long_table("instructions", {"c1", "c5"}).to_pylist()

@@ -18,7 +18,7 @@ from listings import WithListings
 from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
-from tilewave.execution.case import cluster_and_memory, operands, packed, scratch
+from tilewave.execution.case import OVERWRITTEN, cluster_and_memory, operands, packed, scratch
 from tilewave.execution.places import Places
 from tilewave.kernel import operations, result, tolerance
 from tilewave.kernel.front_matter import Kernel, load_kernel
@@ -202,6 +202,8 @@ def execute(
         how = {"shared_bytes": plan.shared_bytes, "limits": launch.Limits(**limits)}
         how |= cluster_and_memory(execution.engine(), step, buffers)
         done = launch.execute(step_program, plan.grid, plan.block, given, **how)
+        if work.probe:  # its buffers are declared neither way
+            done = replace(done, faults=[f for f in done.faults if f.kind != OVERWRITTEN])
         seconds += done.seconds
         if first is None or done.faults:
             first = done

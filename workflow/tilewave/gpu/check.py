@@ -104,13 +104,14 @@ def _judged(session: Session, job: Job) -> Result:
         dense = without_padding(memory, job, arrays)
         buffers = arrays | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
-        read_only = [name for name in operation.read_only(job) if wanted[name] <= COMPARED]
+        inputs = operation.read_only(job) if job.provider == "nvrtc" else ()
+        inputs = [name for name in inputs if wanted[name] <= COMPARED]
         try:
             for label, prepare in _implementations(session, job, close, figures):
                 for alpha, beta in operation.runs(job):
                     fill(session, job, arrays, beta)
                     gather(job, arrays, dense)
-                    before = {name: _bytes(arrays[name]) for name in read_only}
+                    before = {name: _bytes(arrays[name]) for name in inputs}
                     judge = _judge(session, job, arrays, dense, alpha, beta, label)
                     prepare(pointers, alpha, beta)()
                     session.gpu.sync()
@@ -255,10 +256,13 @@ def _check_cpu(job: Job) -> Result:
             if not operation.given(job, name, beta):
                 arrays[name].fill(np.nan)
         function(*arrays.values(), alpha, beta)
-        outputs = {
-            name: arrays[name].ravel(order=operation.order(job, name))
-            for name in operation.outputs(job)
+        after = {
+            name: array.ravel(order=operation.order(job, name)) for name, array in arrays.items()
         }
+        before = {name: inputs[name] for name in operation.read_only(job)}
+        if changed := operation.changed(job, after.get, before):
+            return Result.of_job(job, "ok", changed, verdict="wrong")
+        outputs = {name: after[name] for name in operation.outputs(job)}
         judgements.append(
             operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed)
         )

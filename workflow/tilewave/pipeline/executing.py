@@ -10,12 +10,16 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from tilewave.basics.paths import is_shipped
+from tilewave.execution import cost
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline.cases import Case, wants
 from tilewave.records.recorded import Recorded
 
+SECOND = 1.0
+"""Predicted seconds up to which a user's kernel is checked here, whatever a recording says."""
 REPLACED = ("check", "counters")
 """The stages whose results an execution can give."""
 
@@ -30,7 +34,7 @@ def wanted(
     """Return the cases to execute, by the config's `execute.when`.
 
     These are all, or those of studies that ask for it, and, without a GPU, those that lack a recorded
-    check or counters. replaced: jobs and results of the stages in REPLACED, by case.
+    check or counters, and those of `checked_here`. replaced: jobs and results of the stages in REPLACED, by case.
     """
     if when == "never":
         return set()
@@ -44,11 +48,18 @@ def wanted(
     if not target["live"]:
         for case in cases:
             jobs = [job for job in replaced.get(case.id, ()) if isinstance(job, Job)]
-            if case.kernel.provider == "nvrtc" and any(
-                recorded is None or not recorded.answers(job) for job in jobs
+            checks = [job for job in jobs if job.stage == "check"]
+            unanswered = any(recorded is None or not recorded.answers(job) for job in jobs)
+            if case.kernel.provider == "nvrtc" and (
+                unanswered or any(checked_here(case, job) for job in checks)
             ):
                 names.add(case.id)
     return informative([case for case in cases if case.id in names])
+
+
+def checked_here(case: Case, check: Job) -> bool:
+    """Return whether a recorded *correct* does not replace an execution: of a user's kernel, about a second long."""
+    return not is_shipped(case.kernel.path) and cost.worker_s(check) <= SECOND
 
 
 def informative(cases: Collection[Case]) -> set[str]:

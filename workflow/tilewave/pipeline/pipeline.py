@@ -234,7 +234,12 @@ class Pipeline:
             job = jobs.of_case(stage, case, self.compiled[case.variant.id], self.arch, config)
             if not isinstance(job, Job):
                 return outcome
-            return measuring.with_execution(job, outcome, execution, live, when == "always")
+            first = when == "always" or (
+                stage == "check"
+                and outcome.verdict == result.CORRECT
+                and executing.checked_here(case, job)
+            )
+            return measuring.with_execution(job, outcome, execution, live, first)
 
         done: dict[str, list[Result]] = {}
         for stage in (result.EXECUTE, *ON_GPU):

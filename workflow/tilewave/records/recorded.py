@@ -21,7 +21,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +33,7 @@ import pyarrow.parquet as pq
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
+from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, STAGES, Result
 from tilewave.records.keys import of_more
@@ -278,12 +278,8 @@ class Recorded:
         return (self._load(RESULTS, _rows) or []) if self.environments else []
 
     @functools.cached_property
-    def _keys(self) -> dict[tuple[str, str], dict[str, Any]]:
-        return {(row["stage"], row["key"]): row for row in self._rows}
-
-    @functools.cached_property
-    def _cases(self) -> set[tuple[str, str]]:
-        return {(row["stage"], row["case"]) for row in self._rows}
+    def _cases(self) -> dict[tuple[str, str], dict[str, Any]]:
+        return {(row["stage"], row["case"]): row for row in self._rows}
 
     def _result(self, row: Mapping[str, Any]) -> Result:
         fields = {name: row[name] for name in PLAIN}
@@ -314,27 +310,26 @@ class Recorded:
         """Number of results; it reads none."""
         return (self._load(RESULTS, _number) or 0) if self.environments else 0
 
-    def get(self, stage: str, key: str) -> Result | None:
-        """Return the recorded result of a key, of any of its cases, without samples and instructions."""
-        row = self._keys.get((stage, key))
+    def get(self, stage: str, case: str) -> Result | None:
+        """Return the recorded result of a case, without samples and instructions."""
+        row = self._cases.get((stage, case))
         return None if row is None else self._result(row)
 
-    def _answering(self, job: Job) -> str | None:
-        """Return the key of the recorded result of a job; for counters also one with more counters."""
-        keys = itertools.chain(
-            [job.key],
-            of_more(job) if job.stage == "counters" and self.has_case(job.stage, job.case) else (),
-        )
-        return next((key for key in keys if (job.stage, key) in self._keys), None)
-
     def answers(self, job: Job) -> bool:
-        """Return whether a recorded result answers a job, without reading it."""
-        return self._answering(job) is not None
+        """Return whether the result of a job's case has its key; for counters also that of more counters."""
+        row = self._cases.get((job.stage, job.case))
+        if row is None or row["key"] == job.key:
+            return row is not None
+        return job.stage == "counters" and row["key"] in of_more(job)
 
     def answer(self, job: Job) -> Result | None:
-        """Return the recorded result of a job."""
-        key = self._answering(job)
-        return None if key is None else self.get(job.stage, key)
+        """Return the recorded result of a job; a check also notes its inputs, which its key decides."""
+        outcome = self.get(job.stage, job.case) if self.answers(job) else None
+        if outcome is None or job.stage != "check" or "inputs" in outcome.notes:
+            return outcome
+        operation = operations.load(job.operation, job.source)
+        inputs = operation.sentence(job, operation.runs(job))
+        return dataclasses.replace(outcome, notes={**outcome.notes, "inputs": inputs})
 
     def has_case(self, stage: str, case: str) -> bool:
         """Return whether the case was recorded under any key."""

@@ -25,8 +25,10 @@ STATUS_WORDS: Mapping[str, str] = {
     "one, so it is not shown.",
 }
 VERDICT_WORDS: Mapping[str, str] = {
-    result.CORRECT: "the output agrees with the reference within the tolerance.",
-    result.WRONG: "the output differs from the reference by more than the tolerance, or contains NaN.",
+    result.CORRECT: "the output agrees with the reference within the tolerance, for the inputs of the "
+    "case's check; `tilewave check` tries others.",
+    result.WRONG: "the output differs from the reference by more than the tolerance, or contains NaN, or the kernel "
+    "changed an input.",
     result.NOT_CHECKED: "no check gave a verdict, so the case does not rank.",
     result.RACE: "two threads accessed the same memory without an order between them.",
     result.UNINITIALISED: "the kernel read memory that was never written.",

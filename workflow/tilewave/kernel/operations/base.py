@@ -371,7 +371,8 @@ class Operation:
     def sentence(self, job: Job, runs: Sequence[tuple[float, float]], kind: str = UNIFORM) -> str:
         """Return a sentence about the inputs of a check."""
         scaled = ", ".join(f"({alpha:g}, {beta:g})" for alpha, beta in runs if self.scalars)
-        return f"{kind} numbers of seed {job.seed}" + (f"; (alpha, beta) = {scaled}" * bool(scaled))
+        numbers = f"{kind} numbers, seed {job.seed}"
+        return f"{numbers}; (alpha, beta) = {scaled}" if scaled else numbers
 
     # --------------------------------------------------------------------------------------- its work
 

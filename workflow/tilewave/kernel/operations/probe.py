@@ -6,7 +6,7 @@ becomes a figure, the median over its elements. Other buffers are unchecked outp
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -177,6 +177,9 @@ class ProbeOperation(Operation):
                 return Judgement(WRONG, difference, figures)
             judgement = Judgement(CORRECT)
         return replace(judgement, figures=figures)
+
+    def sentence(self, job: Job, runs: Sequence[tuple[float, float]], kind: str = UNIFORM) -> str:
+        return "those of the case"
 
     def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return no work: a probe is judged by counts and cycles."""
