@@ -205,7 +205,8 @@ def mutants(seed: int, most: int) -> list[Mutant]:
 class Judge:
     """Runs `tilewave check` on mutants in a copy of the folder of kernels."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, budget_s: float) -> None:
+        self.budget_s = budget_s
         self.folder = folder / "kernels"
         shutil.copytree(KERNELS, self.folder)
         self.machine = execution.engine(processes=2)
@@ -237,7 +238,7 @@ class Judge:
             return "does not compile", ""
         if code == self.codes[mutant.kernel]:
             return "same code", ""
-        arguments = ["check", str(self.folder / mutant.kernel)]
+        arguments = ["check", f"--budget={self.budget_s}", str(self.folder / mutant.kernel)]
         document = check.check(flags.options_of(check.add, arguments), self.machine)
         names = {result.RIGHT: "survived", result.NOT_RIGHT: "killed"}
         return names.get(document["exit_code"], "undecided"), str(document["sentence"])
@@ -271,11 +272,12 @@ def main() -> None:
     parser.add_argument("--made", type=int, default=300, help="mutants (default: %(default)s)")
     parser.add_argument("--sample", type=int, help="judge only the first of these (default: all)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=5.0, help="seconds (default: %(default)g)")
     parser.add_argument("--output", type=Path, help="a Markdown file")
     options = parser.parse_args()
     made, outcomes = mutants(options.seed, options.made), []
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        judge = Judge(Path(folder))
+        judge = Judge(Path(folder), options.budget)
         for mutant in made[: options.sample]:
             outcomes.append(judge.outcome(mutant))
             print(f"{outcomes[-1].name}, {outcomes[-1].seconds:.1f} s: {mutant.kind}: {mutant.kernel}, "

@@ -80,11 +80,11 @@ def test_a_flaw_at_another_shape(capsys, tmp_path):
 
 
 def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
-    """Nothing launches the kernel, so the block is a guess; with blocks of 64 it is right."""
+    """Nothing launches the kernel, so the block is a guess; with blocks of 96 it is right."""
     path = tmp_path / "copies.cu"
     path.write_text(
-        "__global__ void copy_it(float* out, const float* in, int n)"
-        " { int i = blockIdx.x * 64 + threadIdx.x; if (i < n) out[i] = in[i] + (blockDim.x != 64); }"
+        "__global__ void copy_it(float* out, const float* in, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = in[i] + (blockDim.x != 96); }"
     )
     code, document = check(capsys, path)
     assert code == 3 and document["sentence"].startswith("could not tell whether copy_it is right")
@@ -100,6 +100,9 @@ def test_a_folder(capsys, tmp_path):
     assert code == 1 and document["sentence"] == "of 4 kernels: 2 right, 1 not right, 1 skipped"
     (tmp_path / "wrong_result.cu").unlink()
     assert check(capsys, tmp_path)[0] == 2
+    (tmp_path / "none").mkdir()
+    assert main(["check", str(tmp_path / "none")]) == 2
+    assert "has no kernel" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

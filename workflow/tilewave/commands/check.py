@@ -41,6 +41,8 @@ from tilewave.theory import architectures
 SCHEMA_VERSION = 1
 LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
+NOTABLE = 0.1
+"""The least amount of an advice that the sentence has."""
 LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -89,6 +91,10 @@ def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
                 if not options.path.is_dir():
                     raise
                 skipped[source.name] = str(error)
+    if not kernels and not skipped:
+        raise UserError.because(
+            HERE, f"{options.path} has no kernel", "Give a folder with kernel files"
+        )
     codes = [*(entry["exit_code"] for entry in kernels), *([result.USAGE] if skipped else [])]
     sentences = [entry["sentence"] for entry in kernels]
     return {
@@ -381,7 +387,8 @@ def _sentence(
         failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
         why = ", ".join(failures) or "trials that failed"
         sentence += f", where {' and '.join(limits)}, which wrap inferred from {why}"
-    return "; ".join([sentence, *(_advice(fix) for fix in outcome["fix"][:1])])
+    notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
+    return "; ".join([sentence, *map(_advice, notable)])
 
 
 RATIOS = {

@@ -594,8 +594,8 @@ def _trials(
         "tried": trials.summary(results),
     }
     worst = trials.worst(results)
-    if worst.right:
-        return parts
+    if worst.right or worst.result.status not in (result.OK, *result.FAILURES):
+        return parts  # a trial without time or an opcode says nothing about this case
     reason = f"{worst.trial.title}: {worst.result.reason}"
     faults = worst.result.notes.get("faults", [])
     return parts | worst.result.only("status", "verdict") | {"reason": reason, "faults": faults}
