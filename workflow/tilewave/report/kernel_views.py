@@ -226,7 +226,7 @@ def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
     candidates = [
         case for case in cases["case"] if case in run.subjects and run.subjects[case].limit
     ]
-    candidates = [case for case in known if case in run.shares] or candidates
+    candidates = [case for case in candidates if case in run.shares] or candidates
     candidates = candidates or [case for case in cases["case"] if case in run.shares]
     work = work_of(cases).set_axis(cases["case"])
     return str(work[candidates].idxmax()) if candidates else ""
