@@ -52,3 +52,9 @@ def test_races(name, arch):
 def test_a_barrier_that_a_thread_did_not_come_to_is_explained():
     (fault,) = faults("left", "sm_90")[0]
     assert "returned without coming to a barrier" in fault.message
+
+
+def test_a_stray_pointer_is_in_no_buffer_and_no_shared_memory():
+    (fault,) = faults("stray", "sm_90")[0]
+    assert fault.kind == "invalid access"
+    assert "the first at -0x3fd, which is in none of the buffers" in fault.message

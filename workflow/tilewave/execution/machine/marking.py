@@ -79,14 +79,23 @@ def _unordered(m, warp, entry, kind):
 
 
 @njit
-def mark(m, warp, pc, at, size, how, kind):
+def new_mark(m, warp, kind):
+    """Return the mark of an access of a warp at this time."""
+    number = view.block_control(view.peer(m, int64(0)))[s.NUMBER] + 1
+    control, rank = view.control(m), view.block_control(m)[s.RANK]
+    time = min(control[s.PASSED] + control[s.TICK], TIME)
+    return number << BLOCK | rank << (WARP + 5) | warp << WARP | kind << KIND | time
+
+
+@njit
+def mark(m, warp, pc, at, size, how, now):
     """Note an access of a warp to ``size`` bytes of one buffer, from a device address.
 
-    Returns a conflict and its instruction: the mark of a write, or that of a read with its sign
+    now: see `new_mark`. Returns a conflict and its instruction: the mark of a write, or that of a read with its sign
     changed; 0 for none.
     """
     handlers, ranges = view.handlers(m), view.ranges(m)
-    places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 1,))
+    places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 2,))
     conflict, conflicting = int64(0), int64(-1)
     for index in range(len(ranges)):
         if ranges[index, 0] <= at < ranges[index, 1]:
@@ -95,17 +104,16 @@ def mark(m, warp, pc, at, size, how, kind):
                 return conflict, conflicting
             marks = view.int64s(handlers[MARKS], (int64(5), handlers[COUNT]))
             rows = view.int32s(handlers[ROWS], (int64(4), handlers[COUNT]))
-            block, control = view.block_control(view.peer(m, int64(0))), view.control(m)
-            who = (block[s.NUMBER] + 1) << 9 | view.block_control(m)[s.RANK] << 5 | warp
-            time = min(control[s.PASSED] + control[s.TICK], TIME)
-            now = who << WARP | kind << KIND | time
+            who, kind = now >> WARP, (now >> KIND) & 7
             first = at - ranges[index, 0]
             last = min(first + size, ranges[index, 1] - ranges[index, 0]) - 1
             begin = places[index]
             for cell in range(
                 begin + (first >> handlers[GRAIN]), begin + (last >> handlers[GRAIN]) + 1
             ):
-                writer, reader = marks[WRITER, cell], marks[READER, cell]
+                # While nothing was read, those marks need no memory.
+                reader = marks[READER, cell] if places[len(ranges) + 1] else int64(0)
+                writer = marks[WRITER, cell]
                 if writer and writer >> WARP != who and _unordered(m, warp, writer, kind):
                     conflict, conflicting = writer, int64(rows[WRITER, cell])
                 elif reader and how != READ and not conflict:
@@ -123,8 +131,11 @@ def mark(m, warp, pc, at, size, how, kind):
                         if not same_block:
                             marks[OTHER, cell] = 0
                     marks[READER, cell], rows[READER, cell] = now, pc
-                if kind and (how == WRITE or how == KEEP) and block[s.FENCED]:
-                    marks[SHOWN, cell] = max(marks[SHOWN, cell], block[s.FENCED])
+                    places[len(ranges) + 1] = 1
+                if kind and (how == WRITE or how == KEEP):
+                    fenced = view.block_control(view.peer(m, int64(0)))[s.FENCED]
+                    if fenced > marks[SHOWN, cell]:
+                        marks[SHOWN, cell] = fenced
             return conflict, conflicting
     return conflict, conflicting
 
@@ -133,7 +144,7 @@ def mark(m, warp, pc, at, size, how, kind):
 def _learn(m, at):
     """Execute a strong read: the block knows what the address shows, and fences of its own warps."""
     handlers, ranges = view.handlers(m), view.ranges(m)
-    places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 1,))
+    places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 2,))
     block = view.block_control(view.peer(m, int64(0)))
     block[s.LEARNED_INSIDE] = block[s.FENCED_INSIDE]
     for index in range(len(ranges)):
@@ -147,7 +158,7 @@ def _learn(m, at):
 def _noted(m, addresses):
     """Return whether any address lies in a buffer whose reads are noted."""
     ranges = view.ranges(m)
-    places = view.int64s(view.handlers(m)[PLACES], (int64(len(ranges)) + 1,))
+    places = view.int64s(view.handlers(m)[PLACES], (int64(len(ranges)) + 2,))
     hit = uint64(0)
     for index in range(len(ranges)):
         if places[index] >= 0:
@@ -192,6 +203,7 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
         kind = int64(PUBLISHED)
     strong_read = row[c.SUB] >> 16 if atomic else kind == STRONG and not writing
     lanes, first, conflicting, instruction = uint32(0), int64(0), int64(0), int64(-1)
+    now = new_mark(m, warp, kind)
     for lane in range(32):
         if (mask >> lane) & 1:
             if strong_read:
@@ -201,7 +213,7 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
                 how = WRITE
                 if faulting and not atomic and not _changes(m, warp, row, lane, addresses[lane]):
                     how = KEEP
-            conflict, other = mark(m, warp, pc, addresses[lane], size, int64(how), kind)
+            conflict, other = mark(m, warp, pc, addresses[lane], size, int64(how), now)
             if conflict and faulting and how != KEEP:
                 if not lanes:
                     first, conflicting, instruction = addresses[lane], conflict, other
@@ -249,16 +261,16 @@ def mark_box(m, warp, pc, address, at, how):
     fingerprint of the box.
     """
     element, fingerprint = element_of(m, address), uint64(0xCBF29CE484222325)
-    conflict, other = int64(0), int64(-1)
+    conflict, other, now = int64(0), int64(-1), new_mark(m, warp, int64(WEAK))
     low, high = max(at[0], 0), min(at[0] + count_along(m, address, 0), size_along(m, address, 0))
-    mark(m, warp, pc, address, int64(8 * WORDS), int64(READ), int64(WEAK))
+    mark(m, warp, pc, address, int64(8 * WORDS), int64(READ), now)
     if low < high:
         start = map_word(m, address, ADDRESS) + low * element
         for row in range(rows_of(m, address)):
             line = row_at(m, address, at, row)
             if line >= 0:
                 latest, instruction = mark(
-                    m, warp, pc, start + line, (high - low) * element, how, int64(WEAK)
+                    m, warp, pc, start + line, (high - low) * element, how, now
                 )
                 if latest:
                     conflict, other = latest, instruction
@@ -280,7 +292,7 @@ def mark_bulk(m, warp, pc, row, how):
         outside = first if op == ops.Y_BYTES_OUT else second
         at, size = int64(joined(U[outside + 1], U[outside])), int64(U[row[c.SUB]] & 0xFFFF) << 4
         fingerprint = _fingerprint(m, at, size, uint64(0)) if how == COMPARE else uint64(0)
-        conflict, other = mark(m, warp, pc, at, size, how, int64(WEAK))
+        conflict, other = mark(m, warp, pc, at, size, how, new_mark(m, warp, int64(WEAK)))
         return conflict, other, fingerprint
     return int64(0), int64(-1), uint64(0)
 
@@ -343,7 +355,7 @@ class Marks:
         # The system provides memory for what is touched only.
         self.blocks = np.zeros((5, int(pieces.sum())), np.int64)
         self._rows = np.zeros((4, self.blocks.shape[1]), np.int32)
-        self._places = np.append(np.where(fixed, -1, np.cumsum(pieces) - pieces), 0)
+        self._places = np.append(np.where(fixed, -1, np.cumsum(pieces) - pieces), [0, 0])
 
     def watching(self, state: State) -> State:
         """Return a state whose accesses are noted here; these marks must outlive it."""
@@ -366,7 +378,7 @@ class Marks:
     @property
     def changed_fixed(self) -> bool:
         """A read-only buffer was written."""
-        return bool(self._places[-1])
+        return bool(self._places[-2])
 
 
 def _grain(rows: np.ndarray) -> int:
