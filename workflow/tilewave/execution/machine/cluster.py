@@ -70,7 +70,7 @@ def cluster(m, warp, pc, mask):
     row, control = view.code(m)[pc], view.control(m)
     op = row[c.OP]
     if op == ops.K_ARRIVE:
-        orders.publish(m, warp)
+        orders.publish_mbarriers(m, warp)
         for rank in range(view.block_control(m)[s.BLOCKS]):
             block = view.peer(m, rank)
             orders.bring(m, warp, block, view.gathered(block))

@@ -98,11 +98,11 @@ def fence_proxies(m, warp, mask):
     if control[s.ASYNCHRONOUS] and not view.unfenced(m)[warp]:
         view.clocks(m)[warp, passed(m, PROXIES) + warp] = uint32(control[s.TICK])
         control[s.TICK] += 1
-    publish(m, warp)
+    publish_mbarriers(m, warp)
 
 
 @njit
-def publish(m, warp):
+def publish_mbarriers(m, warp):
     """Execute a fence for bulk copies of the mbarriers whose initialisation the warp's clock covers."""
     for index in range(view.block_control(m)[s.MBARRIER_COUNT]):
         if not view.turned(m)[index, 2]:

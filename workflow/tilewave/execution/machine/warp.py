@@ -515,7 +515,7 @@ def control_flow(m, warp, pc, row, active, mask):
             orders.fence(m, int64(warp), orders.BLOCKS)
         orders.release(m, row[c.SUB])
     if op == ops.PUBLISH:
-        orders.publish(m, int64(warp))
+        orders.publish_mbarriers(m, int64(warp))
     if op == ops.TRAP:
         fault(m, s.TRAPPED, pc, warp, mask, -1, 0, 1)
     return following, active
