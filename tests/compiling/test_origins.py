@@ -115,10 +115,10 @@ def test_lines_have_their_counts_and_those_of_calls(kernel: Kernel) -> None:
     assert kernel_code.rows_of(table, "k@2").empty
     source, header = kernel_code.source(kernel, rows).items()
     assert [source[0], header[0]] == ["k.cu", "tile.cuh"]
-    copy, run, own = header[1].loc[3], source[1].loc[2], source[1].loc[3]
+    copy, run, call = header[1].loc[3], source[1].loc[2], source[1].loc[3]
     assert copy["text"] == "asm(1);" and (copy["executed"], copy["excess"]) == (8, 12)
     assert math.isnan(copy["sectors"]) and math.isnan(copy["called executed"])
-    assert run["called excess"] == 12 and math.isnan(run["executed"]) and own["wavefronts"] == 4
+    assert run["called excess"] == 12 and math.isnan(run["executed"]) and call["wavefronts"] == 4
     code = kernel_code.machine_code(kernel, LISTING, "k", rows)
     assert [counts.get("wavefronts") for _, _, counts in code] == [None, 0, 16, 4, None]
     assert code[2][1] == COPY and code[4][0].text == "EXIT"

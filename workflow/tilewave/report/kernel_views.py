@@ -223,11 +223,13 @@ def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Findin
 
 def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
     """Return the case that the page begins with: with a known limiter, timed if possible, the largest."""
-    known = [case for case in cases["case"] if case in run.subjects and run.subjects[case].limit]
-    known = [case for case in known if case in run.shares] or known
-    known = known or [case for case in cases["case"] if case in run.shares]
+    candidates = [
+        case for case in cases["case"] if case in run.subjects and run.subjects[case].limit
+    ]
+    candidates = [case for case in candidates if case in run.shares] or candidates
+    candidates = candidates or [case for case in cases["case"] if case in run.shares]
     work = work_of(cases).set_axis(cases["case"])
-    return str(work[known].idxmax()) if known else ""
+    return str(work[candidates].idxmax()) if candidates else ""
 
 
 def sentence(
