@@ -172,7 +172,7 @@ def test_texts_from_elsewhere_command_nothing(capsys):
 
 @pytest.mark.parametrize("text", [r'title: "\e[31m"', r'{"a\x07": 1}', r'[{a: "\uFFFE"}]'])
 def test_front_matter_has_no_control_characters(text):
-    with pytest.raises(NoYaml, match=r"control characters|not plain text"):
+    with pytest.raises(NoYaml, match="control characters"):
         yaml_of(text)
 
 

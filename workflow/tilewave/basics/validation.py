@@ -94,7 +94,7 @@ def check_data(data: Any) -> None:
         if isinstance(value, Mapping):
             for name in value:
                 if not isinstance(name, str) or UNPRINTABLE.search(name):
-                    problem = f"{key} has the key {shown(name)}, which is not plain text"
+                    problem = f"{key} has the key {shown(name)}, which is not text without control characters"
                     raise NoYaml.because(HERE, problem, "Put the key in quotation marks", key)
             waiting += (((*path, name), item) for name, item in value.items())
         elif isinstance(value, list | tuple):
