@@ -247,13 +247,13 @@ class Judge:
 COLUMNS = ("killed", "survived", "undecided", "same code", "does not compile")
 
 
-def table(made: Sequence[Mutant], outcomes: Sequence[Outcome]) -> str:
+def table(mutated: Sequence[Mutant], outcomes: Sequence[Outcome]) -> str:
     """Return the table by kind and the survivors as Markdown."""
     head = ["kind", "made", "judged", *COLUMNS, "seconds (median)"]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    for kind in [*dict.fromkeys(sorted(mutant.kind for mutant in made)), ""]:
+    for kind in [*dict.fromkeys(sorted(mutant.kind for mutant in mutated)), ""]:
         rows = [outcome for outcome in outcomes if kind in ("", outcome.mutant.kind)]
-        number = sum(kind in ("", mutant.kind) for mutant in made)
+        number = sum(kind in ("", mutant.kind) for mutant in mutated)
         names = [outcome.name for outcome in rows]
         seconds = f"{statistics.median(outcome.seconds for outcome in rows):.1f}" if rows else ""
         counts = [number, len(rows), *(names.count(name) for name in COLUMNS)]
@@ -275,16 +275,16 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=5.0, help="seconds (default: %(default)g)")
     parser.add_argument("--output", type=Path, help="a Markdown file")
     options = parser.parse_args()
-    made, outcomes = mutants(options.seed, options.made), []
+    mutated, outcomes = mutants(options.seed, options.made), []
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         judge = Judge(Path(folder), options.budget)
-        for mutant in made[: options.sample]:
+        for mutant in mutated[: options.sample]:
             outcomes.append(judge.outcome(mutant))
             print(f"{outcomes[-1].name}, {outcomes[-1].seconds:.1f} s: {mutant.kind}: {mutant.kernel}, "
                   f"{mutant.file}:{mutant.line}: {outcomes[-1].sentence[:160]}", flush=True)  # fmt: skip
             if options.output:
-                options.output.write_text(table(made, outcomes))
-    print(table(made, outcomes))
+                options.output.write_text(table(mutated, outcomes))
+    print(table(mutated, outcomes))
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypa
 
     monkeypatch.setattr(execute.case._Case, "judged", full)
     code, out, _ = run(capsys, KERNEL, "--shape", "64")
-    assert code == 2 and "not measured" in out and "more memory than 2 GiB" in out
+    assert code == 3 and "not measured" in out and "more memory than 2 GiB" in out
 
 
 def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -41,12 +41,12 @@ def test_races(name, arch):
         n for n in range(first, first + body.count("\n")) if re.search("// [AB]", text[n - 1])
     }
     for reverse in (False, True):
-        found, lines = faults(name, arch, reverse)
+        races, lines = faults(name, arch, reverse)
         if name.startswith("right_"):
-            assert not found, [fault.message for fault in found]
+            assert not races, [fault.message for fault in races]
             continue
-        assert {fault.kind for fault in found} == {"race"} and lines == marked
-        assert all("SASS address" in fault.message for fault in found)
+        assert {fault.kind for fault in races} == {"race"} and lines == marked
+        assert all("SASS address" in fault.message for fault in races)
 
 
 def test_a_barrier_that_a_thread_did_not_come_to_is_explained():

@@ -588,6 +588,7 @@ def _trials(
     results = trials.judged(
         selected, arch, target, entry, seed=options.seed, limit_s=options.limit,
         budget_s=budget_s, machine=machine, done=done,
+        limiting=_case(kernel_of(options.kernel), options).variant,
     )  # fmt: skip
     parts = {
         "trials": [trial_row(tried.trial.name, tried.result) for tried in results],

@@ -242,10 +242,12 @@ def judged(
     budget_s: float = 5.0,
     machine: Any = None,
     done: CaseExecution | None = None,
+    limiting: Variant | None = None,
 ) -> list[TrialResult]:
     """Execute the trials of a case's variant, in order; stop at the first that is not right.
 
-    case: its shape may be None: the judge chooses. entry: what was compiled (`single.planned`). budget_s:
+    case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes,
+    if not the case's. entry: what was compiled (`single.planned`). budget_s:
     seconds for all trials after the first; those that do not fit are *not measured*, with the reason. done: the
     execution of the case itself, if the caller has it.
     """
@@ -257,7 +259,7 @@ def judged(
 
     device = {**target["device"], "arch": target["arch"]}
     sizes = case.shape.resolve(target["device"]) if case.shape else None
-    waiting = trials(case.variant, sizes, device) or [Trial("the case", {})]
+    waiting = trials(limiting or case.variant, sizes, device) or [Trial("the case", {})]
     outcomes: list[TrialResult] = []
     deadline, rate, longest, pace = math.inf, 0.0, 0.0, 0.0
     user_defined = operations.MODULES.file(case.kernel.front.operation) is not None

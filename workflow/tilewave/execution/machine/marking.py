@@ -70,9 +70,11 @@ def _unordered(m, warp, entry, kind):
         return False
     if (entry >> BLOCK) != block[s.NUMBER] + 1:
         return True
-    control, own = view.control(m), view.block_control(m)
-    away = ((entry >> (WARP + 5)) & 15) - own[s.RANK]
-    who = (away + own[s.BLOCKS]) % own[s.BLOCKS] * control[s.ACTORS] + ((entry >> WARP) & 31)
+    control, this_block = view.control(m), view.block_control(m)
+    away = ((entry >> (WARP + 5)) & 15) - this_block[s.RANK]
+    who = (away + this_block[s.BLOCKS]) % this_block[s.BLOCKS] * control[s.ACTORS] + (
+        (entry >> WARP) & 31
+    )
     if who == warp or time <= block[s.LEARNED_INSIDE]:
         return False
     return int64(view.clocks(m)[warp, who]) < time - control[s.PASSED]
