@@ -52,8 +52,11 @@ class Usage:
 
 
 @contextlib.contextmanager
-def limited() -> Iterator[None]:
-    """Let the process take the memory of one execution more, until the end. Raises MemoryError."""
+def limited(times: int = 1) -> Iterator[None]:
+    """Let the process take the memory of one execution more, until the end. Raises MemoryError.
+
+    times: as many limits, for an execution that reserves more than it touches.
+    """
     if sys.platform != "linux" or not Path("/proc/self/statm").exists():
         yield
         return
@@ -61,7 +64,7 @@ def limited() -> Iterator[None]:
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.closing(Usage()) as usage:
-        usage.limit(int(allowed_gib() * 2**30))
+        usage.limit(int(times * allowed_gib() * 2**30))
     try:
         yield
     finally:

@@ -27,7 +27,7 @@ from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import result, trial
 from tilewave.kernel.discovery import gathered, mistakes, no_kernels
-from tilewave.kernel.front_matter import Kernel, load_kernel
+from tilewave.kernel.front_matter import GUESSED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
@@ -144,7 +144,9 @@ class _Source:
 
     @property
     def guesses(self) -> list[str]:
-        return [note for note in self.notes if GUESS.search(note)]
+        marked = self.kernel.marked(GUESSED) if self.kernel and not self.notes else {}
+        notes = [note for note in self.notes if GUESS.search(note)]
+        return [*notes, *(f"{key} is a guess of wrap" for key in marked)]
 
 
 def _sources(

@@ -366,6 +366,7 @@ def document(
         "file": relative(kernel.path),
         "title": kernel.front.title,
         "operation": kernel.front.operation,
+        "guessed": list(kernel.marked(GUESSED)),
         "variant": selected.variant.id,
         "macros": selected.variant.names,
         "case": selected.id,
@@ -536,11 +537,14 @@ def text(outcome: Mapping[str, Any]) -> str:
 
 
 def exit_code(outcome: Mapping[str, Any]) -> int:
-    """Return the exit code for a document; a probe that ends as its front matter says is right."""
+    """Return the exit code for a document; a probe that ends as its front matter says is right.
+
+    A failure that rests on a guess of `wrap` is no verdict."""
     if outcome["expected"]:
         return result.RIGHT
     judged = outcome["operation"] != "probe"
-    return result.exit_code(outcome["status"], outcome["verdict"], judged)
+    code = result.exit_code(outcome["status"], outcome["verdict"], judged)
+    return result.UNCLEAR if outcome["guessed"] and code == result.NOT_RIGHT else code
 
 
 def trial_row(name: str, outcome: Result) -> dict[str, Any]:

@@ -529,7 +529,7 @@ def run_unjudged(
     case.footprint = footprint
     buffers: dict[str, np.ndarray] = {}
     try:
-        with memory.limited():
+        with memory.limited(8 if footprint else 1):  # marks of each byte that may be touched
             buffers |= case.buffers(inputs, 0.0)
             case.load()
             ended = case.launch(buffers)
