@@ -26,7 +26,7 @@ from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.result import Result
 from tilewave.pipeline import rules
 from tilewave.records.store import write_atomically
-from tilewave.report import cells, in_short
+from tilewave.report import cells, in_short, verdict
 
 VECTOR = shipped("vector_add")
 RAW = "\x1b[31m<img src=x onerror=alert(1)>\x07\x00\u202e\ufffe"
@@ -143,7 +143,7 @@ def test_an_execution_has_one_limit_of_memory(tmp_path, monkeypatch, capsys, wha
     before = resource.getrlimit(resource.RLIMIT_DATA)
     code = main(["execute", str(tmp_path / "vector_add.cu"), "--shape", "100", "--json"])
     outcome = json.loads(capsys.readouterr().out)
-    assert (code, outcome["status"]) == (2, result.NOT_MEASURED)
+    assert (code, outcome["status"]) == (3, result.NOT_MEASURED)
     assert "more memory than 0.125 GiB (TILEWAVE_MEMORY_GIB" in outcome["reason"]
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
@@ -166,8 +166,9 @@ def test_texts_from_elsewhere_command_nothing(capsys):
     assert formatted(RAW, b"", lambda at: "") == reason == printable(RAW)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e\ufffe]", reason + shown) and "\tµ→\n" in shown
     frame = pd.DataFrame([{"case": "a@64", "kernel": "a", "verdict": result.NOT_CHECKED}])
-    records = pd.DataFrame([{"case": "a@64", "stage": "check", "status": "trap", "reason": reason}])
-    assert len(ElementTree.fromstring(in_short.junit(frame, records))) == 1
+    problem = verdict.Problem("a@64", f"a@64: check: trap: {reason}")
+    judged = verdict.Verdict("", "", (), (problem,), {}, {})
+    assert len(ElementTree.fromstring(in_short.junit(frame, judged))) == 1
 
 
 @pytest.mark.parametrize("text", [r'title: "\e[31m"', r'{"a\x07": 1}', r'[{a: "\uFFFE"}]'])

@@ -199,13 +199,13 @@ def test_a_kernel_is_judged_by_another_of_its_file(alone, capsys) -> None:
     }  # fmt: skip
     options = ["--shape", "33x40", "--operations", "my_operations"]
     assert main(["execute", "norm_by_warps.cu", *options]) == 0
-    assert main(["execute", "norm_naive.cu", *options]) == 0
+    assert main(["execute", "norm_naive.cu", *options]) == 3
     assert "not checked\n  it is the reference of norm_naive itself" in capsys.readouterr().out
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.0001f"))
     assert main(["execute", "norm_by_warps.cu", *options]) == 1
     assert re.search(r"wrong\n .*expected .*judged by what norm_naive", capsys.readouterr().out)
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.f").replace("i >= N", "i > N", 1))
-    assert main(["execute", "norm_by_warps.cu", *options]) == 0
+    assert main(["execute", "norm_by_warps.cu", *options]) == 3
     message = "not checked\n  its reference norm_naive.cu has no result: invalid access"
     assert message in capsys.readouterr().out
 
