@@ -220,7 +220,7 @@ def test_ctrl_c_ends_a_command_in_one_line(capsys):
 
 
 def test_a_terminal_without_unicode_gets_escapes():
-    script = "from tilewave.__main__ import main; main(['pick', '64', '--dtype', '\\u00b5'])"
+    script = "from tilewave.__main__ import main; main(['check', '\\u00b5'])"
     environment = {**child_environment(), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True)
     assert b"Error: " in done.stderr and b"Traceback" not in done.stderr

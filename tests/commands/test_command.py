@@ -17,7 +17,7 @@ import link_library
 from fake_machine import Fault, Machine
 from samples import BODY, DATA, FRONT, ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
-from tilewave.commands import execute, pick
+from tilewave.commands import execute
 from tilewave.execution import least
 
 pytestmark = needs_nvrtc
@@ -120,7 +120,7 @@ def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["execute", KERNEL, "--shape", "64"], ["pick", "512", "--dtype", "f32"], ["--help"]],
+    [["execute", KERNEL, "--shape", "64"], ["check", KERNEL], ["--help"]],
 )
 def test_the_command_is_silent_when_the_reader_has_left(arguments, capsys, monkeypatch):
     read, write = os.pipe()
@@ -131,20 +131,20 @@ def test_the_command_is_silent_when_the_reader_has_left(arguments, capsys, monke
             main(arguments, Machine())
     assert ended.value.code == 128 + signal.SIGPIPE
     assert not capsys.readouterr().err
-    if "pick" in arguments:  # an output that is closed is no mistake
+    if "execute" in arguments:  # an output that is closed is no mistake
         monkeypatch.setattr(sys, "stdout", None)
-        assert main(arguments) == 0
+        assert main(arguments, Machine()) == 0
 
 
 def test_other_broken_pipes_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def broken(options: object) -> int:
         raise BrokenPipeError("a worker's")
 
-    monkeypatch.setattr(pick, "run", broken)
+    monkeypatch.setattr(execute, "run", broken)
     with (tmp_path / "output").open("w") as output:
         monkeypatch.setattr(sys, "stdout", output)
         with pytest.raises(BrokenPipeError, match="worker"):
-            main(["pick", "512", "--dtype", "f32"])
+            main(["execute", KERNEL, "--shape", "64"])
 
 
 def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypatch):
@@ -225,12 +225,6 @@ def test_mistakes_are_one_line(capsys, arguments, message):
         ("compare none", "none"),
         ("compare . . --fail-on any", "--fail-on is 'any'"),
         ("compare . . --operations none", "--operations is 'none'. Allowed: a folder"),
-        ("pick 64", "the following arguments are required: --dtype. See `tilewave pick --help`"),
-        ("pick 8x8 --dtype f32", "SHAPE is '8x8'. Allowed: 3 sizes"),
-        ("pick 64 --dtype f31", "--dtype is 'f31' (did you mean 'f32'?)"),
-        ("pick 64 --dtype f32 --gpu none", "--gpu is 'none'. Allowed: a folder of recorded"),
-        ("pick 64 --dtype f32 --gpu .", "Choose another recording with --gpu"),
-        ("pick 64 --dtype f32 --kernels none", "--kernels is 'none'. Allowed: a folder"),
     ],
 )
 def test_mistakes_of_every_subcommand(alone, capsys, command, message):
@@ -286,5 +280,5 @@ def test_the_command_of_a_checkout(tmp_path):
     (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "python").chmod(0o755)
     (tmp_path / "link").symlink_to("tilewave")
-    done = subprocess.run([tmp_path / "link", "pick", "a b"], capture_output=True, text=True)
-    assert done.stdout == "-m tilewave pick a b\n"
+    done = subprocess.run([tmp_path / "link", "check", "a b"], capture_output=True, text=True)
+    assert done.stdout == "-m tilewave check a b\n"

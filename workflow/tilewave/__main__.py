@@ -8,7 +8,6 @@
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only NAMES]
     tilewave record [--from FOLDER [--keep]]
     tilewave compare A [B]
-    tilewave pick SHAPE --dtype DTYPE [--gpu NAME]
     tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
     tilewave mcp
 
@@ -103,14 +102,13 @@ with _leaving():
         figure,
         flags,
         mcp_server,
-        pick,
         record,
         report,
         wrap,
     )
     from tilewave.kernel import result
 
-SUBCOMMANDS = (check, execute, wrap, report, record, compare, pick, figure, mcp_server)
+SUBCOMMANDS = (check, execute, wrap, report, record, compare, figure, mcp_server)
 """The module of each subcommand, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""

@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,7 +36,7 @@ from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, STAGES, Result
+from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, Result
 from tilewave.records import recorded_form
 from tilewave.records.keys import of_more
 from tilewave.records.store import write_atomically
@@ -367,9 +367,9 @@ class Recorded:
         """Return whether the case was recorded under any key."""
         return (stage, case) in self._cases
 
-    def results(self, stages: Container[str] = STAGES) -> list[Result]:
-        """Return every recorded result of these stages, also those that share a key with another case."""
-        return [self._result(row) for row in self._rows if row["stage"] in stages]
+    def results(self) -> list[Result]:
+        """Return every recorded result, also those that share a key with another case."""
+        return [self._result(row) for row in self._rows]
 
     def long_table(self, name: str, keys: set[str]) -> pa.Table:
         """Return the rows of ``samples``, ``instructions`` or ``stalls`` for these keys."""
