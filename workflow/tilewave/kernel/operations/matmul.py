@@ -190,6 +190,10 @@ class Matmul(Operation):
         """Return the tolerance of a product that is larger by a power of two: all roundings are relative."""
         return bound.scaled(2.0 ** (self.exponents(job, kind) or {"c": 0})["c"])
 
+    def streamed(self, job: Job, name: str) -> int | None:
+        wide = name in ("a", "b") and self.dtype(job, name) == "i32"
+        return None if wide else super().streamed(job, name)
+
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
         """Return the inputs; factors of 32 bits have the range of i8, so that their sums fit."""
         values = super().inputs(job)
