@@ -397,7 +397,8 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
     fixes = _fixes(run, cases)
     first = sentence(run, name, headline, fixes)
-    registers = [] if variants.empty else pd.to_numeric(variants["registers"]).dropna().tolist()
+    registers = variants["registers"] if "registers" in variants else pd.Series(dtype=float)
+    registers = pd.to_numeric(registers).dropna().tolist()
     percent = f"{excess[counted]:.1f}" if counted in excess else ""
     code = kernel_code.listings(kernel, instructions, counted, stalls, built) if counted else None
     if code:
