@@ -20,12 +20,8 @@ from tilewave.pipeline import project
 from tilewave.plots import available
 from tilewave.records.counters import catalogue
 
-DOCUMENTS = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "config" / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-]
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "config/README.md")]
+DOCUMENTS += sorted((ROOT / "docs").glob("*.md"))
 LOCKS = sorted((ROOT / "requirements").iterdir())
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 
@@ -111,21 +107,16 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
 
 def test_every_rung_has_its_paragraph():
     paragraphs = re.findall(r"^\*\*(\w+)\*\*", (ROOT / "docs" / "ladder.md").read_text(), re.M)
-    assert sorted(paragraphs) == sorted(
-        path.stem for path in (ROOT / "kernels" / "ladder").glob("*.*")
-    )
+    rungs = [path.stem for path in (ROOT / "kernels" / "ladder").glob("*.*")]
+    assert sorted(paragraphs) == sorted(rungs)
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
     links = re.findall(r"\]\(([^)\s]+)\)", text)
-    missing = [
-        link
-        for link in links
-        if not link.startswith("http") and not (path.parent / link.partition("#")[0]).exists()
-    ]
-    assert missing == []
+    files = [link.partition("#")[0] for link in links if not link.startswith("http")]
+    assert [name for name in files if not (path.parent / name).exists()] == []
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
@@ -151,21 +142,12 @@ def test_every_key_of_the_front_matter_is_explained():
 def test_every_package_is_in_the_row_of_its_room():
     """docs/data.md has a row for each room, with a module to start with."""
     text = (ROOT / "docs" / "data.md").read_text()
-    rows = {
-        name: (about, start)
-        for name, about, start in re.findall(
-            r"^\| \d \| `(\w+)/` \|(.*)\| `(\w+\.py)` \|$", text, re.M
-        )
-    }
+    rows = re.findall(r"^\| \d \| `(\w+)/` \|(.*)\| `(\w+\.py)` \|$", text, re.M)
     library = ROOT / "workflow" / "tilewave"
     packages = [path.parent.relative_to(library) for path in library.glob("*/**/__init__.py")]
-    assert set(rows) == {package.parts[0] for package in packages}
-    for name, (about, start) in rows.items():
-        inner = {
-            package.name
-            for package in packages
-            if package.parts[0] == name and len(package.parts) > 1
-        }
+    assert sorted(row[0] for row in rows) == sorted({path.parts[0] for path in packages})
+    for name, about, start in rows:
+        inner = {path.name for path in packages if path.parts[0] == name != path.as_posix()}
         assert inner == set(re.findall(r"`(\w+)/`", about)), name
         assert (library / name / start).is_file(), f"{name}/{start}"
 

@@ -14,11 +14,8 @@ PRIVATE = re.compile(
 NAMES = re.compile(
     r"\{_?(one|found|told|made|words|known|own|mine|theirs|meant|asked|beyond|dear)\}"
 )
-LISTED = [
-    (file.name, *pair)
-    for file in sorted(messages.LIBRARY.rglob("*.py"))
-    for pair in messages.messages(file)
-]
+FILES = sorted(messages.LIBRARY.rglob("*.py"))
+LISTED = [(file.name, *pair) for file in FILES for pair in messages.messages(file)]
 
 
 def test_there_are_messages():

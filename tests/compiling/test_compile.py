@@ -191,19 +191,13 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
     assert {instruction.function for instruction in listing} == {"sample"}
     assert [instruction.address for instruction in listing] == list(range(0, 16 * len(listing), 16))
     assert stored_at_their_line(listing, source)
-    products = [
-        instruction.line("sample.cu") for instruction in listing if instruction.opcode == "FFMA"
-    ]
+    products = [row.line("sample.cu") for row in listing if row.opcode == "FFMA"]
     assert any("sum +=" in source[line - 1] for line in products)
 
 
 def stored_at_their_line(listing, source):
     """Return whether the stores to shared memory have the line of the source."""
-    lines = [
-        instruction.line("sample.cu")
-        for instruction in listing
-        if instruction.opcode.startswith("STS")
-    ]
+    lines = [row.line("sample.cu") for row in listing if row.opcode.startswith("STS")]
     return lines and all("held[threadIdx.x] = alpha" in source[line - 1] for line in lines)
 
 
@@ -212,12 +206,8 @@ def documents(tmp_path, store, body=BODY, front=FRONT):
     kernel = load_kernel(write_kernel(tmp_path / "kernels", body=body, front=front))
     variants = [variant(kernel, {"REAL": real}, kernel.path, "macros") for real in ("f32", "f64")]
     compilations = compiling.Compilations(store, None, tmp_path / "cubins")
-    waiting = [compiling.Task(chosen, "sm_90") for chosen in variants]
-    waiting = [
-        waiting_task
-        for waiting_task in waiting
-        if compilations.missing_cubin(waiting_task.variant, waiting_task.wanted)
-    ]
+    tasks = [compiling.Task(chosen, "sm_90") for chosen in variants]
+    waiting = [task for task in tasks if compilations.missing_cubin(task.variant, task.wanted)]
     compiled = []
     compiling.compile_all(waiting, store, 2, lambda task, entry: compiled.append(task.variant.id))
     for chosen in variants:

@@ -110,10 +110,8 @@ def test_kernels_for_nvrtc_stay_as_they_are() -> None:
     assert len(paths) > 40
     for path in paths:
         text = path.read_text(encoding="utf-8")
-        assert (
-            nvcc.adapted(path.name, text, includes.kernel_headers(text, path.parent), path.stem)
-            is None
-        )
+        kernel_headers = includes.kernel_headers(text, path.parent)
+        assert nvcc.adapted(path.name, text, kernel_headers, path.stem) is None
 
 
 def test_declarations() -> None:
@@ -129,10 +127,7 @@ def test_declarations() -> None:
     }}} not code
     #endif
     """
-    assert [
-        (declaration.kind, declaration.names, declaration.scope)
-        for declaration in declarations(text)
-    ] == [
+    assert [(each.kind, each.names, each.scope) for each in declarations(text)] == [
         ("function", ("k",), ()),
         ("function", ("f",), ()),
         ("other", ("c",), ("a", "b")),
@@ -228,9 +223,7 @@ def test_short_names_of_glibc(tmp_path):
     value = "uint(1) + ushort(2) + ulong(3)"
     assert compiled(tmp_path, "", value).cubin
     assert compiled(tmp_path, "typedef unsigned int uint;\n", value).cubin
-    plain, used = (
-        compiled(tmp_path, "// uint\n", expression).options for expression in ("1", value)
-    )
+    plain, used = (compiled(tmp_path, "// uint\n", text).options for text in ("1", value))
     assert set(used) - set(plain) == {f"--pre-include={nvcc.PRELUDE}"}
 
 

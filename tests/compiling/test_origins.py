@@ -129,11 +129,8 @@ def test_matmul_asyncs_excess_belongs_to_a_copy_of_4_bytes(tmp_path: Path) -> No
     variant = Variant(load_kernel(ROOT / "kernels" / "ladder" / "matmul_async.cu"), ())
     compilations = Compilations(Store(tmp_path), recorded, tmp_path)
     entry = recorded.compiled["matmul_async.sm_90"]
-    results = [
-        replace(outcome, source=f"recorded:{recorded.name}")
-        for outcome in recorded.results()
-        if (outcome.case, outcome.stage) == ("matmul_async@4096x4096x4096", "counters")
-    ]
+    outcome = recorded.get("counters", "matmul_async@4096x4096x4096")
+    results = [replace(outcome, source=f"recorded:{recorded.name}")]
     of = functools.partial(compilations.origins, variant, entry)
     table = instructions_table(results, recorded, lambda _, function: of(function))
     lines = variant.kernel.text.splitlines()

@@ -62,9 +62,8 @@ def test_its_key_is_its_content(front_file):
     names = [choice.names for choice in choices(kernel, "product", kernel.path, "macros")]
     first, second = (ready.text_key(kernel, "sm_90", choice) for choice in names)
     assert first != second
-    (front_file.parent / "mine_8.cubin").write_bytes(
-        (front_file.parent / "mine_16.cubin").read_bytes()
-    )
+    folder = front_file.parent
+    (folder / "mine_8.cubin").write_bytes((folder / "mine_16.cubin").read_bytes())
     assert ready.text_key(kernel, "sm_90", names[1]) == first
     assert source_digest(kernel) != before
 
@@ -128,9 +127,8 @@ def test_which_files_a_name_may_mean(front_file):
         "/*": [],
         "''": [],
     }.items():
-        front_file.write_text(
-            FRONT.replace("mine_{SIDE}.cubin", given if "'" in given else f'"{given}"')
-        )
+        named = given if "'" in given else f'"{given}"'
+        front_file.write_text(FRONT.replace("mine_{SIDE}.cubin", named))
         assert list(cubins_of(load_kernel(front_file))) == wanted, given
 
 
@@ -154,9 +152,7 @@ def test_front_matter_of_a_cubin_is_written(front_file, capsys):
 
 def test_what_triton_says_beside_its_cubin(front_file, capsys):
     path = front_file.parent / "mine_8.cubin"
-    (front_file.parent / "mine_8.json").write_text(
-        '{"num_warps": 2, "shared": 1024, "name": "mine"}'
-    )
+    path.with_suffix(".json").write_text('{"num_warps": 2, "shared": 1024, "name": "mine"}')
     launch = compiled.read(path)[1]["mine"]
     assert launch.front == {"cubin": "mine_8.cubin", "block": [64], "shared_bytes": 1024}
     assert (len(launch.function.parameters), launch.scratch) == (4, 2)

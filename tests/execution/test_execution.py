@@ -210,9 +210,7 @@ def test_the_worst_fault_decides(job: Job) -> None:
 
 
 def test_each_pair_of_lines_that_race_is_reported_once(job: Job) -> None:
-    faults = tuple(
-        Fault("race", at, other=other, count=3) for at, other in ((5, 2), (2, 5), (0, 5))
-    )
+    faults = tuple(Fault("race", at, other=by, count=3) for at, by in ((5, 2), (2, 5), (0, 5)))
     outcome = ran(job, faults=faults)
     assert [fault["count"] for fault in outcome.notes["faults"]] == [12, 6]
     assert "and line 3 (6 times)" in outcome.reason and outcome.notes["not_searched"] == []

@@ -62,10 +62,7 @@ def every(arch, names=None):
     chosen = [case for case in cases() if names is None or case[0].stem in names]
     if names is not None:
         chosen = list({path: (path, case, macros) for path, case, macros in chosen[::-1]}.values())
-    return [
-        pytest.param(path, case, macros, arch, id=f"{path.stem}-{case}-{arch}")
-        for path, case, macros in chosen
-    ]
+    return [pytest.param(*row, arch, id=f"{row[0].stem}-{row[1]}-{arch}") for row in chosen]
 
 
 def executed(name, case):

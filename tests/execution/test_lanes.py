@@ -145,9 +145,8 @@ def test_a_drawing_is_well_formed_and_always_the_same(name: str) -> None:
     at = "{http://www.w3.org/2000/svg}"
     title, description = root.find(f"{at}title"), root.find(f"{at}desc")
     assert title is not None and title.text == f'k<1>.cu:7 "LDS": {layout.finding(laid)}'
-    assert description is not None and all(
-        line in str(description.text) for line in layout.text(laid)
-    )
+    assert description is not None
+    assert all(line in str(description.text) for line in layout.text(laid))
     assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
     labels = [text.text for text in root.iter(f"{at}text")]
     assert labels.count("conflict") == sum(row.waits for row in laid.rows)
@@ -174,11 +173,8 @@ def watched(path: Path, case_: Any, macros: Any = None) -> case.CaseExecution:
 def test_a_case_of_a_probe_chooses_its_access(name: str) -> None:
     path = ROOT / "kernels" / "probes" / "shared_access.cu"
     wanted = support.kernel(path).front.cases[name].expect
-    (drawing,) = [
-        drawing
-        for drawing in lanes.watched(watched(path, name))
-        if drawing.opcode.startswith("LDS")
-    ][:1]
+    drawings = lanes.watched(watched(path, name))
+    drawing = next(drawing for drawing in drawings if drawing.opcode.startswith("LDS"))
     assert drawing.layout.wavefronts == wanted["wavefronts"]
     assert drawing.layout.wavefronts - drawing.layout.transactions == wanted["bank_conflicts"]
     sound(drawing.layout)
@@ -252,16 +248,11 @@ def test_equal_patterns_are_kept_once() -> None:
     lines = {0: 7, 16: 9, 32: 7, 48: 9, 64: 8}
     drawings = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
     # Once for each line of a pattern, the same from JSON as from the machine.
-    assert [(drawing.line, drawing.address) for drawing in drawings] == [
-        (7, 0),
-        (9, 16),
-        (9, 48),
-        (8, 64),
-    ]
+    places = [(drawing.line, drawing.address) for drawing in drawings]
+    assert places == [(7, 0), (9, 16), (9, 48), (8, 64)]
     assert drawings[0].layout.access == moved(0)
-    assert drawings[0].svg(False) == diagram.drawn(
-        layout.laid_out(moved(0)), "k.cu:7 LDS", standalone=False
-    )
+    laid = layout.laid_out(moved(0))
+    assert drawings[0].svg(False) == diagram.drawn(laid, "k.cu:7 LDS", standalone=False)
 
 
 def test_the_worst_diagram_comes_first() -> None:
@@ -302,9 +293,7 @@ def test_an_unknown_case_is_watched_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{"sass": "LDG.E R1, [R2]"}, {"recorded": {"ab12": PATTERNS}}])
-def test_a_case_without_accesses_or_with_recorded_ones_is_not_watched(
-    tmp_path: Path, given: Any
-) -> None:
+def test_a_case_without_accesses_or_with_recorded_ones_is_not_watched(tmp_path, given) -> None:
     watching.watch(pipeline(tmp_path, **given), [JOB], pytest.fail)
     assert bool(watching.document(pipeline(tmp_path, **given), [JOB])) == ("recorded" in given)
 

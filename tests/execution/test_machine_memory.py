@@ -30,9 +30,8 @@ COPIES = {("cg", 16): 2257, ("ca", 4): 3066, ("ca", 8): 3050, ("ca", 16): 3076}
 # Launches in which the hardware counted the attributed wavefronts, of 16.
 COUNTED_COPIES = {("cg", 16): 0, ("ca", 4): 14, ("ca", 8): 12, ("ca", 16): 9}
 LOADS, STORES = {4: 64, 8: 300, 16: 900}, {4: 64, 8: 64, 16: 100}
-ATTRIBUTED = {
-    (op, width): n for op, of in (("lds", LOADS), ("sts", STORES)) for width, n in of.items()
-}
+WIDTHS = ("lds", LOADS), ("sts", STORES)
+ATTRIBUTED = {(op, width): count for op, of in WIDTHS for width, count in of.items()}
 
 
 def rows(name: str) -> list[dict[str, str]]:

@@ -308,9 +308,8 @@ def test_limits():
 
 def test_destination_may_be_c_or_nothing():
     ones, sums = patterns(np.ones((16, 16)), "f16"), patterns(np.ones((16, 8)), "f32")
-    np.testing.assert_array_equal(
-        numbers(product(ones, ones[:, :8].copy(), sums, "f16", True, d=C), "f32"), 17
-    )
+    result = product(ones, ones[:, :8].copy(), sums, "f16", True, d=C)
+    np.testing.assert_array_equal(numbers(result, "f32"), 17)
     R = registers()
     R[A : C + 4] = 0x3C003C00
     hmma(code("f16", 16, True), 0, R, NOTHING, A, B, C)

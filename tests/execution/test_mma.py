@@ -50,9 +50,8 @@ def test_no_access_conflicts(name: str, shape: str, macros: dict[str, int]) -> N
 @pytest.mark.parametrize("splits", [2, 16])
 def test_split_k_does_not_depend_on_the_last_block(folders, shape, splits):
     macros = {**SMALL, "SPLITS": splits}
-    support.same_bits(
-        support.right(folder / "hgemm_split_k.cu", shape, macros) for folder in folders
-    )
+    paths = [folder / "hgemm_split_k.cu" for folder in folders]
+    support.same_bits(support.right(path, shape, macros) for path in paths)
 
 
 # 4 blocks of 64 x 64 an SM. Tiles: 3 x 3 = 9 over 4, 8 and 12 blocks (a tail of one tile in the third
@@ -65,9 +64,8 @@ def test_split_k_does_not_depend_on_the_last_block(folders, shape, splits):
 def test_stream_k_does_not_depend_on_the_last_block(folders, monkeypatch, sms, shape, joined):
     support.with_sms(monkeypatch, sms)
     macros = {**SMALL, "JOINED": joined}
-    support.same_bits(
-        support.right(folder / "hgemm_stream_k.cu", shape, macros) for folder in folders
-    )
+    paths = [folder / "hgemm_stream_k.cu" for folder in folders]
+    support.same_bits(support.right(path, shape, macros) for path in paths)
 
 
 # One block an SM. One tile and many helpers, two tiles of odd sizes; 9 tiles over 4 blocks (one is shared by

@@ -22,9 +22,8 @@ def faults(name, arch, reverse=False):
     listing = listings.of_cubin(cubin)
     loaded = program.load(cubin, name, listing)
     buffers = [launch.Buffer(buffer, np.zeros(256, np.int32)) for buffer in "xy"]
-    done = launch.execute(
-        loaded, (2, 1, 1), (64, 1, 1), buffers, limits=launch.Limits(2_000_000, reverse=reverse)
-    )
+    limits = launch.Limits(2_000_000, reverse=reverse)
+    done = launch.execute(loaded, (2, 1, 1), (64, 1, 1), buffers, limits=limits)
     places = Places(FILE, name, listing)
     address = [instruction.address for instruction in loaded.instructions]
     lines = {places(address[at]).line for fault in done.faults for at in (fault.index, fault.other)}
@@ -37,9 +36,8 @@ def test_races(name, arch):
     text = FILE.read_text().splitlines()
     body = dict(KERNELS)[name]
     first = next(n for n, line in enumerate(text, 1) if line.startswith(f"KERNEL {name}("))
-    marked = {
-        n for n in range(first, first + body.count("\n")) if re.search("// [AB]", text[n - 1])
-    }
+    lines = range(first, first + body.count("\n"))
+    marked = {line for line in lines if re.search("// [AB]", text[line - 1])}
     for reverse in (False, True):
         races, lines = faults(name, arch, reverse)
         if name.startswith("right_"):

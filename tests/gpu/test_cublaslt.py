@@ -24,11 +24,7 @@ from tilewave.theory.dtypes import DTYPES
 # cudaDataType of library_types.h, and cublasComputeType_t of cublas_api.h.
 NUMPY = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.int8, 10: np.int32, 14: np.uint16,
          28: np.uint8, 29: np.uint8}  # fmt: skip
-NAMES = {
-    descriptor.cuda: descriptor
-    for descriptor in DTYPES.values()
-    if descriptor.name in ("bf16", "e4m3", "e5m2")
-}
+NAMES = {dtype.cuda: dtype for name, dtype in DTYPES.items() if name in ("bf16", "e4m3", "e5m2")}
 COMPUTE = {"COMPUTE_16F": 64, "COMPUTE_32F": 68, "COMPUTE_64F": 70, "COMPUTE_32I": 72,
            "COMPUTE_32F_FAST_TF32": 77}  # fmt: skip
 N, T = 0, 1
@@ -145,9 +141,7 @@ class FakeLt:
         layouts = [self.kept[descriptor - 1] for descriptor in handles]
         (count,) = {self.batches.get(descriptor, {}).get(5, 1) for descriptor in handles}
         apart = [self.batches.get(descriptor, {}).get(6, 0) for descriptor in handles]
-        steps = [
-            descriptor * np.dtype(NUMPY[at[0]]).itemsize for descriptor, at in zip(apart, layouts)
-        ]
+        steps = [stride * np.dtype(NUMPY[at[0]]).itemsize for stride, at in zip(apart, layouts)]
         desc = self.kept[operation - 1]
         kind = np.dtype(NUMPY[desc["scale"]])
         scales = [
@@ -155,9 +149,7 @@ class FakeLt:
             for at in (alpha, beta)
         ]
         for at in range(count):
-            places = [
-                descriptor + at * step for descriptor, step in zip((a, b, c), steps, strict=True)
-            ]
+            places = [first + at * step for first, step in zip((a, b, c), steps, strict=True)]
             self._product(desc, *scales, places, layouts)
 
     def _product(self, desc: dict, alpha: float, beta: float, places: Any, layouts: Any) -> None:
@@ -344,9 +336,8 @@ def test_a_vector_is_contiguous(library):
     assert contiguous_layouts({**matrix, "m": 1}, columns) == {**rows, "b": "col"}
     assert contiguous_layouts({"m": 1, "n": 1, "k": 1}, rows) == rows
     with ProductPlan(library, vector, cublas().dtypes, rows) as plan:
-        assert {library.lt.kept[descriptor - 1][3] for descriptor in plan._layouts.values()} == {
-            8192
-        }
+        layouts = plan._layouts.values()
+        assert {library.lt.kept[layout - 1][3] for layout in layouts} == {8192}
 
 
 @pytest.mark.parametrize(
@@ -377,10 +368,8 @@ def test_a_type_without_a_product_or_an_algorithm_is_unsupported(library):
 def test_ids_of_the_row_major_variants_have_no_layout_in_them():
     assert cublas().id == "cublas" and set(cublas().layouts.values()) == {"row"}
     assert cublas(TYPE="tf32", B="col").id == "cublas-typetf32-bcol"
-    plain = {
-        descriptor.dtype: descriptor.id
-        for descriptor in choices(CUBLAS, "each_dtype", Path("x"), "macros")
-    }
+    variants = choices(CUBLAS, "each_dtype", Path("x"), "macros")
+    plain = {chosen.dtype: chosen.id for chosen in variants}
     for dtype, form in {"i8": "-bcol", "e4m3_f22": "-bcol", "bf16_f32": "", "f16_f32": ""}.items():
         assert plain[dtype] == f"cublas-type{dtype}{form}"
 

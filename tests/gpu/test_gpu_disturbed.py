@@ -52,14 +52,9 @@ def timed(monkeypatch):
             "empty_us": lambda _: 1.0,
         }.items():
             monkeypatch.setattr(timing, name, stand_in)
-        stack = SimpleNamespace(
-            enter_context=lambda resource: resource, callback=lambda resource: None
-        )
-        support = SimpleNamespace(
-            gate=lambda: None,
-            paused=lambda lately=False: paused.pop(0),
-            sm_clock=lambda: clocks.pop(0) if len(clocks) > 1 else clocks[0],
-        )
+        stack = SimpleNamespace(enter_context=lambda buffer: buffer, callback=lambda buffer: None)
+        support = SimpleNamespace(gate=lambda: None, paused=lambda lately=False: paused.pop(0))
+        support.sm_clock = lambda: clocks.pop(0) if len(clocks) > 1 else clocks[0]
         gpu = SimpleNamespace(sync=lambda: None)
         session = SimpleNamespace(gpu=gpu, support=support, clocks=Clocks("GPU-1"), kept=None)
         return timing._time_on_gpu(session, JOB, stack)

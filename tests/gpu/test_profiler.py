@@ -127,16 +127,12 @@ def test_refused_names_are_read_from_the_log() -> None:
 
 def test_kernels_find_their_cases_by_range() -> None:
     jobs = [job("a"), job("b"), job("c")]
-    report = [
-        FakeRange([FakeAction("tiled", COUNTERS, 2)]),
-        FakeRange([FakeAction("tiled", COUNTERS, 0)]),
-    ]
+    report = [FakeRange([FakeAction("tiled", COUNTERS, place)]) for place in (2, 0)]
     results = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
     assert sorted(results) == [0, 2]
     assert results[2] == dict(profile_report.parse_report(report, jobs, [NAMES] * 3, [1, 2]))[2]
     first = results[0]
-    assert (first.case, first.key, first.status) == ("a", "key-a", "ok")
-    assert first.source == "counters"
+    assert (first.case, first.key, first.status, first.source) == ("a", "key-a", "ok", "counters")
     assert first.by_metric["dram_bytes"] == 120 and first.by_metric["l2_hit_rate"] == 50
     assert first.notes == {"kernels": ["tiled"]}
     json.dumps(first.document(), allow_nan=False)
@@ -178,8 +174,7 @@ def test_a_counter_without_a_value_is_absent_and_named() -> None:
 
 def test_durations_are_nanoseconds() -> None:
     name = "gpu__time_duration.sum"
-    action = FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0)
-    result = result_of(job("a"), action, [name])
+    result = result_of(job("a"), FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0), [name])
     assert result.figures[0] == {"metric": name, "value": 12500.0, "unit": "ns"}
 
 
@@ -211,9 +206,6 @@ def test_instructions_have_addresses_from_the_functions_start() -> None:
     assert instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
 
 
-SAMPLED = catalogue.STALLS
-
-
 class SampledAction(FakeAction):
     """A kernel of a report with stall samples and rules, with its names as C++ mangles them."""
 
@@ -226,9 +218,9 @@ class SampledAction(FakeAction):
 def samples() -> dict[str, FakeMetric]:
     return {
         **instruction_counters(),
-        f"{SAMPLED}wait": FakeMetric(5, "", {BASE + 32: 2, BASE + 16: 3}),
-        f"{SAMPLED}wait_not_issued": FakeMetric(1, "", {BASE + 32: 1}),
-        f"{SAMPLED}barrier": FakeMetric(7, "", {BASE + 32: 7}),
+        f"{catalogue.STALLS}wait": FakeMetric(5, "", {BASE + 32: 2, BASE + 16: 3}),
+        f"{catalogue.STALLS}wait_not_issued": FakeMetric(1, "", {BASE + 32: 1}),
+        f"{catalogue.STALLS}barrier": FakeMetric(7, "", {BASE + 32: 7}),
         "smsp__pcsamp_interval_cycles": FakeMetric(2048),
         "profiler__replayer_passes": FakeMetric(19.0),
     }
@@ -265,7 +257,7 @@ def test_samples_and_what_the_rules_say() -> None:
 
 
 def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> None:
-    none = [f"{SAMPLED}{name}" for name in ("wait", "wait_not_issued", "barrier")]
+    none = [f"{catalogue.STALLS}{name}" for name in ("wait", "wait_not_issued", "barrier")]
     short = samples() | {name: FakeMetric(0) for name in none}
     result = result_of(job("a", stage="sample"), SampledAction(short), [])
     assert result.status == "ok" and not result.instructions and result.by_metric["samples"] == 0
@@ -446,8 +438,7 @@ def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_case_that_was_killed_is_retried(ncu: Ncu, end: str, name: str | None) -> None:
     (result,) = ncu.run(end, [job("a")])
-    assert result.status == "not measured"
-    assert result.notes.get("interrupted") == name
+    assert (result.status, result.notes.get("interrupted")) == ("not measured", name)
     assert name is None or result.reason == f"profiling was ended by {name}"
 
 
@@ -518,9 +509,8 @@ def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
     assert "by 2 processes" in lines[1]
 
     def alike(result: Result) -> Result:
-        figures = [
-            entry for entry in result.figures if entry["metric"] not in (NAMES[0], "dram_bytes")
-        ]
+        differing = (NAMES[0], "dram_bytes")
+        figures = [entry for entry in result.figures if entry["metric"] not in differing]
         return replace(result, figures=figures)
 
     assert [alike(result) for result in profiled(cores=1)] == [alike(result) for result in results]
@@ -626,8 +616,8 @@ def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, numb
     assert sum("tensor_src" in name for name in profiling.metrics_of(job("a"))) == 7
 
 
-def refusing(ncu: Ncu, name: str) -> list[Result]:
-    """Run two sessions of an ncu that refuses a metric; each run notes whether it got the metric."""
+def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
+    name = "gpu__time_duration.sum"
     ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
     body = (
         f"bad = {name!r}\n"
@@ -639,33 +629,27 @@ def refusing(ncu: Ncu, name: str) -> list[Result]:
     results = ncu.run(body, [job("a"), job("b")])
     assert ncu.noted("runs") == "bxx"  # the second session knows it from the first
     assert statuses(results) == ["ok", "ok"]
-    return results
-
-
-def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
-    for result in refusing(ncu, "gpu__time_duration.sum"):
-        assert "gpu__time_duration.sum" in result.notes["unknown_metrics"]
-        assert "gpu__time_duration.sum" not in result.by_metric
+    for result in results:
+        assert name in result.notes["unknown_metrics"] and name not in result.by_metric
 
 
 REFUSED = "print('==ERROR== ERR_NVGPUCTRPERM - The user'); sys.exit(1)\n"
 
 
-@pytest.mark.parametrize("reached", ["", "reach()\n"])
-def test_no_permission_is_a_status_and_tried_once(ncu: Ncu, reached: str) -> None:
-    ncu.holds(lambda path: [], most=2)
-    results = ncu.run(reached + "note('sessions')\n" + REFUSED, asking("abcde"))
-    assert statuses(results) == ["not measured"] * 5
-    assert all("NVreg_RestrictProfilingToAdminUsers=0" in result.reason for result in results)
-    assert ncu.noted("sessions") == "x"
-
-
-def test_permission_that_is_withdrawn_half_way_costs_what_comes_behind_it(ncu: Ncu) -> None:
-    """Counted cases stay, and the next run retries the others, because the machine could count before."""
-    ncu.holds(reported, most=2)
-    results = ncu.run(f"if second: {REFUSED}reach()\n", asking("abcde"))
-    assert statuses(results) == ["ok"] * 2 + ["not measured"] * 3
-    assert ["interrupted" in result.notes for result in results] == [False] * 2 + [True] * 3
+@pytest.mark.parametrize(
+    ("body", "counted"),
+    [(REFUSED, 0), (f"reach()\n{REFUSED}", 0), (f"if second: {REFUSED}reach()\n", 2)],
+)
+def test_no_permission_is_a_status_and_tried_once(ncu: Ncu, body: str, counted: int) -> None:
+    """Counted cases stay, and the next run retries the others if the machine could count before."""
+    ncu.holds(reported if counted else lambda path: [], most=2)
+    results = ncu.run(f"note('sessions')\n{body}", asking("abcde"))
+    assert statuses(results) == ["ok"] * counted + ["not measured"] * (5 - counted)
+    reasons = [result.reason for result in results[counted:]]
+    assert all("NVreg_RestrictProfilingToAdminUsers=0" in reason for reason in reasons)
+    retried = ["interrupted" in result.notes for result in results[counted:]]
+    assert retried == [counted > 0] * (5 - counted)
+    assert ncu.noted("sessions") == ("xx" if counted else "x")
 
 
 def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:

@@ -235,12 +235,11 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
         [executed], None, lambda _, function: compilations.origins(chosen, entry, function)
     )
     symbols = entry["symbols"]
-    for entry_name, symbol in symbols.items():
+    for symbol in symbols.values():
         of_kernel = rows[rows["function"] == symbol]
         places = compilations.origins(chosen, entry, symbol)
-        assert [places[at].line for at in of_kernel["address"]] == of_kernel["line"].tolist(), (
-            entry_name
-        )
+        lines = [places[at].line for at in of_kernel["address"]]
+        assert lines == of_kernel["line"].tolist(), symbol
     resolved = resolving.resolve(planned_case, {"device": {}, "arch": 90})
     cases = tables.cases_table([resolved], {chosen.id: {"sm_90": entry}}, "sm_90", {})
     assert resolved.launch is not None
@@ -269,20 +268,14 @@ def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     merge(kept, [], {}, {})
     plain = {name: value for name, value in accesses[0].items() if name != "function"}
     without_function = [{"case": "a@1", "key": "x", **plain}]
-    merge_accesses(
-        kept, without_function + [{"case": "b@1", "key": "y", **row} for row in accesses]
-    )
+    placed = [{"case": "b@1", "key": "y", **row} for row in accesses]
+    merge_accesses(kept, without_function + placed)
     assert Recorded(kept).accesses["y"] == json.loads(json.dumps(accesses))
     assert "function" not in Recorded(kept).accesses["x"][0]
-    about = {
-        "kernel": job.kernel,
-        "variant": job.variant,
-        "instruction": None,
-        "accesses": accesses,
-    }
+    about = {"kernel": job.kernel, "variant": job.variant, "instruction": None}
     kernel = load_kernel(SERIES / "reduction_passes.cu")
     shown = {job.variant: {"sm_90": {**entry, "shown": True}}}
-    drawn = kernel_code.lanes(kernel, {"b@1": about}, shown)
+    drawn = kernel_code.lanes(kernel, {"b@1": {**about, "accesses": accesses}}, shown)
     lines = {f"reduction_passes.cu:{line}" for line in (25, 28, 30)}
     assert drawn and {place.split()[0] for _, place, _, _ in drawn} <= lines
 
@@ -377,13 +370,12 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_samples_of_a_series_are_of_all_launches() -> None:
-    steps = [replace(ONE, entry="tiled"), replace(ONE, entry="tiled")]
-    job = in_a_row(*steps, stage=result.SAMPLE)
-    twice = [profiles.SampledAction(profiles.samples(), profiles.RULES) for _ in steps]
+    job = in_a_row(*[replace(ONE, entry="tiled")] * 2, stage=result.SAMPLE)
+    twice = [profiles.SampledAction(profiles.samples(), profiles.RULES) for _ in job.steps]
     sampled = report.result_of(job, twice, [])
     assert sampled.by_metric["samples"] == 24 and len(sampled.notes["rules"]) == 1
-    row = {"address": 16, "samples": 6, "stall_wait": 6, "function": "tiled"}
-    assert sampled.instructions[0] == row
+    first = {"address": 16, "samples": 6, "stall_wait": 6, "function": "tiled"}
+    assert sampled.instructions[0] == first
     twice[1] = profiles.SampledAction(profiles.instruction_counters())
     sampled = report.result_of(job, twice, [])
     assert sampled.status == result.NOT_MEASURED and "no stall samples" in sampled.reason
@@ -391,11 +383,8 @@ def test_samples_of_a_series_are_of_all_launches() -> None:
 
 def test_tensor_cores_are_looked_for_in_every_launch() -> None:
     listing = "\n.text.one:\n/*0000*/ FADD R1, R1, R1 ;\n.text.two:\n/*0000*/ HMMA.16816.F32 R4 ;\n"
-    on_tensor_cores = check.sass.on_tensor_cores
-    assert (
-        on_tensor_cores(listing, "one", "two") is True and on_tensor_cores(listing, "one") is False
-    )
-    assert on_tensor_cores(listing, "one", "three") is None
+    for entries, used in ((("one", "two"), True), (("one",), False), (("one", "three"), None)):
+        assert check.sass.on_tensor_cores(listing, *entries) is used
 
 
 def measured(stage: str, job: Job, folder: Path) -> Result:
@@ -408,9 +397,8 @@ def measured(stage: str, job: Job, folder: Path) -> Result:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     subprocess.run([*map(str, command), "--cache", str(folder)], check=True, env=environ)
     lines = [json.loads(line) for line in events.read_text().splitlines()]
-    return Result.of_document(
-        next(event["result"] for event in lines if event["event"] == "finished")
-    )
+    (finished,) = [event["result"] for event in lines if event["event"] == "finished"]
+    return Result.of_document(finished)
 
 
 @needs_nvrtc

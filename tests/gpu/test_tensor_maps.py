@@ -70,11 +70,8 @@ def mapped(folder: Path, more: str, top: str = "") -> Path:
 def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
     plan = support.choose(mapped(tmp_path, more)).plan(SHAPE, {})
     (tensor_map,) = plan.tensor_maps
-    assert (tensor_map.sizes, tensor_map.pitches, tensor_map.steps) == (
-        sizes,
-        strides,
-        (1,) * len(sizes),
-    )
+    shape = tensor_map.sizes, tensor_map.pitches, tensor_map.steps
+    assert shape == (sizes, strides, (1,) * len(sizes))
     assert tensor_map.dtype == ("f16" if "part" in more else "f32")
     assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
 
@@ -209,12 +206,8 @@ class Encoder:
     def __call__(self, address_of_map: int, *given: Any) -> int:
         dtype, rank, address, sizes, pitches, box, steps, *chosen = given
         arrays = (sizes[:rank], pitches[: rank - 1], box[:rank], steps[:rank])
-        request = {
-            "aligned": address_of_map % 64 == 0,
-            "dtype": dtype,
-            "address": address,
-            "chosen": chosen,
-        }
+        request = {"aligned": address_of_map % 64 == 0, "address": address}
+        request |= {"dtype": dtype, "chosen": chosen}
         self.calls.append(request | encoded(*map(list, arrays)))
         ctypes.c_uint64.from_address(address_of_map).value = len(self.calls)
         return self.code
@@ -371,8 +364,6 @@ def test_a_cuda_h_of_the_kernel_has_priority(tmp_path: Path) -> None:
     (tmp_path / "cuda.h").write_text("// mine\n")
     text = "#include <cuda.h>\n"
     kernel_headers = includes.kernel_headers(text, tmp_path)
-    assert (
-        kernel_headers == {"cuda.h": "// mine\n"}
-        and headers.toolkit(text, kernel_headers).texts == {}
-    )
+    assert kernel_headers == {"cuda.h": "// mine\n"}
+    assert headers.toolkit(text, kernel_headers).texts == {}
     assert includes.kernel_headers(text, tmp_path / "other") == {}

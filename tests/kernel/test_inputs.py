@@ -130,9 +130,8 @@ def test_reference_matmul(device_code, dtype, layouts):
 def compared(device_code, got, want, dtype, allowed):
     """Return sums and counts of the two blocks that compare results with a reference."""
     sums, counts = np.zeros((2, 3)), np.zeros((2, 2), np.uint64)
-    given, reference, *out = (
-        ctypes.c_void_p(array.ctypes.data) for array in (got, want, sums, counts)
-    )
+    arrays = (got, want, sums, counts)
+    given, reference, *out = (ctypes.c_void_p(array.ctypes.data) for array in arrays)
     limits, count = [ctypes.c_double(allowed)] * 2, ctypes.c_uint64(len(got))
     device_code.run_compare(given, reference, count, DTYPES[dtype].support, *limits, *out)
     return sums, counts

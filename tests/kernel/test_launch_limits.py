@@ -46,10 +46,8 @@ def test_geometry(more, sentence):
 
 def test_without_a_device_its_architecture_says_what_a_block_may_have():
     plan = replace(PLAIN, shared_bytes=102400)
-    assert (
-        plan.exceeded_limit({"arch": 86})
-        == "102400 bytes of shared memory exceed this device's 101376"
-    )
+    problem = plan.exceeded_limit({"arch": 86})
+    assert problem == "102400 bytes of shared memory exceed this device's 101376"
     assert plan.exceeded_limit({"arch": 87}) == plan.exceeded_limit({}) == ""
 
 
@@ -73,9 +71,8 @@ def test_each_of_several_launches():
     steps = [Step(name, (), (1, 1, 1), (1024, 1, 1), 0, None) for name in "ab"]
     plan = replace(PLAIN, series=tuple(steps))
     used = {"a": {"registers": 32}, "b": {"registers": 200}}
-    assert plan.exceeded_code_limit(used, ["a", "b"], HERE).startswith(
-        "b: 200 registers in each of 32"
-    )
+    problem = plan.exceeded_code_limit(used, ["a", "b"], HERE)
+    assert problem.startswith("b: 200 registers in each of 32")
 
 
 def planned(path: Path, stage: str, **entry: object) -> Job | Result:

@@ -68,9 +68,8 @@ def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
     [("programmatic: 1", True), ("cluster: [1]", False), ("cluster: [2]", True)],
 )
 def test_older_gpus_have_no_such_launch_and_no_clusters(tmp_path, more, refused) -> None:
-    chosen = variant(
-        load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n")), {}, "", "macros"
-    )
+    path = write_kernel(tmp_path, front=f"{FRONT}{more}\n")
+    chosen = variant(load_kernel(path), {}, "", "macros")
     shape = {"m": 64, "n": 64, "k": 64}
     assert ("compute capability 9.0" in chosen.supports(shape, {"arch": 80})) == refused
     assert not chosen.supports(shape, {"arch": 90})

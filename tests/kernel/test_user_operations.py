@@ -68,9 +68,7 @@ def test_padding_and_swizzling_take_the_conflicts_away() -> None:
 def test_a_single_wrong_element_is_seen(name, shape, dtypes):
     operation = operations.load(name)
     job = a_job(operation=name, shape=shape, dtypes=dtypes, arguments=tuple(dtypes))
-    (output,) = (
-        operand_name for operand_name, about in operation.arrays(job).items() if about.written
-    )
+    (output,) = (name for name, about in operation.arrays(job).items() if about.written)
     given = operation.inputs(job)
     want = operation.reference(job, given)[output].ravel()
     dtype, count = operation.stored(job, output)
@@ -189,8 +187,7 @@ def test_a_kernel_is_judged_by_another_of_its_file(alone, capsys) -> None:
     assert message in capsys.readouterr().err
     operation = operations.load("norm_naive")
     operands = {
-        name: (operand.extents, operand.given, operand.written)
-        for name, operand in operation.operands.items()
+        name: (each.extents, each.given, each.written) for name, each in operation.operands.items()
     }
     assert operation.dimensions == ("n", "c")
     assert operands == {
@@ -248,13 +245,10 @@ def test_the_operation_and_its_kernel_are_part_of_the_key(alone: Path) -> None:
     (alone / "my").mkdir()
     front = "/*---\ntitle: t\noperation: mine\narguments: [x, n]\n---*/\n"
     (alone / "naive.cu").write_text(front)
-    derived = deriving.DerivedOperation("mine", "naive", "naive.cu", {"n": "n"}, {}).text(
-        '"../naive.cu"'
-    )
-    operand = '"x": Operand(("n",), written=True),'
-    (alone / "my" / "mine.py").write_text(
-        derived.replace("    }\n", f"        {operand}\n    }}\n")
-    )
+    derived = deriving.DerivedOperation("mine", "naive", "naive.cu", {"n": "n"}, {})
+    operand = '        "x": Operand(("n",), written=True),\n    }\n'
+    text = derived.text('"../naive.cu"').replace("    }\n", operand)
+    (alone / "my" / "mine.py").write_text(text)
     operations.written("mine", [alone / "my"])
     before = operation_code("mine")
     (alone / "naive.cu").write_text(front + "// changed\n")

@@ -56,9 +56,13 @@ def cases(data):
     return list(load(data).plan.cases)
 
 
+SCHEMA = ROOT / "config" / "schema.json"
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
-def test_shipped_configs_load(name):
+def test_shipped_configs_load_and_pass(name):
     data = yaml.safe_load((ROOT / "config" / name).read_text())
+    jsonschema.validate(data, json.loads(SCHEMA.read_text()))
     plan = load(data).plan
     assert set(plan.studies) == set(data["studies"])
     assert len(plan.cases) == len(set(plan.cases))
@@ -153,8 +157,7 @@ def test_shapes_that_only_others_give():
 
 
 def test_only_suggests_no_empty_word():
-    data = config(PROBE, only="x")
-    assert "Allowed: ," not in refusal(data) and ", ," not in refusal(data)
+    assert not re.search("Allowed: ,|, ,", refusal(config(PROBE, only="x")))
 
 
 @pytest.mark.parametrize(
@@ -170,9 +173,8 @@ def test_only_suggests_no_empty_word():
     ids=str,
 )  # fmt: skip
 def test_shape_forms(shapes, ids):
-    assert cases(block(shapes=shapes, macros="defaults")) == [
-        f"matmul_naive@{shape_id}" for shape_id in ids
-    ]
+    names = cases(block(shapes=shapes, macros="defaults"))
+    assert names == [f"matmul_naive@{shape_id}" for shape_id in ids]
 
 
 @pytest.mark.parametrize(
@@ -265,13 +267,9 @@ def test_shapes_are_those_of_races_alone(shapes, raced):
 
 def test_only_does_not_change_how_a_case_is_measured():
     """Metrics are part of the key, so a narrowed run must find what the full run stored."""
-    metric_sets, cases = (
-        {"first": "memory", "second": "quantization"},
-        [BLOCK | {"macros": "defaults"}],
-    )
-    studies = {
-        name: {**ANY, "counters": metrics, "cases": cases} for name, metrics in metric_sets.items()
-    }
+    about = {**ANY, "cases": [BLOCK | {"macros": "defaults"}]}
+    metric_sets = {"first": "memory", "second": "quantization"}
+    studies = {name: {**about, "counters": metrics} for name, metrics in metric_sets.items()}
     (full,) = load({"studies": studies}).plan.cases.values()
     (narrow,) = load({"studies": studies, "only": "first"}).plan.cases.values()
     assert narrow.counters == full.counters == {"memory", "quantization"}
@@ -299,7 +297,6 @@ def test_parts_name_their_studies_and_cover_all_of_them():
 
 
 def test_every_key_is_described():
-    """config/README.md explains every key of the model."""
     text = (ROOT / "config" / "README.md").read_text()
     schema = Config.model_json_schema()
     models = [schema, *schema["$defs"].values()]
@@ -385,9 +382,8 @@ def places(data):
 def test_a_plan_or_one_line(data):
     """Any value, and any unknown key, gives a plan or a message of one line."""
     more = {"macros": {"TILE": [16, 32]}, "shapes": [64, "64x65x7", {"m": [1, 2], "n": 3, "k": 4}]}
-    document = copy.deepcopy(
-        study(cases=[BLOCK | more], time=True, options={"log": True}, style={})
-    )
+    about = {"time": True, "options": {"log": True}, "style": {}}
+    document = copy.deepcopy(study(cases=[BLOCK | more], **about))
     document |= {"timing": {"rounds": 3}, "output": {"results": "r"}, "only": "64", "gpu": 0}
     for _ in range(data.draw(st.integers(1, 3))):
         inside, key = data.draw(st.sampled_from(list(places(document))))
@@ -409,11 +405,7 @@ def test_a_plan_or_one_line(data):
         ("ladder", {"dtypes": "f32"}, "dtypes"),
         ("ladder", {"dtypes": ["x"] * 5}, "at most 4"),
         ("ladder", {"dtype": []}, "unknown key dtype (did you mean 'dtypes'?)"),
-        (
-            "wavefronts",
-            {"log": True},
-            "options sets 'log', but the plot wavefronts takes no options",
-        ),
+        ("wavefronts", {"log": True}, " sets 'log', but the plot wavefronts takes no options"),
         ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
         ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
         ("ladder", {"lecture": True}, "lecture"),
@@ -431,20 +423,17 @@ def test_options_that_a_plot_does_not_take(plot, options, key):
 
 
 DECLARED = """
+from __future__ import annotations
 from typing import Literal
-
 from pydantic import Field
-
 from tilewave.plots.options import PlotOptions
-
-
 class Options(PlotOptions):
     colour: Literal["red", "blue"] = Field("red", description="of the bars")
 """
 
 
 def test_options_of_a_user_defined_plot(tmp_path):
-    (tmp_path / "declared.py").write_text("from __future__ import annotations\n" + DECLARED)
+    (tmp_path / "declared.py").write_text(DECLARED)
     (tmp_path / "free.py").write_text("READING = ''\n")
     folders = {"plot_folders": [str(tmp_path)]}
     for plot, colour in (("declared", "blue"), ("free", {"any": ["thing"]})):
@@ -455,21 +444,12 @@ def test_options_of_a_user_defined_plot(tmp_path):
     plots.MODULES.use([])
 
 
-SCHEMA = ROOT / "config" / "schema.json"
-
-
 def test_schema_is_current():
     assert SCHEMA.read_text() == json_schema(), "run `make schema`"
 
 
 def test_options_are_documented():
     assert (ROOT / "docs" / "options.md").read_text() == plots.documented(), "run `make schema`"
-
-
-@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
-def test_shipped_configs_pass(name):
-    data = yaml.safe_load((ROOT / "config" / name).read_text())
-    jsonschema.validate(data, json.loads(SCHEMA.read_text()))
 
 
 def test_unknown_keys_fail():

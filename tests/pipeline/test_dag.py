@@ -113,12 +113,10 @@ def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     pipeline = rules.begin(projects.load(config, "config.yaml", thorough=False)).pipeline()
     changed = set()
-    for variant in (
-        variant for variant in pipeline.variants.values() if variant.kernel.provider == "nvrtc"
-    ):
-        key = nvrtc.cache_key(
-            variant.kernel, nvrtc.target_of(variant.kernel, "sm_90"), variant.names
-        )
+    variants = pipeline.variants.values()
+    for variant in (each for each in variants if each.kernel.provider == "nvrtc"):
+        target = nvrtc.target_of(variant.kernel, "sm_90")
+        key = nvrtc.cache_key(variant.kernel, target, variant.names)
         if recorded.get(f"{variant.id}.sm_90", {}).get("key") != key:
             changed.add(variant.id)
     assert {task.variant.id for task in pipeline.tasks(list(pipeline.variants))} == changed
@@ -159,9 +157,8 @@ def test_new_file_takes_part_in_one_figure_by_its_path(tmp_path):
     assert snakemake(tmp_path, "results/plan.json", *more).returncode == 0
     plan = json.loads((tmp_path / "results" / "plan.json").read_text())
     assert list(plan["studies"]) == ["ladder"]
-    assert {"brand_new", "matmul_naive"} <= {
-        variant["kernel"] for variant in plan["variants"].values()
-    }
+    kernels = {variant["kernel"] for variant in plan["variants"].values()}
+    assert {"brand_new", "matmul_naive"} <= kernels
 
 
 def test_races_need_no_other_measurement(dry):

@@ -84,12 +84,9 @@ def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[
 
 
 def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
-    results = [
-        Result.of_job(job, environment="gpu1", verdict="correct")
-        for stage in stages
-        for job in planned(stage, project, compiled(project), target()).values()
-        if isinstance(job, Job) and job.case == "matmul_naive@64x64x64"
-    ]
+    by_stage = [planned(stage, project, compiled(project), target()) for stage in stages]
+    jobs = [jobs_of["matmul_naive@64x64x64"] for jobs_of in by_stage]
+    results = [Result.of_job(job, environment="gpu1", verdict="correct") for job in jobs]
     merge(folder, results, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
     return Recorded(folder)
 
@@ -108,9 +105,8 @@ def test_a_users_kernel_is_checked_here_whatever_a_recording_says(tmp_path: Any)
     blocks = [{"kernels": ["user"], "macros": "defaults", "shapes": [64, 2048]}]
     project = load(study={"cases": blocks}, kernel_folders=[str(tmp_path / "kernels")])
     project = replace(project, plan=resolved(project.plan, target()))
-    jobs = {
-        stage: planned(stage, project, compiled(project), target()) for stage in executing.REPLACED
-    }
+    about = project, compiled(project), target()
+    jobs = {stage: planned(stage, *about) for stage in executing.REPLACED}
     recorded = [
         Result.of_job(job, environment="gpu1", verdict="correct", source="recorded:h200")
         for stage in jobs.values() for job in stage.values() if isinstance(job, Job)
@@ -280,9 +276,8 @@ def test_a_recorded_figure_comes_first_unless_the_config_executes_always(tmp_pat
 @pytest.mark.parametrize("status", [model.UNSUPPORTED, model.NOT_MEASURED])
 def test_stale_stays_stale_where_the_execution_says_nothing(status: str, tmp_path: Any) -> None:
     stale = shipped(tmp_path, "other")
-    result = stage_result(
-        "check", execution(status, None, reason="HGMMA at line 2"), tmp_path, stale
-    )
+    executed = execution(status, None, reason="HGMMA at line 2")
+    result = stage_result("check", executed, tmp_path, stale)
     assert result.status == model.STALE and result.reason.endswith("; HGMMA at line 2")
     assert stage_result("check", execution(), tmp_path, stale).source == "executed"
 
@@ -307,7 +302,5 @@ def test_on_a_live_gpu_measured_figures_stay(tmp_path: Any) -> None:
 def test_a_race_is_a_race_though_the_result_was_right() -> None:
     check = [Result("check", case, "ok", verdict=model.CORRECT) for case in ("a", "b")]
     findings = {"a": model.RACE, "b": model.WRONG}
-    executions = [
-        Result("execute", case, "ok", verdict=verdict) for case, verdict in findings.items()
-    ]
+    executions = [Result("execute", case, "ok", verdict=ends) for case, ends in findings.items()]
     assert verdicts(check, executions) == {"a": model.RACE, "b": model.CORRECT}

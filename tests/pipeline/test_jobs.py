@@ -91,10 +91,8 @@ def test_a_probes_key_holds_its_case_and_its_buffers():
 
 
 def test_a_symbolic_shape_and_its_number_have_one_key(tmp_path):
-    symbolic, numeric = (
-        plan(tmp_path, HERE, shapes=["64 * sms"]),
-        plan(tmp_path, HERE, shapes=[8448]),
-    )
+    shapes = ["64 * sms"], [8448]
+    symbolic, numeric = (plan(tmp_path, HERE, shapes=sizes) for sizes in shapes)
     assert (symbolic.launch.grid, symbolic.shape["m"]) == ((528, 528, 1), 8448)
     assert symbolic.case != numeric.case and symbolic.key == numeric.key
 
@@ -165,9 +163,8 @@ def test_a_single_case_of_each_kernel_is_sampled(tmp_path):
     """It is the largest case of the first variant with counted instructions."""
     write_kernel(tmp_path)
     shapes = {"memory": [64, 32], "basic": [128]}
-    loaded = load(
-        tmp_path, *({"shapes": sizes, "counters": metrics} for metrics, sizes in shapes.items())
-    )
+    blocks = [{"shapes": sizes, "counters": metrics} for metrics, sizes in shapes.items()]
+    loaded = load(tmp_path, *blocks)
     resolved = stages.plan.resolved(loaded.plan, HERE)
     (chosen,) = sampling.chosen(resolved.cases.values())
     assert chosen.id.endswith("@64x64x64")

@@ -37,9 +37,8 @@ def test_without_a_gpu_small_shapes_are_executed(folder):
 
 
 def test_with_a_gpu_it_is_timed_under_the_roofs(folder):
-    loaded = project.load(
-        kernels_study.config(["mine"], ["512", "512x256x128"], timed=True), "test.yaml"
-    )
+    data = kernels_study.config(["mine"], ["512", "512x256x128"], timed=True)
+    loaded = project.load(data, "test.yaml")
     assert {"own@512x512x512", "own@512x256x128"} <= set(cases(loaded, "ladder"))
     assert "own@512x512x512" not in cases(loaded, "roofline")
     assert set(kernels_study.CEILINGS) < set(loaded.plan.kernels)
@@ -87,9 +86,8 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
     # The user's config comes first.
     (folder / "config.yaml").write_text(yaml.safe_dump(written))
     assert written["strict"]  # a wrong kernel ends the command with 1
-    (folder / "tilewave-results" / "verdict.txt").write_text(
-        "Passed: nothing failed, but no case was checked."
-    )
+    text = "Passed: nothing failed, but no case was checked."
+    (folder / "tilewave-results" / "verdict.txt").write_text(text)
     assert main(["report", "--kernels", "mine"]) == 3
     assert main(["record"]) == 0
     assert "--configfile config.yaml" in " ".join(started[-1])
@@ -132,8 +130,7 @@ def test_a_roofline_has_place_for_what_computes(tmp_path):
     for name, computes in (("transpose_tiled", False), ("softmax_online", True)):
         (tmp_path / f"{name}.cu").write_text(shipped(name).read_text())
         loaded = project.load(kernels_study.config([str(tmp_path)], timed=True), "test.yaml")
-        assert (
-            "operations" in loaded.plan.studies and ("roofline" in loaded.plan.studies) == computes
-        )
+        assert "operations" in loaded.plan.studies
+        assert ("roofline" in loaded.plan.studies) == computes
     variants = {case.partition("@")[0] for case in cases(loaded, "roofline")}
     assert "softmax_online" in variants and "transpose_tiled" not in variants

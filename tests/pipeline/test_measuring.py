@@ -172,9 +172,8 @@ def test_a_result_of_a_damaged_recording_says_so(store, recorded):
 
 def test_stale_and_missing_figures_say_why(store, recorded, machine):
     jobs = [job(), job(key="cc33"), job("new@64", "dd44"), job("a@64", stage="check")]
-    results = [
-        collect(store, machine, job, recorded=recorded, live=False)["results"][0] for job in jobs
-    ]
+    about = {"recorded": recorded, "live": False}
+    results = [collect(store, machine, job, **about)["results"][0] for job in jobs]
     results += collect(store, machine, job(), live=False)["results"]
     statuses = [outcome.status for outcome in results]
     assert statuses == [result.OK, result.STALE, *[result.NOT_MEASURED] * 3]

@@ -114,10 +114,8 @@ def test_an_operation_of_a_user_has_uniform_numbers_only(alone: Path) -> None:
     front, body = kernel_parts("tried")
     for place, text in {**RIGHT, "RESULT": "fmaxf(alpha * sum + before, 0.f)"}.items():
         body = body.replace(place, text)
-    path = write_kernel(
-        alone, "clamped", front.replace("operation: matmul", "operation: relu"), body
-    )
-    results = judged(path)
+    front = front.replace("operation: matmul", "operation: relu")
+    results = judged(write_kernel(alone, "clamped", front, body))
     assert {outcome.trial.kind for outcome in results} == {"uniform"}
     assert all(outcome.right for outcome in results), trials.summary(results)
 

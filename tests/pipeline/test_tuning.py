@@ -79,12 +79,7 @@ def test_figures_of_winner_and_loser():
     assert tables._behind(slow) == [row] and tables._behind(fast) == []
     # Candidates raced, eliminated, seconds spent, and seconds without elimination.
     savings = stage.saved([*results, Result("tune", "x", result.STALE)])
-    assert savings == (
-        2,
-        1,
-        pytest.approx(1e-3 * (5.0 + 1.0)),
-        pytest.approx(1e-3 * (22.25 + 22.05)),
-    )
+    assert savings == (2, 1, pytest.approx(1e-3 * 6.0), pytest.approx(1e-3 * (22.25 + 22.05)))
 
 
 def test_groups_race_apart():
@@ -149,9 +144,8 @@ def supervised(tmp_path, monkeypatch):
     def call(*jobs):
         seen = []
         jobs = [replace(candidate, diary=str(diary)) for candidate in jobs]
-        results = supervisor.run_jobs(
-            "tune", jobs, module="tuning_worker", on_result=seen.append, limit_s=20.0
-        )
+        about = {"module": "tuning_worker", "on_result": seen.append, "limit_s": 20.0}
+        results = supervisor.run_jobs("tune", jobs, **about)
         return results, [outcome.case for outcome in seen], diary.read_text().split()
 
     return call
@@ -291,19 +285,15 @@ def test_candidates_of_all_kernels_share_a_group(tmp_path):
         groups.setdefault(candidate.group, []).append(case)
     assert sorted(map(len, groups.values())) == [4, 4]
     waiting = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
-    assert [candidate.case for candidate in stage.by_group(waiting)] == [
-        "a",
-        "c",
-        "b",
-    ]  # they stand together
+    together = [candidate.case for candidate in stage.by_group(waiting)]
+    assert together == ["a", "c", "b"]
     # 64^3 with 16x16x1 tiles: 16 blocks of 256 threads with 32 registers, eight on an SM, one
     # wave of 1056 places with 64 steps of 32 elements.
     assert next(iter(candidates.values())).predicted_loads == 1056 * 64 * 32
     # A rival does not change a key.
     both = {case: candidate.key for case, candidate in candidates.items()}
-    assert {
-        c: candidate.key for c, candidate in planned(tmp_path, "one").items()
-    }.items() <= both.items()
+    alone = {case: candidate.key for case, candidate in planned(tmp_path, "one").items()}
+    assert alone.items() <= both.items()
 
 
 @pytest.mark.parametrize("verdict", [result.WRONG, result.NOT_CHECKED])
@@ -324,9 +314,8 @@ def measured(store, candidates, slow=()):
             finished(Result("tune", candidate.case, notes=notes, status=result.OK))
         return []
 
-    sources = measuring.Sources(
-        TARGET, store, again=stage.race_again(candidates.values(), TARGET, store)
-    )
+    again = stage.race_again(candidates.values(), TARGET, store)
+    sources = measuring.Sources(TARGET, store, again=again)
     document = measuring.collect(candidates, sources, measure)
     assert all(outcome.status == result.OK for outcome in document["results"])
     return cases
@@ -350,9 +339,8 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     measured(store, first)
     figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
     more = {"figures": figures, "samples": {"duration_us": [7.0, 7.1]}}
-    recorded = [
-        replace(store.get(HERE, "tune", candidate.key), **more) for candidate in first.values()
-    ]
+    stored = [store.get(HERE, "tune", candidate.key) for candidate in first.values()]
+    recorded = [replace(outcome, **more) for outcome in stored]
     assert all(outcome.recordable for outcome in recorded)
     merge(tmp_path / "nvidia_h200", recorded, {HERE: {"gpu": "NVIDIA H200"}}, {})
     away = {**TARGET, "live": False, "host": "laptop", "reason": "no NVIDIA GPU"}

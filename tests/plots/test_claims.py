@@ -131,15 +131,10 @@ def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
     expected = pd.read_csv(DATA / "judged.csv", dtype=str, keep_default_na=False)
     rows = []
     for judgement in claims.judged(recorded):
-        values = (
-            judgement.claim.claimed,
-            judgement.predicted,
-            judgement.measured,
-            judgement.elsewhere,
-        )
-        rows.append(
-            [judgement.claim.id, *map(judging.value_text, values), judgement.verdict, judgement.by]
-        )
+        claim = judgement.claim
+        values = (claim.claimed, judgement.predicted, judgement.measured, judgement.elsewhere)
+        texts = map(judging.value_text, values)
+        rows.append([claim.id, *texts, judgement.verdict, judgement.by])
     pd.testing.assert_frame_equal(pd.DataFrame(rows, columns=expected.columns), expected)
 
 
@@ -179,9 +174,8 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
     assert (first.id, first.document, second.claimed) == ("first", "A document", 6)
     judgements = judge_all(nothing(), [first, second])
     assert [judgement.predicted for judgement in judgements] == [2, None]
-    assert judgements[1].missing.startswith(
-        "no tflops of matmul_naive@4096x4096x4096 (not measured: "
-    )
+    absent = "no tflops of matmul_naive@4096x4096x4096 (not measured: "
+    assert judgements[1].missing.startswith(absent)
 
 
 @pytest.mark.parametrize(
@@ -282,10 +276,8 @@ def test_a_barrier_that_was_not_tried() -> None:
     b.fail(case, "not measured", "no GPU")
     b.case("barrier_divergent", "barrier_divergent", "", probe="one_lanes_part")
     judgement = measured(b, "barrier_reachable")
-    assert (judgement.verdict, judgement.missing) == (
-        "not measured",
-        f"{case} was not run (no GPU)",
-    )
+    assert judgement.verdict == "not measured"
+    assert judgement.missing == f"{case} was not run (no GPU)"
 
 
 @pytest.mark.parametrize("sms", [8, 400])
@@ -328,9 +320,7 @@ def test_figures(recorded: StudyData, width: float, tmp_path: Path) -> None:
         path = tmp_path / f"{name}.svg"
         look.save(figure, path, style)
         texts = [text.get_text() for ax in figure.axes for text in ax.findobj(Text)]
-        assert path.stat().st_size and {statement.document for statement in CLAIMS.values()} <= set(
-            texts
-        )
+        assert path.stat().st_size and {claim.document for claim in CLAIMS.values()} <= set(texts)
         assert figure.get_figwidth() * 25.4 == pytest.approx(width)
 
 
@@ -341,8 +331,7 @@ def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:
     share = 100 * counts["holds"] / len(CLAIMS)
     assert finding == f"{share:.0f} % of the claims hold on NVIDIA H200"
     bare = synthetic.empty("claims")
-    unknown = [
-        dataclasses.replace(judgement, verdict="not measured") for judgement in claims.judged(bare)
-    ]
+    about = {"verdict": "not measured"}
+    unknown = [dataclasses.replace(judgement, **about) for judgement in claims.judged(bare)]
     for judged in ([], unknown):
         assert claims.takeaway(bare, base.with_derived(table.copy(), judged)) == ""

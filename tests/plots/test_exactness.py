@@ -92,9 +92,8 @@ def test_bars_add_up_to_the_counters_of_the_finding() -> None:
     study = synthetic.make("exactness")
     fig = synthetic.draw(exactness, study, Style())
     (ax,) = fig.axes
-    rows = dict(
-        zip(synthetic.labels(ax), map(int, synthetic.labels(ax.child_axes[0])), strict=True)
-    )
+    counts = map(int, synthetic.labels(ax.child_axes[0]))
+    rows = dict(zip(synthetic.labels(ax), counts, strict=True))
     assert rows["equal"] == 103 and sum(rows.values()) == 115
     assert set(rows) == {"equal", exactness.UNEXPLAINED, "lost arbitration"}
     text = drawn(study, 85.0)

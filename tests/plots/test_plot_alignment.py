@@ -21,9 +21,8 @@ def study(speeds: dict[str, dict[int, float]], **options: object) -> StudyData:
     b = synthetic.Builder("alignment")
     layouts = json.dumps({"a": "row", "b": "row", "c": "row"})
     points = [("m", SIZE, 100.0)]
-    points += [
-        (name, size, speed) for name, sizes in speeds.items() for size, speed in sizes.items()
-    ]
+    for name, sizes in speeds.items():
+        points += [(name, size, speed) for size, speed in sizes.items()]
     for name, size, speed in points:
         m, n, k = ({"m": SIZE, "n": SIZE, "k": SIZE} | {name: size}).values()
         case = b.case("cublas-typef16_f32", "cublas", "f16_f32", (m, n, k), layouts=layouts)
@@ -149,6 +148,5 @@ def test_the_figure_has_the_dimension_that_costs_a_dtype_most() -> None:
     fig = synthetic.draw(alignment, full, Style())
     assert len(fig.axes) == 1 and f"m = n = k = {SIZE}" in " ".join(caption(fig))
     names = [text.get_text() for text in fig.axes[0].texts]
-    assert len(names) == len(
-        {line.dtype for line in alignment.lines(full) if line.kernel == "cublas"}
-    )
+    dtypes = {line.dtype for line in alignment.lines(full) if line.kernel == "cublas"}
+    assert len(names) == len(dtypes)

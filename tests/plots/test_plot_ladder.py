@@ -87,13 +87,8 @@ def test_two_dtypes_have_their_rungs_in_order(study: Any) -> None:
     )
     rungs = ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
     # Wrong everywhere: matmul_two_outputs. The others rank at the largest size.
-    f32 = [
-        "matmul_naive",
-        "matmul_tiled",
-        "matmul_tiled tile32",
-        "matmul_register",
-        "matmul_double_buffered",
-    ]
+    f32 = ["matmul_naive", "matmul_tiled", "matmul_tiled tile32"]
+    f32 += ["matmul_register", "matmul_double_buffered"]
     assert panels(study) == {"FP16 (FP32 sum)": rungs, "FP32": f32}
     tiled = study.cases["variant"] == "matmul_tiled"
     by_cpu = replace(study, cases=study.cases.assign(provider=np.where(tiled, "cpu", "nvrtc")))
@@ -197,21 +192,16 @@ def test_shares_are_those_of_neighbouring_samples() -> None:
     rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
     shares = shares_of([timed(), timed(metric="duration")], rows)
     # Pairs: 90, 100, 110, 80 and 70 %.
-    assert dict(zip(shares["metric"], shares["value"])) == {
-        "paired_share_low": pytest.approx(80),
-        "paired_share": pytest.approx(90),
-        "paired_share_high": pytest.approx(100),
-    }
+    expected = {"paired_share_low": 80, "paired_share": 90, "paired_share_high": 100}
+    assert dict(zip(shares["metric"], shares["value"])) == pytest.approx(expected)
     assert set(shares["unit"]) == {"%"} and set(shares["environment"]) == {"e1"}
 
 
 def test_speeds_have_the_share_of_their_pairs() -> None:
     """Speeds are medians over the pairs between the quartiles: 90, 100 and 80 %."""
     rows = samples(duration_us=DURATIONS, baseline_us=BASELINES)
-    figures = [
-        timed(metric="tflops") | {"value": 10.0},
-        timed(metric="duration") | {"value": DURATIONS[0]},
-    ]
+    figures = [timed(metric="tflops") | {"value": 10.0}]
+    figures += [timed(metric="duration") | {"value": DURATIONS[0]}]
     shares = shares_of([timed(), *figures], rows).set_index("metric")["value"]
     middle = [0, 1, 3]
     for metric, series in (("paired_tflops", DURATIONS), ("paired_baseline_tflops", BASELINES)):

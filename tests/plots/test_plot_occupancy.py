@@ -22,9 +22,8 @@ def by_variant(study: StudyData) -> dict[str, OccupancyRow]:
 def row(**answers: object) -> OccupancyRow:
     """Return a block of 256 threads and 128 registers with 32 KB: 2 blocks, 25 %."""
     expected = closed_form(HOPPER, 256, 128, 32768)
-    base_row = OccupancyRow(
-        "a@1", "a", "a", 256, 128, 32768, expected, 2, 25.0, 24.0, {"registers": 2}
-    )
+    figures = (expected, 2, 25.0, 24.0, {"registers": 2})
+    base_row = OccupancyRow("a@1", "a", "a", 256, 128, 32768, *figures)
     return replace(base_row, **answers)  # type: ignore[arg-type]
 
 

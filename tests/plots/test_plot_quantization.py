@@ -145,10 +145,8 @@ def test_recorded_sweeps_are_within_five_percent() -> None:
 
 def test_a_figure_has_two_panels_and_one_drop() -> None:
     fig = synthetic.draw(wave_quantization, WAVES, Style())
-    assert [ax.get_title(loc="left") for ax in fig.axes] == [
-        "TFLOP/s",
-        "SM cycles, average / maximum",
-    ]
+    titles = [ax.get_title(loc="left") for ax in fig.axes]
+    assert titles == ["TFLOP/s", "SM cycles, average / maximum"]
     rates = first(WAVES).frame.set_index("n")["tflops"]
     lost = 1 - rates[1808] / rates[1792]
     assert f"−{100 * lost:.0f} %" in [text.get_text() for text in fig.axes[0].texts]
@@ -181,9 +179,7 @@ def test_a_cured_kernel_loses_less_past_a_full_wave() -> None:
         "tflops"
     ]
     lost = max(0.0, 1 - rates[1808] / rates[1792])
-    assert (
-        synthetic.finding("waves_cured", cured)
-        == f"Even tiles lose at most {100 * lost:.0f} % past a full wave"
-    )
+    said = f"Even tiles lose at most {100 * lost:.0f} % past a full wave"
+    assert synthetic.finding("waves_cured", cured) == said
     alone = replace(cured, cases=cured.cases[cured.cases["variant"] == "even"])
     assert synthetic.finding("waves_cured", alone) == ""

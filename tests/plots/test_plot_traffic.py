@@ -50,24 +50,18 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
     assert naive["loads of an element of A without reuse (model, and the lecture)"] == 384
     assert naive["loads of an element of A claimed by the multiplication document"] == 128
     assert naive["loads of an element of B without reuse (model, and the lecture)"] == 256
-    assert (
-        naive["loads of an element of either, claimed by the multiplication document"]
-        == 256 * 384 * 128
-    )
+    claimed = "loads of an element of either, claimed by the multiplication document"
+    assert naive[claimed] == 256 * 384 * 128
     requested = "loads of an element of A and B, asked for by lanes ({})"
     # 2 * 256 * 384 * 128 over 256 * 128 + 128 * 384 elements, and counted requests say the same.
-    assert (
-        naive[requested.format("model")]
-        == naive[requested.format("counted")]
-        == pytest.approx(307.2)
-    )
+    modelled, counted = (naive[requested.format(kind)] for kind in ("model", "counted"))
+    assert modelled == counted == pytest.approx(307.2)
     for name in ("load requests", "load sectors", "store requests", "store sectors"):
         assert naive[f"{name} (model)"] == naive[f"{name} (counted)"]
     tiled = row(synthetic.traffic(), "matmul_tiled@2048x2048x2048")
     assert tiled[requested.format("model")] == 128
-    assert not base.present(
-        tiled["loads of an element of A claimed by the multiplication document"]
-    )
+    claimed = "loads of an element of A claimed by the multiplication document"
+    assert not base.present(tiled[claimed])
 
 
 @pytest.mark.parametrize(
@@ -79,9 +73,7 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
     ],
     ids=["no ceiling", "another GPU's ceiling", "wrong"],
 )
-def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(
-    study: StudyData,
-) -> None:
+def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(study) -> None:
     assert not base.present(row(study, THIN)["TFLOP/s / attainable (%)"])
     shown = [text for text, _ in synthetic.texts_of(synthetic.draw(traffic, study, Style()))]
     assert not any(text.startswith("80.6 %") for text in shown)

@@ -111,10 +111,8 @@ def test_a_figure_fits_a_column_and_makes_one_point(name: str, width: float) -> 
 
 def test_colours_stand_out_from_the_page() -> None:
     def luminance(color: str) -> float:
-        parts = [
-            part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
-            for part in to_rgb(color)
-        ]
+        shares = to_rgb(color)
+        parts = [s / 12.92 if s <= 0.03928 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
         return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
     for color in (*PALETTE, GREY):
@@ -158,9 +156,8 @@ def test_no_record_at_all_says_so(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_case_at_all(name: str) -> None:
-    study = replace(
-        synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS), environments={}
-    )
+    columns = pd.DataFrame(columns=base.CASE_COLUMNS)
+    study = replace(synthetic.empty(name), cases=columns, environments={})
     module = plots.load(name)
     assert len(module.table(study)) == 0 and base.case_order(study) == []
     text = synthetic.said(synthetic.draw(module, study, Style()))
@@ -214,9 +211,8 @@ def test_wrong_case_never_ranks() -> None:
     study = synthetic.make("ladder")
     assert "matmul_two_outputs@4096x4096x4096" not in base.ranking(study)
     rows, _ = ladder._drawn(study, ladder.table(study))
-    assert "matmul_two_outputs" not in set(rows["variant"]) and "matmul_tiled" in set(
-        rows["variant"]
-    )
+    variants = set(rows["variant"])
+    assert "matmul_two_outputs" not in variants and "matmul_tiled" in variants
     assert "wrong: matmul_two_outputs@" in " ".join(caption(drawn("ladder", 178.0)))
     study = synthetic.make("ablation")
     assert "hgemm_wmma_staged-stages4@4096x4096x4096" not in ablation._change(study).index
@@ -232,9 +228,8 @@ def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
     study = synthetic.make("latency")
     case = "latency-levell1@l1"
     row = study.records[study.records["case"] == case].iloc[[0]]
-    more = pd.concat(
-        [study.records, row.assign(stage="time", verdict="wrong", status="stale", reason="moved")]
-    )
+    row = row.assign(stage="time", verdict="wrong", status="stale", reason="moved")
+    more = pd.concat([study.records, row])
     study = replace(study, records=more)
     assert base.verdicts(study)[case] == "wrong"
     assert base.statuses(study)[case] == base.Missing(case, "stale", "moved")

@@ -128,17 +128,12 @@ def values(frame: pd.DataFrame, metric: str) -> dict[str, float]:
 
 def test_cublas_has_the_median_of_its_pairings():
     """The ratio of speeds at the same clock is that of their shares."""
-    records = pd.DataFrame(
-        [
-            *timed("cublas", 124.0, rank0_duration=124.0),
-            *timed("fast", 90.0, baseline_duration=99.0),
-            *timed("slow", 200.0, baseline_duration=100.0),
-            *timed("hot", 130.0, baseline_duration=110.0),
-            *timed("elsewhere", 50.0, baseline_duration=100.0),
-        ]
-    )
+    rows, pairs = timed("cublas", 124.0, rank0_duration=124.0), [("fast", 90.0, 99.0)]
+    pairs += [("slow", 200.0, 100.0), ("hot", 130.0, 110.0), ("elsewhere", 50.0, 100.0)]
+    for case, duration, baseline in pairs:
+        rows += timed(case, duration, baseline_duration=baseline)
     products = dict.fromkeys(("cublas", "fast", "slow", "hot"), "row") | {"elsewhere": "col"}
-    table = tables.with_cublas(records, products, {})
+    table = tables.with_cublas(pd.DataFrame(rows), products, {})
     assert values(table, "duration")["cublas"] == 100.0
     assert values(table, "duration_spread")["cublas"] == pytest.approx(104.5 - 99.5 + 0.5)
     assert values(table, "tflops")["cublas"] == 1e4

@@ -83,10 +83,8 @@ def test_operations_on_fp8_are_counted_for_fp8_products() -> None:
     for name in catalogue.SETS:
         plain, fp8 = (catalogue.merged([name], is_fp8)[0] for is_fp8 in (False, True))
         more = set() if name == "limits" else {TENSOR.format("fp8")}
-        assert (
-            set(fp8) - set(plain) == more
-            and [metric for metric in fp8 if metric not in more] == plain
-        )
+        assert set(fp8) - set(plain) == more
+        assert [metric for metric in fp8 if metric not in more] == plain
 
 
 def test_ratio_bytes_and_short_names() -> None:
@@ -149,10 +147,8 @@ def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
     ):
         derived, note = instructions.probe_figures(opcode, rows, values)
         by_instruction = {"wavefronts_by_instruction": attributed, "ideal_by_instruction": ideal}
-        assert named(derived) == by_instruction | {
-            "wavefronts": wavefronts,
-            "bank_conflicts": conflicts,
-        }
+        totals = {"wavefronts": wavefronts, "bank_conflicts": conflicts}
+        assert named(derived) == by_instruction | totals
         assert not note
         alone = named(instructions.probe_figures(opcode, rows, {})[0])
         assert not {"wavefronts", "bank_conflicts"} & alone.keys()

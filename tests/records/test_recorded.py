@@ -75,9 +75,8 @@ def test_samples_of_instructions_have_a_separate_table(folder, tmp_path):
     more = {"instructions": [row], "notes": {"rules": [{"title": "Tail Effect"}]}}
     more |= {"key": "s1", "environment": "gpu1", "source": "samples"}
     sampled = Result(result.SAMPLE, "a@64", result.OK, **more)
-    merge(
-        folder, [sampled], {"gpu1": {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}}, {}
-    )
+    about = {**ENVIRONMENTS["gpu1"], "commit": "abc", "dirty": False}
+    merge(folder, [sampled], {"gpu1": about}, {})
     recorded = Recorded(folder)
     assert recorded.long_table("stalls", {"s1"}).to_pylist() == [{"key": "s1", **row}]
     assert recorded.long_table("instructions", {"s1"}).to_pylist() == []
@@ -162,10 +161,8 @@ def test_a_damaged_file_is_skipped(tmp_path, name, how):
         elif how == "loop":
             path.symlink_to(path.name)
     recording = Recorded(folder)
-    assert (
-        list(recording.damage) == [name]
-        and f"nvidia_h200/{name} is damaged" in recording.warnings[0]
-    )
+    assert list(recording.damage) == [name]
+    assert f"nvidia_h200/{name} is damaged" in recording.warnings[0]
     assert LOST[name] in recording.warnings[0]
     useless = name in ("results.parquet", "environments.json")
     assert bool(recording.unusable) == useless
@@ -187,11 +184,8 @@ def in_column(column, *cells, kind=None):
 
     def changed(path):
         table = pq.ParquetFile(path).read()
-        values = (
-            [*cells, *table[column].to_pylist()[len(cells) :]]
-            if kind is None
-            else cells * len(table)
-        )
+        rest = table[column].to_pylist()[len(cells) :]
+        values = [*cells, *rest] if kind is None else cells * len(table)
         array = pa.array(values, kind or table[column].type)
         pq.write_table(table.set_column(table.column_names.index(column), column, array), path)
 
@@ -209,9 +203,8 @@ def in_entries(**more):
 
 
 def a_bomb(path):
-    pq.write_table(
-        pa.table({name: ["x" * 1_000_000] * 300 for name in ("key", "lines", "sass")}), path
-    )
+    columns = {name: ["x" * 1_000_000] * 300 for name in ("key", "lines", "sass")}
+    pq.write_table(pa.table(columns), path)
 
 
 def many_columns(path):

@@ -175,13 +175,9 @@ def test_a_case_says_what_limits_it() -> None:
     assert full.limit == "Its limit: shared memory and L1, busy 82 % of the cycles."
     assert loose.limit == "No pipe is full: the busiest, tensor cores, works 60 % of the cycles."
     assert subject().limit == ""
-    counted = replace(
-        subject(), least=bounds.Bound({bounds.DATA: 3960.0, bounds.ISSUE: 5.0}, 1980.0)
-    )
-    assert (
-        counted.limit
-        == "It takes at least 2 us on an NVIDIA H200. Its limit: shared memory and L1."
-    )
+    least = bounds.Bound({bounds.DATA: 3960.0, bounds.ISSUE: 5.0}, 1980.0)
+    counted = replace(subject(), least=least).limit
+    assert counted == "It takes at least 2 us on an NVIDIA H200. Its limit: shared memory and L1."
 
 
 def test_every_rule_has_a_case() -> None:
@@ -378,11 +374,9 @@ def pairs(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
         for first in rows:
             for second in rows:
                 same = first["kernel"] == second["kernel"]
-                apart = [
-                    name
-                    for name, value in first["macros"].items()
-                    if second["macros"].get(name) != value
-                ]
+                macros = second["macros"]
+                macros_of_first = first["macros"].items()
+                apart = [name for name, value in macros_of_first if macros.get(name) != value]
                 if second["follows"] == first["kernel"] or (same and len(apart) == 1):
                     yield first["case"], second["case"]
 

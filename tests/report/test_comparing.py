@@ -270,9 +270,8 @@ def test_the_workflow_for_repositories_of_kernels(alone, capfd):
     steps = {step.get("id"): step for step in yaml.safe_load(text)["jobs"]["compare"]["steps"]}
     command = f'tilewave() {{ {sys.executable} -m tilewave "$@"; }}\n' + steps["compare"]["run"]
     variables = {"BASE": "HEAD~1", "KERNELS": "mine", "SHAPES": "64x64", "FAIL_ON": "wrong,excess"}
-    done = subprocess.run(
-        ["bash", "-ec", command], env=os.environ | variables, cwd=alone, check=False
-    )
+    environ = os.environ | variables
+    done = subprocess.run(["bash", "-ec", command], env=environ, cwd=alone, check=False)
     assert done.returncode == 1
     assert "excess" in (alone / "comparison.md").read_text()
     assert (alone / "comparison" / "index.html").is_file()
@@ -317,17 +316,14 @@ def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, 
     (alone / "mine" / "bare.cu").touch()
     git(alone, "add", ".")
     git(alone, "commit", "-m", "c")
-    with pytest.raises(
-        UserError, match=r"^HEAD:mine/bare\.cu: .*no front matter.*`tilewave wrap HEAD:"
-    ):
+    message = r"^HEAD:mine/bare\.cu: .*no front matter.*`tilewave wrap HEAD:"
+    with pytest.raises(UserError, match=message):
         sides.revision("HEAD", ["bare.cu"], alone / "bad")
     capsys.readouterr()
     assert main(["compare", "HEAD", "--kernels", "."]) == 0
     printed = capsys.readouterr().out
-    assert (
-        printed.count("skipped: ") == 1
-        and "skipped: bare.cu: the file has no front matter" in printed
-    )
+    assert printed.count("skipped: ") == 1
+    assert "skipped: bare.cu: the file has no front matter" in printed
     (alone / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
     assert main(["compare", "HEAD", "--kernels", "."]) == 1
     failed = capsys.readouterr().out.split("Failed")[1]

@@ -88,9 +88,8 @@ def page(lesson: Lesson, rows: dict[str, KernelRow], studies: list[Any]) -> str:
 @by_name
 def test_a_page_shows_what_the_run_has_and_says_what_it_lacks(lesson: Lesson) -> None:
     kernel, study = lesson.kernels[0], lesson.studies[0]
-    row = KernelRow(
-        kernel, "A <kernel>", "matmul", "f32", "1", "correct", False, "41.5", "64", "8", ""
-    )
+    cells = ("matmul", "f32", "1", "correct", False, "41.5", "64", "8", "")
+    row = KernelRow(kernel, "A <kernel>", *cells)
     about = {"title": "A study", "question": "?", "takeaway": "Found.", "reading": "An axis."}
     shown: Any = SimpleNamespace(name=study, figure=None, sources=[], **about)
     text = page(lesson, {kernel: row}, [shown])

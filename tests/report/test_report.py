@@ -117,9 +117,9 @@ class SmallRun:
         results = self.results()
         verdicts = tidy.verdicts(entry for entry in results if entry.stage == "check")
         resolved = [resolve(case, self.target) for case in self.project.plan.cases.values()]
-        compiled = {
-            k: v for document in self.compiled.values() for k, v in document["variants"].items()
-        }
+        compiled: dict[str, Any] = {}
+        for document in self.compiled.values():
+            compiled |= document["variants"]
         cases = tidy.cases_table(resolved, compiled, "sm_90", verdicts)
         rows = [
             {"case": f"tiled@{n}x{n}x{n}", "key": "i", "environment": "e1", "source": "counters",
@@ -214,8 +214,8 @@ def test_figures_never_read_as_another_machines(make, target, head, shown, hidde
 def test_a_target_without_any_figure_says_so(live: bool) -> None:
     records = pd.DataFrame({"metric": [""], "value": [math.nan], "source": [""]})
     banner = summary.banner(LIVE if live else RECORDED, records)
-    assert banner.kind == "nothing"
-    assert ("Nothing was measured" if live else "none of it fits") in banner.headline
+    said = "Nothing was measured" if live else "none of it fits"
+    assert banner.kind == "nothing" and said in banner.headline
 
 
 def test_every_link_of_every_page_lands_and_nothing_comes_from_outside(make: Any) -> None:
@@ -375,7 +375,7 @@ def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
     assert readable and 12 <= size * int(readable[1]) / natural < 12.1, "readable on a phone"
 
 
-def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) -> None:
+def test_a_kernels_page_shows_resources_changes_and_annotated_source(make, monkeypatch) -> None:
     run = make()
     text = run.page("kernel/tiled")
     assert "0123456789ab</td>" in text and "0 / 4" in text
@@ -388,13 +388,8 @@ def test_a_kernels_page_shows_resources_changes_and_annotated_source(make: Any) 
     assert "128,000 wavefronts belong to no line" in text
     assert '<tr class="hot"><td>20</td><td>4</td><td>256,000</td>' in text
     assert "title: Tiles" not in text  # front matter is hidden
-
-
-def test_a_kernels_page_is_kept(make, monkeypatch) -> None:
-    run = make()
-    before = run.page("kernel/tiled")
     monkeypatch.setattr(site.kernel_views, "view", None)
-    assert run.page("kernel/tiled") == before
+    assert run.page("kernel/tiled") == text  # which is kept
 
 
 def test_a_kernels_page_shows_where_warps_wait(make: Any) -> None:
@@ -406,23 +401,20 @@ def test_a_kernels_page_shows_where_warps_wait(make: Any) -> None:
     columns = "line kernel_line stall_wait stall_selected samples".split()
     counts = [(20, 20, 60, 20, 80), (19, 19, 15, 4, 19), (18, 18, 0, 1, 1)]
     about = {"case": case, "key": "s", "file": "tiled.cu", "via": "", "text": ""}
-    run.stalls = [
-        {**about, "address": 16 * i, **dict(zip(columns, numbers))}
-        for i, numbers in enumerate(counts)
-    ]
+    rows = [dict(zip(columns, numbers)) for numbers in counts]
+    run.stalls = [{**about, "address": 16 * i, **row} for i, row in enumerate(rows)]
     run.write_tables()
     text = run.page("kernel/tiled")
     links(text)
     assert "one every 2048 cycles; in 25.0 % of them" in text
     assert "80 % tiled.cu:20" in text and "wait a fixed number of cycles" in text
-    rows = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr.*?</tr>", text, re.S)]
-    assert ["20", "4", "256,000", "128,000", "80.0"] in [row[:5] for row in rows]
+    shown = [re.sub("<.*?>", " ", row).split() for row in re.findall("<tr.*?</tr>", text, re.S)]
+    assert ["20", "4", "256,000", "128,000", "80.0"] in [row[:5] for row in shown]
     assert '<tr class="hot waits"><td>20</td>' in text
     sampled |= {"status": "not measured", "reason": "no <ncu>", "environment": "", "notes": {}}
     run.stalls = []
     run.write_tables()
-    text = run.page("kernel/tiled")
-    assert "not measured: no &lt;ncu&gt;" in text
+    assert "not measured: no &lt;ncu&gt;" in run.page("kernel/tiled")
     assert "Where warps wait" not in run.page("kernel/first")
 
 
@@ -496,9 +488,8 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
 
 
 def test_without_a_takeaway_the_kernels_speak():
-    row = site.kernel_views.KernelRow(
-        "k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4
-    )
+    about = ("k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4)
+    row = site.kernel_views.KernelRow(*about)
     cases = pd.DataFrame({"verdict": ["correct"]})
     rows = [row, *[replace(row, name=f"k{i}", sentence="sectors at k.cu:3") for i in range(7)]]
     highlights = site.in_short.findings((), cases, rows)
@@ -524,10 +515,8 @@ def test_the_title_counts_the_drawn_rungs_of_one_dtype() -> None:
     options["variants"] = ["a", "c"]
     assert title() == "Two kernels from 4 % to 40 % of cuBLAS"
     options["dtypes"] = ["f16"]
-    assert title() == "" and site.in_short.question(project, []) == (
-        None,
-        "Why is a CUDA kernel slow?",
-    )
+    assert title() == ""
+    assert site.in_short.question(project, []) == (None, "Why is a CUDA kernel slow?")
 
 
 def test_junit_agrees_with_the_verdict() -> None:
@@ -539,12 +528,8 @@ def test_junit_agrees_with_the_verdict() -> None:
     judged = site.verdict.Verdict("", "", (), (problem,), {"ladder": "KeyError"}, {})
     suite = ElementTree.fromstring(site.in_short.junit(cases, judged))
     outcomes = {test.get("name"): [element.tag for element in test] for test in suite}
-    assert outcomes == {
-        "planned": [],
-        "late": ["failure"],
-        "absent": ["skipped"],
-        "ladder": ["failure"],
-    }
+    ends = {"planned": [], "late": ["failure"], "absent": ["skipped"], "ladder": ["failure"]}
+    assert outcomes == ends
     assert suite.attrib == {"name": "tilewave", "tests": "4", "failures": "2", "skipped": "1"}
 
 
@@ -552,10 +537,8 @@ def test_a_plot_modules_table_for_the_page_replaces_the_data(make, monkeypatch) 
     run = make(RECORDED)
     Path("reports/figures").mkdir(parents=True)
     Path("reports/figures/right.csv").write_text("remark\nlong\n")
-    module = plots.load("correctness")
-    monkeypatch.setattr(
-        module, "page_table", lambda data: data.assign(remark="short"), raising=False
-    )
+    module, short = plots.load("correctness"), {"remark": "short"}
+    monkeypatch.setattr(module, "page_table", lambda data: data.assign(**short), raising=False)
     text = run.page("study/right")
     assert ">short</td>" in text and ">long</td>" not in text
     monkeypatch.setattr(module, "page_table", lambda data: data["nowhere"], raising=False)

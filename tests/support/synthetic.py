@@ -368,10 +368,8 @@ def waves_cured() -> StudyData:
     """Return sweeps of three kernels, of which the last two lose less past a full wave."""
     study = wave_quantization()
     swept = study.cases["m"] == 2304
-    parts, records = (
-        [study.cases[swept]],
-        [study.records[study.records["case"].isin(study.cases["case"][swept])]],
-    )
+    cases = study.cases[swept]
+    parts, records = [cases], [study.records[study.records["case"].isin(cases["case"])]]
     for name, most in (("even", 0.9), ("stream_k", 0.7)):
         renamed = {"case": lambda f: f["case"] + name, "variant": name, "kernel": name}  # noqa: B023
         timed = parts[0]["kernel"] != "cublas"
@@ -905,10 +903,8 @@ def _boxes(text: Text, box: Bbox) -> list[tuple[str, Bbox]]:
     size = text.get_fontsize() * text.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
     shares = [(at + 0.5) / len(text.get_text()) for at in range(len(text.get_text()))]
     middles = [(box.x0 + share * box.width, box.y0 + share * box.height) for share in shares]
-    return [
-        (f"{text.get_text()} ", Bbox.from_bounds(x - size / 2, y - size / 2, size, size))
-        for x, y in middles
-    ]
+    around = [Bbox.from_bounds(x - size / 2, y - size / 2, size, size) for x, y in middles]
+    return [(f"{text.get_text()} ", box) for box in around]
 
 
 def texts_of(fig: Figure) -> list[tuple[str, Bbox]]:

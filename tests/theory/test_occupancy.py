@@ -87,13 +87,8 @@ def test_enough_is_latency_times_rate() -> None:
 
 
 def test_lanes_by_compute_capability() -> None:
-    assert [lanes_of(capability) for capability in ("7.5", "8.0", "8.6", "9.0", "")] == [
-        16,
-        16,
-        32,
-        32,
-        32,
-    ]
+    capabilities = ("7.5", "8.0", "8.6", "9.0", "")
+    assert [*map(lanes_of, capabilities)] == [16, 16, 32, 32, 32]
     # Of 16 lanes a warp instruction takes two cycles.
     assert [fma_per_cycle(warps, 1, 4, lanes=16) for warps in (4, 8, 64)] == [32, 64, 64]
 

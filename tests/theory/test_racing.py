@@ -75,11 +75,8 @@ def test_the_spread_of_both_is_ignored():
 
 
 def test_leagues_do_not_beat_each_other_but_share_the_laps():
-    entries = [
-        Candidate("mine", 1.0),
-        Candidate("vendor", math.inf, "vendor"),
-        Candidate("rival", 2.0),
-    ]
+    entries = [Candidate("mine", 1.0), Candidate("vendor", math.inf, "vendor")]
+    entries.append(Candidate("rival", 2.0))
     track = Clockwork({"mine": 20.0, "vendor": 10.0, "rival": 40.0})
     outcomes, _ = run(track, entries, laps=5)
     assert (outcomes["mine"].out, outcomes["vendor"].out) == ("", "")

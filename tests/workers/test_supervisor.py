@@ -84,9 +84,8 @@ def bad_worker(tmp_path, monkeypatch):
 def run(tmp_path, bad_worker):
     def call(*deeds, **options):
         more, seen = {"mark": str(tmp_path / "mark")}, []
-        jobs = [
-            a_job(Deed, case=f"k@{i}", key=f"0{i}", do=do, **more) for i, do in enumerate(deeds)
-        ]
+        named = [(f"k@{number}", f"0{number}", deed) for number, deed in enumerate(deeds)]
+        jobs = [a_job(Deed, case=case, key=key, do=deed, **more) for case, key, deed in named]
         how = {"module": bad_worker, "log_path": tmp_path / "logs" / "worker.log", **options}
         results = supervisor.run_jobs("check", jobs, on_result=seen.append, **how)
         identities = [(result.case, result.key) for result in results]
