@@ -504,11 +504,8 @@ def control_flow(m, warp, pc, row, active, mask):
                     R[d, lane] = result
         commit_predicate(P, int64(row[c.PD0]), uint32(ALL if result else 0), mask)
         return following, active
-    if op in (
-        ops.NOTHING,
-        ops.PUBLISH,
-        ops.FENCE,
-    ):  # __syncwarp of lanes that are together is a NOP
+    # __syncwarp of lanes that are together is a NOP.
+    if op == ops.NOTHING or op == ops.PUBLISH or op == ops.FENCE:
         exchanges.met(m, int64(warp))
     if op == ops.FENCE:
         if row[c.SUB]:
