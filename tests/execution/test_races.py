@@ -39,12 +39,12 @@ def test_races(name, arch):
     lines = range(first, first + body.count("\n"))
     marked = {line for line in lines if re.search("// [AB]", text[line - 1])}
     for reverse in (False, True):
-        found, lines = faults(name, arch, reverse)
+        findings, lines = faults(name, arch, reverse)
         if name.startswith("right_"):
-            assert not found, [fault.message for fault in found]
+            assert not findings, [fault.message for fault in findings]
             continue
-        assert {fault.kind for fault in found} == {"race"} and lines == marked
-        assert all("SASS address" in fault.message for fault in found)
+        assert {fault.kind for fault in findings} == {"race"} and lines == marked
+        assert all("SASS address" in fault.message for fault in findings)
 
 
 def test_a_barrier_that_a_thread_did_not_come_to_is_explained():

@@ -372,8 +372,8 @@ def waves_cured() -> StudyData:
     parts, records = [cases], [study.records[study.records["case"].isin(cases["case"])]]
     for name, most in (("even", 0.9), ("stream_k", 0.7)):
         renamed = {"case": lambda f: f["case"] + name, "variant": name, "kernel": name}  # noqa: B023
-        own = parts[0]["kernel"] != "cublas"
-        parts.append(parts[0][own].assign(**renamed))
+        compiled = parts[0]["kernel"] != "cublas"
+        parts.append(parts[0][compiled].assign(**renamed))
         more = records[0][records[0]["kernel"] != "cublas"].assign(**renamed)
         least = more["value"].clip(lower=most * 300.0)
         records.append(more.assign(value=more["value"].mask(more["metric"] == "tflops", least)))
