@@ -172,10 +172,8 @@ def test_config_readme_names_every_plot_and_metric_set():
     assert [name for name in catalogue.SETS if f"| `{name}` |" not in text] == []
 
 
-YAML = (
-    "CITATION.cff .snakemake-workflow-catalog.yml environment.yaml .pre-commit-config.yaml".split()
-)
-YAML += ["profiles/slurm/config.yaml", "profiles/default/config.yaml"]
+YAML = ["profiles/slurm/config.yaml", "profiles/default/config.yaml", "CITATION.cff"]
+YAML += [".snakemake-workflow-catalog.yml", "environment.yaml", ".pre-commit-config.yaml"]
 
 
 @pytest.mark.parametrize("path", [*map(ROOT.joinpath, YAML), *WORKFLOWS], ids=str)

@@ -29,11 +29,8 @@ print(json.dumps([str(home.ROOT), environment.commit(), len(loaded.kernels), loa
 
 
 def files(folder):
-    return {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    paths = [path for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+    return {path.relative_to(ROOT).as_posix() for path in paths if path.is_file()}
 
 
 @pytest.fixture(scope="module")

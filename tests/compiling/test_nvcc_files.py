@@ -212,9 +212,8 @@ def test_stand_ins_are_for_files_of_a_kernel_alone(tmp_path):
     assert "vector" in headers.toolkit("#include <vector>\n", {}, nvcc=True).texts
     (tmp_path / "own.cuh").write_text("#include <vector>\n")
     text = '#include "own.cuh"\n'
-    assert (
-        "vector" in headers.toolkit(text, includes.kernel_headers(text, tmp_path), nvcc=True).texts
-    )
+    kernel_headers = includes.kernel_headers(text, tmp_path)
+    assert "vector" in headers.toolkit(text, kernel_headers, nvcc=True).texts
     plain = headers.toolkit("#include <cuda_bf16.h>\n", {}, nvcc=True).texts
     assert "cuda_bf16.h" in plain and not {*filter(includes.of_host, plain)} - {*includes.STAND_INS}
 

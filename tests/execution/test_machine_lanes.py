@@ -81,9 +81,8 @@ def test_same_bits(text: str, mask: int, finite: bool) -> None:
         assert np.array_equal(short.registers, state(row, 7, finite).registers)
         return
     # The general way, from a row that is not prepared for the fast one.
-    general.code[0] = launch._resolved(
-        program.Program(image(), (), np.stack([row, row]), {}), general.constants
-    )[0]
+    loaded = program.Program(image(), (), np.stack([row, row]), {})
+    general.code[0] = launch._resolved(loaded, general.constants)[0]
     m = views.table(general)
     handler = handlers.COMPILED[int(general.code[0, c.FAMILY])]
     handler.ctypes(m.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), 0, 0, mask)

@@ -160,9 +160,7 @@ def test_copies_that_fill_are_attributed_what_nsight_compute_says(cache: str, wi
     equal([copied(*copy, width, cache == "cg") for copy in copies], table["figures"])
 
 
-@pytest.mark.parametrize(
-    ("cache", "launches", "exact", "waves"), [("cg", 376, 372, 375), ("ca", 50, 50, 31)]
-)
+@pytest.mark.parametrize("cache,launches,exact,waves", [("cg", 376, 372, 375), ("ca", 50, 50, 31)])
 def test_hardware_counts_sectors_of_lanes_that_read(cache, launches, exact, waves) -> None:
     table = filled(f"counted_{cache}16", 16)
     sectors, requests, waved = table["figures"].T

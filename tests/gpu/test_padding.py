@@ -71,9 +71,7 @@ def test_a_tensor_map_follows_the_leading_dimension(tmp_path: Path) -> None:
 
 
 @live
-@pytest.mark.parametrize(
-    ("path", "shape", "macros", "reason"), [*((*case, "") for case in RIGHT), *WRONG]
-)
+@pytest.mark.parametrize("path,shape,macros,reason", [*((*case, "") for case in RIGHT), *WRONG])
 def test_on_the_gpu(session, path, shape, macros, reason) -> None:
     checked(session, path, shape, macros, wrong=reason)
 

@@ -68,9 +68,8 @@ def test_nan_elements_give_no_error(capsys, tmp_path):
 )
 def test_tensor_cores_are_seen_in_the_code(rows: str, expected: bool) -> None:
     def text(entry: str, instruction: str) -> str:
-        return (
-            f"\n.text.{entry}:\n        /*0000*/    {instruction} ;\n        /*0010*/    EXIT ;\n"
-        )
+        code = f"        /*0000*/    {instruction} ;\n        /*0010*/    EXIT ;\n"
+        return f"\n.text.{entry}:\n{code}"
 
     listing = text("first", "IADD3 R1, R1, 0x1, RZ") + text("mine", rows) + text("last", "NOP")
     assert sass.on_tensor_cores(listing, "mine") is expected

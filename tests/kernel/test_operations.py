@@ -20,9 +20,8 @@ from tilewave.theory.dtypes import E4M3
 
 F32 = {"a": "f32", "b": "f32", "c": "f32", "accumulate": "f32"}
 HALVES = dict.fromkeys(("a", "b", "c", "accumulate"), "f16")
-MATMUL, VECTOR_ADD, REVERSE, PROBE = map(
-    operations.load, ("matmul", "vector_add", "reverse", "probe")
-)
+NAMES = ("matmul", "vector_add", "reverse", "probe")
+MATMUL, VECTOR_ADD, REVERSE, PROBE = map(operations.load, NAMES)
 
 
 def test_load_lists_what_exists() -> None:

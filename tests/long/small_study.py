@@ -104,10 +104,8 @@ def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
 
 def tables(folder: Path) -> dict[str, pd.DataFrame]:
     """Return the results of a run, without times."""
-    records, cases = (
-        pd.read_parquet(folder / "results" / "tables" / f"{name}.parquet")
-        for name in ("records", "cases")
-    )
+    paths = [folder / "results" / "tables" / f"{name}.parquet" for name in ("records", "cases")]
+    records, cases = map(pd.read_parquet, paths)
     columns = ["case", "stage", "metric", "value", "status", "reason"]
     return {"records": records[columns], "cases": cases[["case", "verdict"]]}
 

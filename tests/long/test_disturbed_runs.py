@@ -150,9 +150,8 @@ def test_a_folder_is_read_only(run_folder, reference, before):
 
 @pytest.mark.parametrize("most", FILE_BYTES)
 def test_files_may_be_no_larger(run_folder, reference, most):
-    refused(
-        Run(run_folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
-    )
+    limits = (resource.RLIMIT_FSIZE, (most, most))
+    refused(Run(run_folder, preexec_fn=lambda: resource.setrlimit(*limits)))
     completed(run_folder, reference)
 
 

@@ -33,9 +33,8 @@ from tilewave.pipeline.pipeline import ALL, Pipeline
 
 pytestmark = live
 SHAPES = ["1000x1008x1008", "777x1001x333"]
-MATMUL = config(
-    {"macros": "one_at_a_time", "providers": ["nvrtc"], "shapes": SHAPES}, target="live"
-)
+BLOCK = {"macros": "one_at_a_time", "providers": ["nvrtc"], "shapes": SHAPES}
+MATMUL = config(BLOCK, target="live")
 TIMES, EVERY, AT_A_TIME, LIMIT_S = 100, 3, 6, 150.0
 SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 BITS = np.dtype(np.uint8)
@@ -68,9 +67,8 @@ def outputs(session, job, alpha, beta):
         buffers = arrays | scratch(memory, job)
         kernel = NvrtcKernel(session.gpu, job)
         try:
-            launch = kernel.prepare(
-                {n: buffer.pointer for n, buffer in buffers.items()}, alpha, beta
-            )
+            pointers = {name: buffer.pointer for name, buffer in buffers.items()}
+            launch = kernel.prepare(pointers, alpha, beta)
             for _ in range(TIMES):
                 fill(session, job, arrays, beta)
                 launch()
@@ -111,9 +109,8 @@ def test_a_sanitizer_finds_nothing(session, by_kernel, tool, tmp_path):
         subprocess.run(command, env=child_environment(), timeout=LIMIT_S, capture_output=True)
         text = log.read_text(errors="replace")
         results = [json.loads(line) for line in events.read_text().splitlines()]
-        verdicts = [
-            event["result"].get("verdict") for event in results if event["event"] == "finished"
-        ]
+        ended = [event["result"] for event in results if event["event"] == "finished"]
+        verdicts = [outcome.get("verdict") for outcome in ended]
         count = SUMMARY.search(text)
         print(f"{tool} of {kernel}: {count and count[1]} found, {verdicts}")
         assert verdicts == ["correct"] * len(jobs) and count, text[:1500]

@@ -51,7 +51,6 @@ def test_speed(tmp_path, kernel, shape, macros):
     ran = [case.launch_once(job, machine) for _ in range(REPEATS)]
     best = min(sum(launch.done.seconds for launch in launches) for launches in ran)
     threads = sum(int(launch.counts["threads_executed"].sum()) for launch in ran[0])
-    print(
-        f"\n{planned.id:<52} {threads / 1e6:>9.1f} M {best:>8.3f} s {threads / best / 1e6:>7.0f} M/s"
-    )
+    rate = threads / best / 1e6
+    print(f"\n{planned.id:<52} {threads / 1e6:>9.1f} M {best:>8.3f} s {rate:>7.0f} M/s")
     assert threads and time.get_clock_info("perf_counter").resolution < best

@@ -87,10 +87,8 @@ def test_the_workflow_is_a_module_of_another(tmp_path):
 
 def test_the_snakefile_is_read_with_the_standard_library():
     heavy = "numpy pandas pyarrow pydantic matplotlib yaml".split()
-    code = (
-        f"import sys, tilewave.pipeline.parameters; print([m for m in {heavy} if m in sys.modules])"
-    )
-    command = [sys.executable, "-c", code]
+    code = f"print([name for name in {heavy} if name in sys.modules])"
+    command = [sys.executable, "-c", f"import sys, tilewave.pipeline.parameters; {code}"]
     environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT / "workflow")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

@@ -124,9 +124,7 @@ def test_counters_of_another_ncu_are_measured_again(store, stage, ncu, cases, ma
     assert value(outcome) == (7.0 if cases else 1.0)
 
 
-@pytest.mark.parametrize(
-    ("status", "count"), [(result.NOT_MEASURED, 2), (result.INVALID_ACCESS, 1)]
-)
+@pytest.mark.parametrize("status,count", [(result.NOT_MEASURED, 2), (result.INVALID_ACCESS, 1)])
 def test_only_a_failure_of_the_kernel_is_kept(store, status, count):
     machine = Machine(status, "the worker was ended")
     for _ in range(2):

@@ -47,9 +47,8 @@ def cluster(tmp_path_factory):
     before = dict(os.environ)
     try:
         settings = dict(re.findall(r"(\w+)=(\S+)", tool("up")))
-        os.environ.update(
-            SLURM_CONF=settings["SLURM_CONF"], PATH=os.path.expandvars(settings["PATH"])
-        )
+        settings["PATH"] = os.path.expandvars(settings["PATH"])
+        os.environ.update({name: settings[name] for name in ("SLURM_CONF", "PATH")})
         yield tool
     finally:
         tool("down")

@@ -82,9 +82,8 @@ def panels(study: Any, **options: Any) -> dict[str, list[str]]:
 
 
 def test_two_dtypes_have_their_rungs_in_order(study: Any) -> None:
-    assert study.cases["kernel"].iloc[0] == "hgemm_top", (
-        "listed first, drawn behind what it follows"
-    )
+    # It is listed first, and drawn behind the rung that it follows.
+    assert study.cases["kernel"].iloc[0] == "hgemm_top"
     rungs = ["hgemm_wmma", "hgemm_wmma_staged", "hgemm_top"]
     # Wrong everywhere: matmul_two_outputs. The others rank at the largest size.
     f32 = ["matmul_naive", "matmul_tiled", "matmul_tiled tile32"]
@@ -100,9 +99,7 @@ def test_options_choose_dtypes_rungs_and_names(study: Any) -> None:
     variants = ["matmul_tiled-tile32", "matmul_naive", "absent"]
     chosen = panels(study, dtypes=["f64", "f32"], variants=variants, names=names)
     assert list(chosen) == ["FP64", "FP32"] and chosen["FP32"] == ["shared tiles", "matmul_naive"]
-    assert chosen["FP64"] == panels(study, dtypes=["f64"])["FP64"], (
-        "none of a dtype is named: its first ones"
-    )
+    assert chosen["FP64"] == panels(study, dtypes=["f64"])["FP64"], "none is named: the first ones"
     whole = ladder.table(replace(study, options={"variants": variants}))
     assert set(whole["variant"]) == set(study.cases["variant"]), "the table has all"
 

@@ -35,9 +35,8 @@ def test_nanoseconds_need_a_common_clock() -> None:
 
 def test_levels_have_measured_and_claimed_cycles() -> None:
     ax = synthetic.draw(latency, clocked(h200=1980), Style()).axes[0]
-    assert synthetic.labels(ax) == ["register", "shared", "constant", "L1", "L2"], (
-        "DRAM was not measured"
-    )
+    levels = ["register", "shared", "constant", "L1", "L2"]
+    assert synthetic.labels(ax) == levels, "DRAM was not measured"
     assert synthetic.labels(ax.child_axes[0]) == ["4", "29", "8", "39", "262"]
 
 
@@ -91,6 +90,5 @@ def test_the_largest_share_of_excess_stands_first_and_wrong_cases_nowhere() -> N
     assert not {"hgemm_wmma_staged-stages2", "matmul_tiled"} & set(rows["variant"])
     clean = replace(study, cases=study.cases[study.cases["variant"] == "matmul_tiled"])
     assert synthetic.finding("wavefronts", clean) == ""
-    assert "No excess wavefronts to draw" in synthetic.said(
-        synthetic.draw(wavefronts, clean, Style())
-    )
+    figure = synthetic.draw(wavefronts, clean, Style())
+    assert "No excess wavefronts to draw" in synthetic.said(figure)

@@ -150,9 +150,8 @@ def test_a_figure_has_two_panels_and_one_drop() -> None:
     rates = first(WAVES).frame.set_index("n")["tflops"]
     lost = 1 - rates[1808] / rates[1792]
     assert f"−{100 * lost:.0f} %" in [text.get_text() for text in fig.axes[0].texts]
-    assert synthetic.finding("wave_quantization", WAVES).startswith(
-        f"Throughput falls by {100 * lost:.0f} %"
-    )
+    finding = synthetic.finding("wave_quantization", WAVES)
+    assert finding.startswith(f"Throughput falls by {100 * lost:.0f} %")
     error = first(WAVES).summary()
     at = first(WAVES).frame["n"].iloc[error.place]
     notes = " ".join(caption(fig))
@@ -175,9 +174,8 @@ def test_a_cured_kernel_loses_less_past_a_full_wave() -> None:
     cured = replace(cured, options={"names": {"even": "even tiles"}})
     fig = synthetic.draw(waves_cured, cured, Style())
     assert {text.get_text() for text in fig.axes[0].texts} >= {"even tiles", "stream_k"}
-    rates = next(s for s in _sweeps.sweeps(cured) if s.variant == "even").frame.set_index("n")[
-        "tflops"
-    ]
+    even = next(sweep for sweep in _sweeps.sweeps(cured) if sweep.variant == "even")
+    rates = even.frame.set_index("n")["tflops"]
     lost = max(0.0, 1 - rates[1808] / rates[1792])
     said = f"Even tiles lose at most {100 * lost:.0f} % past a full wave"
     assert synthetic.finding("waves_cured", cured) == said

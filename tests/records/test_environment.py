@@ -43,9 +43,8 @@ def executable(path: Path, text: str = "#!/bin/sh\n") -> str:
 def test_ncu_is_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = executable(tmp_path / "nsight-compute" / "2025.3.1" / "ncu")
     executable(tmp_path / "nsight-compute" / "2024.10.0" / "ncu")
-    monkeypatch.setattr(
-        environment, "NCU_PLACES", (str(tmp_path / "nsight-compute" / "*" / "ncu"),)
-    )
+    places = (str(tmp_path / "nsight-compute" / "*" / "ncu"),)
+    monkeypatch.setattr(environment, "NCU_PLACES", places)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert environment.find_ncu() == new
     assert environment.find_ncu(str(tmp_path / "nowhere")) is None

@@ -141,10 +141,8 @@ def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
     rows = [row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1), row(48, "STS", 7, 7, executed=0)]
     names = [f"{what}_{side}" for what in ("shared_wavefronts", "bank_conflicts") for side in SIDES]
     values = dict(zip((figures.DERIVED[name].counter for name in names), (3.0, 5.0, 8.0, 1.0)))
-    for opcode, wavefronts, conflicts, attributed, ideal in (
-        ("STS.64", 3, 8, 2, 2),
-        ("LDS", 5, 1, 9, 1),
-    ):
+    cases = (("STS.64", 3, 8, 2, 2), ("LDS", 5, 1, 9, 1))
+    for opcode, wavefronts, conflicts, attributed, ideal in cases:
         derived, note = instructions.probe_figures(opcode, rows, values)
         by_instruction = {"wavefronts_by_instruction": attributed, "ideal_by_instruction": ideal}
         totals = {"wavefronts": wavefronts, "bank_conflicts": conflicts}

@@ -63,12 +63,10 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
     the cubin. If the bytes differ for that reason, code and listing must be the recorded ones.
     """
     recording = Recorded(folder)
-    recorded = recording.compiled
-    compared = 0
-    firsts: set[str] = set()
+    compared, firsts = 0, set()
     plan = project.load(yaml.safe_load(CONFIG.read_text()), str(CONFIG)).plan
     for name, variant in plan.variants.items():
-        old = recorded.get(f"{name}.sm_90")
+        old = recording.compiled.get(f"{name}.sm_90")
         if not old or "sha256" not in old or variant.kernel.provider != "nvrtc":
             continue
         if old["source_sha256"] != source_digest(variant.kernel):

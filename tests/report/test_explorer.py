@@ -50,10 +50,8 @@ def sweeps() -> list[ExplorerSweep]:
     study = wave_quantization()
     data = plots.load("wave_quantization").table(study)
     tables = {"none": None, "other": data[["case", "n"]], "waves": data}
-    studies: Any = [
-        SimpleNamespace(name=name, title=f"{name} <b>", data=table)
-        for name, table in tables.items()
-    ]
+    rows = [{"name": name, "title": f"{name} <b>", "data": data} for name, data in tables.items()]
+    studies: Any = [SimpleNamespace(**row) for row in rows]
     return explorer.sweeps(studies, study.cases, study.records, study.environments)
 
 
@@ -65,9 +63,8 @@ def page(sweeps: list[ExplorerSweep]) -> str:
 
 def evaluated(code: str, arguments: Any) -> Any:
     """Evaluate an expression of the script's functions and of `inputs`."""
-    text = (
-        f"{SCRIPT}\nconst inputs = {json.dumps(arguments)};\nconsole.log(JSON.stringify({code}));"
-    )
+    text = f"{SCRIPT}\nconst inputs = {json.dumps(arguments)};\n"
+    text += f"console.log(JSON.stringify({code}));"
     done = subprocess.run([str(NODE), "-"], input=text, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -109,10 +106,8 @@ def test_the_curve_and_its_points(sweeps: list[ExplorerSweep]) -> None:
         "[curve(inputs[0], 200, 2000), plotOf(...inputs), values(inputs[0])]",
         [asdict(setting), asdict(sweeps[1])],
     )
-    assert {n % 128 for n, _ in curve[1:-1]} <= {0, 1} and (curve[0][0], curve[-1][0]) == (
-        200,
-        2000,
-    )
+    assert {n % 128 for n, _ in curve[1:-1]} <= {0, 1}
+    assert (curve[0][0], curve[-1][0]) == (200, 2000)
     for n, share in curve:
         shape, tile = of(replace(setting, n=n))
         assert share == pytest.approx(tiling.parallel_efficiency(shape, tile, 132, 1))

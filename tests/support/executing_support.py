@@ -96,12 +96,10 @@ def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[s
     compilations = compiling.Compilations(store, None, folder)
     if compilations.missing_cubin(chosen, arch):
         compiling.compile_now(compiling.Task(chosen, arch), store, _recording())
-    compiled_entry = compilations.entry(chosen, arch)
-    assert compiled_entry is not None and compiled_entry["status"] == result.OK, (
-        f"{chosen.id} for {arch}: {compiled_entry}"
-    )
+    document = compilations.entry(chosen, arch)
+    assert document and document["status"] == result.OK, f"{chosen.id} for {arch}: {document}"
     compilations.provide(chosen, arch)
-    return compiled_entry
+    return document
 
 
 def entry(chosen: Variant, arch: str) -> dict[str, Any]:
@@ -147,9 +145,8 @@ def job(path: Path, case: Any, macros: Mapping[str, Any] | None = None, arch: st
     planned = jobs.of_case(result.EXECUTE, resolved, {arch: entry(chosen, arch)}, arch, CONFIG)
     assert isinstance(planned, Job), planned
     # A test may set macros that the case lacks.
-    about = planned.probe and replace(
-        planned.probe, macros={**chosen.names, **planned.probe.macros}
-    )
+    if about := planned.probe:
+        about = replace(about, macros={**chosen.names, **about.macros})
     return replace(planned, probe=about, limit_s=LIMIT_S)
 
 

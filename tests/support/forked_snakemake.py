@@ -39,9 +39,8 @@ def _main(arguments: list[str], folder: str, environment: dict[str, str], stream
 def run(arguments: list[str], folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:  # fmt: skip
     """Run ``snakemake`` with these arguments in a folder, like `subprocess.run`."""
     with tempfile.TemporaryDirectory() as streams:
-        process = FORKS.Process(
-            target=_main, args=(arguments, str(folder), dict(environment), streams)
-        )
+        settings = (arguments, str(folder), dict(environment), streams)
+        process = FORKS.Process(target=_main, args=settings)
         process.start()
         process.join()
         out, err = (Path(streams, name).read_text("utf-8") for name in STREAMS[1:])

@@ -265,9 +265,8 @@ def executed(
     ended = harness.launched(*code, arguments, 1, THREADS, seconds=60)
     if ended.faults:
         raise ValueError(ended.faults[0].message)
-    return {
-        name: row.view(TYPES[kind])[:THREADS] for row, (name, kind) in zip(out, program.variables)
-    }
+    variables = zip(program.variables, out)
+    return {name: row.view(TYPES[kind])[:THREADS] for (name, kind), row in variables}
 
 
 def same(first: np.ndarray, second: np.ndarray) -> np.ndarray:

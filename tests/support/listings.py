@@ -44,9 +44,8 @@ def of_cubin(cubin: bytes) -> str:
     path = STORE / "listings" / f"{digest}.cubin"
     if not path.with_suffix(".sass").is_file():
         write_atomically(path, cubin)
-        write_atomically(
-            path.with_suffix(".sass"), (kept_listing(digest) or sass.as_text(path)).encode()
-        )
+        text = kept_listing(digest) or sass.as_text(path)
+        write_atomically(path.with_suffix(".sass"), text.encode())
     return sass.of_cubin(path)
 
 

@@ -9,9 +9,8 @@ import executing_support as support
 from tilewave.gpu.session import Session
 from tilewave.records import environment
 
-live = pytest.mark.skipif(
-    not environment.has_gpu(environment.fingerprint()), reason="there is no GPU here"
-)
+absent = not environment.has_gpu(environment.fingerprint())
+live = pytest.mark.skipif(absent, reason="there is no GPU here")
 
 
 def checked(

@@ -135,8 +135,7 @@ def test_a_candidate_that_fails_leaves_the_others_alone():
     for when in ("screen", "lap"):
         track = Clockwork(times, fails={"a": when})
         outcomes, _ = run(track, entries)
-        assert set(outcomes) == {"b", "c"}
-        assert outcomes["b"].laps >= 5
+        assert set(outcomes) == {"b", "c"} and outcomes["b"].laps >= 5
         assert track.laps("a") == (1 if when == "lap" else 0)
     # There is no winner if all fail, or without candidates.
     assert run(Clockwork(times, fails={"a": "screen", "b": "lap"}), entries[:2]) == ({}, [])

@@ -250,9 +250,8 @@ def _in_fours(values: np.ndarray) -> Words:
 def _e4m3_integers(source: Source, count: int) -> Words:
     """Return -8 .. 8 as bytes with four bits of exponent (bias 7) and three of mantissa."""
     sizes = np.array([0, 0x38, 0x40, 0x44, 0x48, 0x4A, 0x4C, 0x4E, 0x50], np.uint32)
-    return _in_fours(
-        source.choose(sizes, 4 * count) | source.below(2, 4 * count).astype(np.uint32) << 7
-    )
+    size = source.choose(sizes, 4 * count)
+    return _in_fours(size | source.below(2, 4 * count).astype(np.uint32) << 7)
 
 
 def _fp8near(source: Source, count: int) -> Words:
