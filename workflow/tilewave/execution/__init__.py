@@ -9,6 +9,7 @@ line in the kernel file.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -20,10 +21,12 @@ VERSION = 1
 
 LOOP = "loop"
 COMMON = (
-    LOOP, "load", "store", "copy", "matrix",
+    LOOP, "marks", "load", "store", "copy", "matrix",
     "integer", "logic", "lanes", "special", "f32", "f64", "f16", "convert", "mufu", "hmma",
 )  # fmt: skip
 """Units of the interpreter that most kernels need. Others are compiled with the first kernel that needs them."""
+MANY = 30
+"""More cases than this need all units, which several processes compile faster than the first case of each."""
 
 
 def version() -> list[int]:
@@ -89,11 +92,12 @@ def warm_up(waiting: Callable[[], object] | None = None) -> None:
     _run_nothing()
 
 
-def prepare(saying: Callable[[str], object], processes: int) -> None:
-    """Compile the units that most kernels need, unless they are in the cache."""
+def prepare(saying: Callable[[str], object], processes: int, cases: int) -> None:
+    """Compile the units that most kernels need, for many cases all of them, unless they are in the cache."""
     from tilewave.execution.machine import compiling
 
-    compiling.compile_units(COMMON, saying=saying, processes=processes)
+    units = itertools.chain.from_iterable(compiling.TOGETHER) if cases > MANY else COMMON
+    compiling.compile_units(units, saying=saying, processes=processes)
 
 
 def _run_nothing() -> None:

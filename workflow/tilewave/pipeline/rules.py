@@ -382,7 +382,7 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
             from tilewave import execution
             from tilewave.execution import cost
 
-            execution.prepare(lambda line: say(f"  {line}"), workers)
+            execution.prepare(lambda line: say(f"  {line}"), workers, len(waiting))
             # The machine keeps the limit itself. Building inputs, judging and compiling come on top.
             return supervisor.share_jobs(
                 stage,
