@@ -203,7 +203,7 @@ ENDS |= dict.fromkeys(("released", "released_for_others", "waited"))
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("end", "byte"), ENDS.items())
 def test_arrivals_at_blocks_that_may_have_ended(end, byte, reverse):
-    """Such arrivals are found in any order of warps and blocks."""
+    """Any order of warps and blocks shows such arrivals."""
     path = FOLDER / "cluster_arrivals.cu"
     done = support.execute(path, end, reverse=reverse)
     assert done.outputs["done"].tolist() == [1] * 4

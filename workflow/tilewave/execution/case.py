@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -257,14 +258,23 @@ class _Case:
             entry: Places(source, entry, self._listing, job.include) for entry in entries
         }
         self.programs: dict[str, Any] = {}
-        # What lives as long as the module is loaded, as on a GPU: scratch, and the module's variables.
-        self.scratch = scratch(self.job)
-        self.written = {
+        # The module's variables live as long as it is loaded, as on a GPU.
+        self.variables: dict[str, np.ndarray] = {}
+
+    # Scratch lives as long as the module, too. It is allocated when it is needed: within the limit of memory.
+    @functools.cached_property
+    def scratch(self) -> dict[str, np.ndarray]:
+        """Scratch buffers by name."""
+        return scratch(self.job)
+
+    @functools.cached_property
+    def written(self) -> dict[str, np.ndarray]:
+        """Marks of the words of scratch that may be read, by buffer; none for buffers of zeros."""
+        return {
             buffer.name: np.zeros(-(-buffer.nbytes // 4), np.uint8)
             for buffer in self.job.launch.scratch
             if not buffer.zeroed
         }
-        self.variables: dict[str, np.ndarray] = {}
 
     def load(self) -> None:
         """Load the programs of all kernels that are launched."""

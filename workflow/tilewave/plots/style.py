@@ -36,8 +36,7 @@ PALETTE = (BLUE, RED, GREEN, PURPLE, "#8C510A", "#0B6E6E", "#A1346B", INK)
 LIGHT, YELLOW = "#8FB4D9", "#D9A441"
 """Colours of areas alone, beside those of series."""
 MODEL, GOOD, BAD = GREY, GREEN, RED
-OURS = BLUE
-"""Colour of measurements of this project's kernels; the baseline is INK, a model grey."""
+"""Colours of models, and of changes for the better and the worse; the baseline is INK."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 FONT = "DejaVu Sans"  # it comes with matplotlib
 NARROW_MM, TALLEST_MM = 120.0, 120.0
