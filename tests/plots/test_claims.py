@@ -329,7 +329,7 @@ def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:
     counts = table["verdict"].value_counts()
     finding = claims.takeaway(recorded, table)
     share = 100 * counts["holds"] / len(CLAIMS)
-    assert finding == f"{share:.0f} % of the claims hold on NVIDIA H200"
+    assert finding == f"{share:.0f} % of the claims in lectures and articles hold on NVIDIA H200"
     bare = synthetic.empty("claims")
     about = {"verdict": "not measured"}
     unknown = [dataclasses.replace(judgement, **about) for judgement in claims.judged(bare)]

@@ -22,7 +22,7 @@ def test_all_cases_may_be_right() -> None:
     right = right[right["verdict"] != "wrong"]
     cases = study.cases[study.cases["case"].isin(right["case"])]
     finding = synthetic.finding("correctness", replace(study, records=right, cases=cases))
-    assert finding == "All 160 checked cases are right"
+    assert finding == "All 160 cases that this study checks are correct"
 
 
 def test_an_ending_that_the_file_announces_is_no_failure() -> None:

@@ -176,8 +176,8 @@ FINDINGS = {
     "ablation": "skew0 costs most: 36 % of the speed",
     "alignment": "A badly aligned dimension costs cuBLAS up to 53 % of its speed",
     "best": "The best variant passes cuBLAS at 0 % of the shapes",
-    "claims": "21 % of the claims hold on NVIDIA H200",
-    "correctness": "2 of 162 checked cases fail: matmul_two_outputs, matmul_register",
+    "claims": "21 % of the claims in lectures and articles hold on NVIDIA H200",
+    "correctness": "2 of the 162 cases that this study checks fail: matmul_two_outputs, matmul_register",
     # 103 of 115.
     "exactness": "Executing on a CPU predicts 89.5 % of ncu's counters exactly",
     # At 8192: 36.3 of 51.2 TFLOP/s.
@@ -187,7 +187,7 @@ FINDINGS = {
     "occupancy": "An SM needs 16 warps of dependent multiply-adds to stay busy",
     "operations": "Best rungs of transpose reach at least 80 % of a copy",
     # 36.3 of 60.4 TFLOP/s.
-    "roofline": "The fastest FP32 kernel reaches 60 % of its lowest roof",
+    "roofline": "The fastest FP32 kernel reaches 60 % of its roofline bound",
     # 26 of 27.
     "shared_access": "96 % of the access patterns cost the predicted wavefronts",
     "split_k": "Sharing tiles among blocks is up to 16.0 times as fast",

@@ -485,6 +485,25 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
     shown = (group.word, group.stages, group.cases)
     assert shown == ("not measured", "check 1, time 2", ["a", "b"])
     assert group.reason.startswith("predicted 34 s (the numbers differ")
+    (group,) = summary.troubles(cases.iloc[::-1], records)
+    assert group.cases == ["b", "a"] and group.reason.startswith("predicted 270.5 s (")
+
+
+def test_every_unchecked_case_is_listed_once_with_the_reason_of_the_first() -> None:
+    """A probe that times out as its kernel file says is listed as not checked, not as a failure."""
+    reasons = {"hang": "no result within 2 s", "tiled": "m = 129 is no multiple of 8", "late": "no GPU"}
+    status = {"hang": "timed out", "tiled": "unsupported", "late": "not measured"}
+    rows = [(case, stage, status[case], reasons[case]) for case in reasons for stage in ("check", "time")]
+    records = pd.DataFrame(rows, columns=["case", "stage", "status", "reason"])
+    cases = pd.DataFrame({"case": list(reasons), "verdict": "not checked", "ends": ["timed out", "ok", "ok"]})
+    groups = summary.troubles(cases, records)
+    listed = [case for group in groups for case in group.cases]
+    assert sorted(listed) == sorted(cases["case"])
+    (hang,) = (group for group in groups if group.cases == ["hang"])
+    assert (hang.word, hang.reason) == ("not checked", "timed out: no result within 2 s")
+    assert {group.word for group in groups} <= set(summary.MILD)
+    (failed, *_) = summary.troubles(cases.assign(ends="ok"), records)
+    assert failed.word == "timed out"
 
 
 def test_without_a_takeaway_the_kernels_speak():
@@ -498,7 +517,7 @@ def test_without_a_takeaway_the_kernels_speak():
     assert highlights[0].address == "kernel/k0.html"
 
 
-def test_the_title_counts_the_drawn_rungs_of_one_dtype() -> None:
+def test_the_title_counts_the_drawn_rungs_of_the_last_dtype() -> None:
     rungs = [("a", "f32", 64, 9.6), ("a", "f32", 8192, 3.9), ("b", "f32", 8192, 50.0), ("c", "f32", 8192, 40.0),
              ("d", "f32", 8192, 100.4), ("e", "f16", 8192, 1.0)]  # fmt: skip
     data = pd.DataFrame(rungs, columns=["kernel", "dtype", "m", site.in_short.SHARE])
@@ -511,9 +530,9 @@ def test_the_title_counts_the_drawn_rungs_of_one_dtype() -> None:
     def title() -> str:
         return site.in_short.question(project, [ladder])[1].partition("? ")[2]
 
-    assert title() == "Three kernels from 4 % to 100 % of cuBLAS"
+    assert title() == "Three FP32 kernels from 4 % to 100 % of cuBLAS"
     options["variants"] = ["a", "c"]
-    assert title() == "Two kernels from 4 % to 40 % of cuBLAS"
+    assert title() == "Two FP32 kernels from 4 % to 40 % of cuBLAS"
     options["dtypes"] = ["f16"]
     assert title() == ""
     assert site.in_short.question(project, []) == (None, "Why is a CUDA kernel slow?")

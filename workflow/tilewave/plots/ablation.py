@@ -12,11 +12,13 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
+from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import bars, rows_mm
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import Name, PlotOptions
 from tilewave.plots.style import GREEN, INK, RED, Style
 from tilewave.records.counters.catalogue import EXCESS
 
@@ -24,6 +26,14 @@ READING = (
     "A row changes one macro of the default. The bar is the change of its speed: left of the line the change costs speed, "
     "right of it there is a gain."
 )
+
+
+class Options(PlotOptions):
+    """The options of the ablation."""
+
+    names: dict[Name, Name] = Field({}, description="plain names of the changed variants")
+
+
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
@@ -98,7 +108,10 @@ def _signed(percent: float) -> str:
 
 
 def _label(study: StudyData, row: Mapping[str, Any]) -> str:
-    """Return the change of a variant: `STAGES 3 → 2`; its name where the macros are not known."""
+    """Return the change of a variant: its plain name, else `STAGES 3 → 2`, else what its name has."""
+    names = Options.of(study).names
+    if row["variant"] in names:
+        return names[str(row["variant"])]
     default = _default(study, row)
     if default == row["case"]:
         return "default"

@@ -78,15 +78,15 @@ def page_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return how many checked cases are right, or which kernels fail; "" where nothing was checked."""
+    """Return how many of the study's checked cases are correct, or which kernels fail; "" where nothing was checked."""
     counts = Counter(shown(table))
     checked = counts[_RIGHT] + counts[_FAILS]
     if not checked:
         return ""
     if not counts[_FAILS]:
-        return f"All {checked} checked cases are right"
+        return f"All {checked} cases that this study checks are correct"
     kernels = ", ".join(dict.fromkeys(table.loc[shown(table) == _FAILS, "kernel"]))
-    return f"{counts[_FAILS]} of {checked} checked cases fail: {kernels}"
+    return f"{counts[_FAILS]} of the {checked} cases that this study checks fail: {kernels}"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from tilewave.kernel import result
-from tilewave.plots.base import present
+from tilewave.plots.base import dtype_short, present
 from tilewave.report import verdict
 from tilewave.report.cells import markdown as as_markdown
 from tilewave.report.cells import markdown_row, number
@@ -55,10 +55,10 @@ def story(shown: Sequence[StudyView]) -> list[StudyView]:
 def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | None, str]:
     """Return the study of the ladder, if drawn, and the index's title with its first and its last rung.
 
-    The rungs are those that the study draws of one dtype, at the largest size, as far as each is faster than all
-    before it.
+    The rungs are those of the last dtype that the study draws, which its takeaway is about too, at the largest
+    size, as far as each is faster than all before it.
     """
-    title, best = "Why is a CUDA kernel slow?", list[float]()
+    title = "Why is a CUDA kernel slow?"
     study = next((study for study in shown if study.plot == "ladder"), None)
     if study is None or study.data is None or SHARE not in study.data:
         return None, title
@@ -66,18 +66,19 @@ def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | 
     rows = study.data[(study.data["verdict"] == result.CORRECT) & study.data[SHARE].notna()]
     if options.get("variants"):
         rows = rows[rows["variant"].isin(options["variants"])]
-    for dtype in options.get("dtypes") or rows["dtype"].unique():
+    for dtype in reversed(options.get("dtypes") or list(rows["dtype"].unique())):
         part = rows[rows["dtype"] == dtype]
         work = part["m"] * part["n"] * part["k"]
         climbed = list[float]()
         for share in part[work == work.max()].drop_duplicates("kernel")[SHARE]:
             if not climbed or share > climbed[-1]:
                 climbed.append(float(share))
-        best = max(best, climbed, key=lambda shares: (len(shares), -min(shares, default=0)))
-    if len(best) < 2:
-        return study, title
-    count = _NUMBERS[len(best)] if len(best) < len(_NUMBERS) else str(len(best))
-    return study, f"{title} {count} kernels from {best[0]:.0f} % to {best[-1]:.0f} % of cuBLAS"
+        if len(climbed) > 1:
+            count = _NUMBERS[len(climbed)] if len(climbed) < len(_NUMBERS) else str(len(climbed))
+            name = dtype_short(dtype).partition(" (")[0]
+            shares = f"from {climbed[0]:.0f} % to {climbed[-1]:.0f} % of cuBLAS"
+            return study, f"{title} {count} {name} kernels {shares}"
+    return study, title
 
 
 def findings(

@@ -394,7 +394,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     after = project.followers.get(name, [])
     neighbours = [rung for rung in (follows, name, *after) if rung]
     records = run.records.get(name)
-    groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
+    groups = [] if records is None else troubles(cases, records)
     fixes = _fixes(run, cases)
     first = sentence(run, name, headline, fixes)
     registers = variants["registers"] if "registers" in variants else pd.Series(dtype=float)

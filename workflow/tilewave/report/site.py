@@ -141,7 +141,7 @@ def write(
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
-    groups = troubles(cases, verdict.unplanned(cases, records))
+    groups = troubles(cases, records)
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
     story = in_short.story(shown)

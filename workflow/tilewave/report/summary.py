@@ -64,12 +64,20 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     """Group the cases that are not ok or not correct by status and reason, the worst first.
 
     A case is listed under each status other than ok, with its stages, and under its verdict where its check
-    ended but is not *correct*. It is *not measured* where it was executed because this machine's GPU did not
-    measure it, *disturbed* where other work on the machine changed its figures, *doubtful* where another
-    measurement contradicts them. Reasons that differ only in numbers share a group, which says so.
+    ended but is not *correct*. A probe that failed as its kernel file says is *not checked*. A case is *not
+    measured* where it was executed because this machine's GPU did not measure it, *disturbed* where other work
+    on the machine changed its figures, *doubtful* where another measurement contradicts them. Reasons that
+    differ only in numbers share a group, which has the reason of its first case and says so.
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates()
-    entries: list[tuple[str, str, str, str]] = []
+    planned = rows.drop(verdict.unplanned(cases, rows).index)
+    rows = rows.drop(planned.index)
+    unchecked = set(cases["case"][cases["verdict"] == result.NOT_CHECKED])
+    entries = [
+        (result.NOT_CHECKED, f"{status}: {reason}", "check", str(case))
+        for case, stage, status, reason in planned.itertuples(index=False, name=None)
+        if stage == "check" and case in unchecked
+    ]
     for case, stage, status, reason in rows.itertuples(index=False, name=None):
         word, why = str(status), str(reason) if present(reason) else ""
         if word == result.OK and why.startswith(result.SPOILT):
@@ -91,11 +99,11 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     order = {case: index for index, case in enumerate(cases["case"])}
     listed = []
     for (word, _), members in groups.items():
-        reason = members[0][0]
-        if any(text != reason for text, _, _ in members):
-            reason += " (the numbers differ from case to case)"
         by_stage = {s: {case for _, stage, case in members if stage == s} for s in result.STAGES}
         names = sorted({case for _, _, case in members}, key=lambda case: order.get(case, -1))
+        reason = next(text for text, _, case in members if case == names[0])
+        if any(text != reason for text, _, _ in members):
+            reason += " (the numbers differ from case to case)"
         counts = {stage: len(members) for stage, members in by_stage.items() if members}
         same = set(counts.values()) == {len(names)}
         parts = [stage if same else f"{stage} {count}" for stage, count in counts.items()]

@@ -43,12 +43,12 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the share of the claims that hold; "" where none was judged."""
+    """Return the share of the documents' claims that hold; "" where none was judged."""
     counts = Counter(judgement.verdict for judgement in base.derived(table))
     if counts.total() == counts[judging.NOT_MEASURED]:
         return ""
     share = 100 * counts[judging.HOLDS] / counts.total()
-    return f"{share:.0f} % of the claims hold on {study.target['label']}"
+    return f"{share:.0f} % of the claims in lectures and articles hold on {study.target['label']}"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
