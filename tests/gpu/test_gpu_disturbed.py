@@ -76,7 +76,7 @@ def test_a_time_is_marked(timed, how, disturbance):
     outcome = timed(**how)
     assert outcome.status == result.OK and outcome.figures[0]["value"] == 10.0
     assert outcome.reason == (disturbance and f"disturbed: {disturbance}")
-    assert outcome.passing == bool(disturbance) == (not outcome.recordable)
+    assert outcome.transient == bool(disturbance) == (not outcome.recordable)
 
 
 def test_the_watch_at_the_end_of_a_case_serves_the_next_case(monkeypatch):
@@ -137,7 +137,7 @@ def test_a_launch_as_long_as_a_block_is_a_block_and_not_timed_again(monkeypatch)
 
 def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     spoilt, right = timed(reasons=[HOT]), timed()
-    sources = measuring.Sources(TARGET, Store(tmp_path / "s"), attempts=Store(tmp_path / "a"))
+    sources = measuring.Sources(TARGET, Store(tmp_path / "s"), failed_attempts=Store(tmp_path / "a"))
     planned = {JOB.case: JOB}
 
     def measure(timed_result):
@@ -173,9 +173,9 @@ def test_memory_that_other_processes_hold_is_no_fault_of_the_case(monkeypatch, e
         buffers.DeviceMemory(gpu).new("a", 4 << 30)
     outcome, usable = failure(JOB, error.value)
     assert outcome.status == result.NOT_MEASURED and usable
-    assert ("other processes hold about" in outcome.reason) == message == outcome.passing
+    assert ("other processes hold about" in outcome.reason) == message == outcome.transient
     outcome, usable = failure(JOB, CudaError("CUDA_ERROR_ECC_UNCORRECTABLE"))
-    assert outcome.status == result.NOT_MEASURED and outcome.passing and not usable
+    assert outcome.status == result.NOT_MEASURED and outcome.transient and not usable
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
     counters = replace(job(stage="counters"), metrics=("smsp__inst_executed.sum",))
     lost = "the report has the kernel b where a was launched"
     (outcome,) = collect(store, Machine(result.NOT_MEASURED, lost), counters)["results"]
-    outcome = measuring.with_execution(counters, outcome, execution, live=True, first=False)
+    outcome = measuring.with_execution(counters, outcome, execution, live=True, prefer_execution=False)
     assert (outcome.status, outcome.source) == (result.OK, result.EXECUTED)
     assert outcome.reason.startswith(result.INSTEAD) and outcome.reason.endswith(lost)
     assert lost in measuring.log_lines("counters", {"results": [outcome], "counts": {}})
@@ -224,7 +224,7 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_what_was_interrupted_is_tried_again(tmp_path, store, interrupted, machine):
     """Until then it says why it has no figure; what this machine cannot do is not tried again."""
-    sources = measuring.Sources(target(), store, attempts=Store(tmp_path / "attempts"))
+    sources = measuring.Sources(target(), store, failed_attempts=Store(tmp_path / "attempts"))
     planned = {"a@64": job()}
     reason = "the worker was ended by SIGKILL, twice"
 

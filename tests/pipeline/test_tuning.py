@@ -314,8 +314,8 @@ def measured(store, candidates, slow=()):
             finished(Result("tune", candidate.case, notes=notes, status=result.OK))
         return []
 
-    again = stage.race_again(candidates.values(), TARGET, store)
-    sources = measuring.Sources(TARGET, store, again=again)
+    again = stage.repeated(candidates.values(), TARGET, store)
+    sources = measuring.Sources(TARGET, store, remeasured=again)
     document = measuring.collect(candidates, sources, measure)
     assert all(outcome.status == result.OK for outcome in document["results"])
     return cases
@@ -356,7 +356,7 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
 
 def test_without_a_gpu_nothing_races_again(tmp_path):
     candidates, away = planned(tmp_path, "one"), {**TARGET, "live": False}
-    assert not stage.race_again(candidates.values(), away, Store(tmp_path / "store"))
+    assert not stage.repeated(candidates.values(), away, Store(tmp_path / "store"))
 
 
 def loaded(block, **study):

@@ -168,7 +168,7 @@ class Live:
 
     def __init__(self, tmp_path: Path, stays: bool) -> None:
         self.target = {"environment": "gpu", "live": True, "gpus": {"gpu": 0}}
-        self.store, self.attempts = Store(tmp_path / "store"), Store(tmp_path / "attempts")
+        self.store, self.failed_attempts = Store(tmp_path / "store"), Store(tmp_path / "attempts")
         self.stays, self.timed_again = stays, False
 
     def doubtful(self, results):
@@ -196,4 +196,4 @@ def test_a_doubtful_time_of_this_gpu_is_timed_again(tmp_path, monkeypatch, capsy
     log = capsys.readouterr().err
     assert "1 times disagree" in log and ("doubtful: 120 us timed" in log) == stays
     kept = live.store.get("gpu", "time", "k1")
-    assert (kept is not None and kept.passing) == stays
+    assert (kept is not None and kept.transient) == stays

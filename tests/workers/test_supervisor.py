@@ -157,7 +157,7 @@ def test_a_worker_that_cannot_begin(run, deed, how, reason):
     results = run(deed, "fine", **how)
     assert statuses(results) == ["not measured"] * 2
     assert all(reason in result.reason for result in results)
-    assert results[1].passing == (deed in ("killed at its beginning", "no gpu"))
+    assert results[1].transient == (deed in ("killed at its beginning", "no gpu"))
 
 
 def gone(pid):

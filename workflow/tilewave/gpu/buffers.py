@@ -123,7 +123,7 @@ class DeviceMemory:
             if elsewhere < OWN_BYTES:
                 raise CudaError(error.name, detail) from error
             detail += f", other processes hold about {elsewhere / 2**20:.0f}"
-            raise CudaError(error.name, detail, passing=True) from error
+            raise CudaError(error.name, detail, transient=True) from error
         self._sizes[address] = size
         DeviceMemory.held += size
         buffer = DeviceBuffer(name, address + guard, nbytes, self.gpu, guarded)

@@ -29,12 +29,12 @@ _POISONS = frozenset("CUDA_ERROR_" + word for word in _POISON_WORDS.split())
 class CudaError(RuntimeError):
     """A failed CUDA call. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS.
 
-    passing: other processes or the hardware caused it, so the next run may succeed.
+    transient: other processes or the hardware caused it, so the next run may succeed.
     """
 
-    def __init__(self, name: str, detail: str = "", passing: bool = False) -> None:
+    def __init__(self, name: str, detail: str = "", transient: bool = False) -> None:
         super().__init__(f"{name} ({detail})" if detail else name)
-        self.name, self.passing = name, passing or name == _ECC
+        self.name, self.transient = name, transient or name == _ECC
 
     @property
     def poisoned(self) -> bool:

@@ -18,7 +18,7 @@ Measure = Callable[[list[Job], Keep], list[Result]]
 def failure(job: Job, error: Exception) -> tuple[Result, bool]:
     """Return the result of a job that raised, and whether the process can continue."""
     if isinstance(error, CudaError):
-        notes = {"interrupted": str(error)} if error.passing else {}
+        notes = {"interrupted": str(error)} if error.transient else {}
         result = Result.of_job(job, error.status, str(error), notes=notes)
         return result, not error.poisoned
     if isinstance(error, MemoryError):

@@ -165,7 +165,7 @@ class Result:
         return {figure["metric"]: figure["value"] for figure in self.figures}
 
     @property
-    def passing(self) -> bool:
+    def transient(self) -> bool:
         """True if the next run may get a better result, by its notes: the job was ended from outside
         (``interrupted``), other load changed it (``disturbed``), or another measurement contradicts it
         (``doubtful``)."""
@@ -181,7 +181,7 @@ class Result:
         again at no cost.
         """
         answered = self.status == UNSUPPORTED and bool(self.key) and self.stage != EXECUTE
-        return not self.passing and (self.status in (OK, *FAILURES) or answered)
+        return not self.transient and (self.status in (OK, *FAILURES) or answered)
 
     @property
     def recordable(self) -> bool:

@@ -1,4 +1,4 @@
-"""The collector of every stage: each case from the first source that has it, or measured now."""
+"""A stage's results: each case from the first source that has its key, or measured now."""
 
 from __future__ import annotations
 
@@ -49,43 +49,43 @@ def _ncu(stage: str, target: Mapping[str, Any]) -> str | None:
     return str(version) if version else None
 
 
-def _still_good(outcome: Result, job: Job, target: Mapping[str, Any]) -> bool:
+def _answers(outcome: Result, job: Job, target: Mapping[str, Any]) -> bool:
     """Return whether a stored result answers the job: from the same ncu, with no shorter limit."""
     limit_s = outcome.notes.get("limit_s", 0)
     waited = isinstance(limit_s, int | float) and limit_s >= job.limit_s
     enough = outcome.status != result.TIMED_OUT or waited
-    if outcome.passing:
+    if outcome.transient:
         return False
     return enough and bool(outcome.notes.get("ncu") == _ncu(job.stage, target))
 
 
-def _says(execution: Result) -> bool:
-    """Return whether an execution says anything about its case."""
+def _conclusive(execution: Result) -> bool:
+    """Return whether an execution gave a status of the kernel, not of the machine or the interpreter."""
     return execution.status not in (result.NOT_MEASURED, result.UNSUPPORTED)
 
 
-def _instead(job: Job, taken: Result, execution: Result) -> Result:
-    """Return an execution's result for a stage without a figure, or add its reason to the stage's."""
-    stale = taken.status == result.STALE and not _says(execution)
+def _substitute(job: Job, outcome: Result, execution: Result) -> Result:
+    """Return an execution's result for a stage without a value, or add its reason to the stage's."""
+    stale = outcome.status == result.STALE and not _conclusive(execution)
     if execution.status == result.NOT_MEASURED or stale:
-        return replace(taken, reason=f"{taken.reason}; {execution.reason}")
+        return replace(outcome, reason=f"{outcome.reason}; {execution.reason}")
     return executed.of_stage(job, execution)
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The ordered sources of a figure; the first that has the job's key gives it.
+    """The ordered sources of a result; the first that has the job's key gives it.
 
-    recorded: a GPU's recording; None also for a fresh run. attempts: what this checkout tried and could
-    not measure, tried again once the machine can do more. again: cases that are measured although
-    the store has them.
+    recorded: a GPU's recording; None also for a fresh run. failed_attempts: results of jobs that this machine
+    could not measure; they are repeated once it can do more. remeasured: cases that are measured although the
+    store has them.
     """
 
     target: Mapping[str, Any]
     store: Store
     recorded: Recorded | None = None
-    attempts: Store | None = None
-    again: Container[str] = ()
+    failed_attempts: Store | None = None
+    remeasured: Container[str] = ()
 
     def environment(self, job: Job) -> str:
         """Return the id of the environment in which this machine measures a job."""
@@ -98,13 +98,13 @@ class Sources:
         return bool(on_host or self.target["live"])
 
     def _stored(self, job: Job) -> Result | None:
-        if job.case in self.again:
+        if job.case in self.remeasured:
             return None
         here, gpus = self.environment(job), self.target.get("gpus", ())
         environments = dict.fromkeys((here, *(gpus if here in gpus else ())))
-        for store, environment in itertools.product((self.store, self.attempts), environments):
+        for store, environment in itertools.product((self.store, self.failed_attempts), environments):
             outcome = store and store.get(environment, job.stage, job.key)
-            if outcome and _still_good(outcome, job, self.target):
+            if outcome and _answers(outcome, job, self.target):
                 return replace(outcome, case=job.case)
         return None
 
@@ -129,9 +129,9 @@ class Sources:
         """Return the result, with its reason, of a job that no source has and that is not measured."""
         if self.measurable(job.stage, job.provider):
             where = self.environment(job), job.stage, job.key
-            tried = self.attempts and self.attempts.get(*where)
-            if tried and tried.passing:
-                return replace(tried, case=job.case)
+            failed = self.failed_attempts and self.failed_attempts.get(*where)
+            if failed and failed.transient:
+                return replace(failed, case=job.case)
             return Result.of_job(job, result.NOT_MEASURED, job.no_cubin or "it was not tried")
         return from_recording(job, self.recorded, self.target)
 
@@ -142,16 +142,16 @@ def _possible(job: Job, sources: Sources) -> bool:
 
 
 def _unmeasured(
-    planned: Job | Result, sources: Sources, tried: bool, checks: Mapping[str, Result] | None
+    planned: Job | Result, sources: Sources, measures: bool, checks: Mapping[str, Result] | None
 ) -> Result | None:
-    """Return a case's result without measuring it, None if it is to be measured. tried: whether anything is."""
+    """Return a case's result without measuring it, None if it must be measured. measures: whether this run can."""
     if not isinstance(planned, Job):
         return planned
     stop = None if checks is None else blocked(checks.get(planned.case))
     if stop:
         return Result.of_job(planned, *stop)
     outcome = sources.find(planned)
-    if outcome is None and not (tried and _possible(planned, sources)):
+    if outcome is None and not (measures and _possible(planned, sources)):
         outcome = sources.missing(planned)
     return outcome
 
@@ -200,8 +200,8 @@ def collect(
             source=result.SOURCES[job.stage] if outcome.status == result.OK else "",
             notes=notes,
         )
-        if not sources.store.put(complete) and sources.attempts is not None:
-            sources.attempts.put(complete, always=True)
+        if not sources.store.put(complete) and sources.failed_attempts is not None:
+            sources.failed_attempts.put(complete, always=True)
         same = twins.get(complete.case, ())
         for case in (complete.case, *same):
             results[case] = replace(complete, case=case)
@@ -217,24 +217,24 @@ def collect(
     return {"results": [results[case] for case in planned], "counts": counts}
 
 
-def with_execution(job: Job, outcome: Result, execution: Result, live: bool, first: bool) -> Result:
-    """Return the check or counters of an executed case: the execution's, if there is no figure.
+def with_execution(job: Job, outcome: Result, execution: Result, live: bool, prefer_execution: bool) -> Result:
+    """Return the check or counters of an executed case: the execution's, if no other source has a value.
 
-    first: prefer the execution to a recorded figure. A live figure is replaced only if it was not measured.
+    prefer_execution: the execution replaces a recorded value. A live value is replaced only if it was not measured.
     """
     if live:
         if outcome.status != result.NOT_MEASURED:
             return outcome
-        replacement = _instead(job, outcome, execution)
+        replacement = _substitute(job, outcome, execution)
         if replacement.source == result.EXECUTED:
             reason = "; ".join(filter(None, (outcome.reason, replacement.reason)))
             replacement = replace(
                 replacement, reason=f"{result.INSTEAD}it was not measured: {reason}"
             )
         return replacement
-    if first and _says(execution):
+    if prefer_execution and _conclusive(execution):
         return executed.of_stage(job, execution)
-    return outcome if outcome.environment else _instead(job, outcome, execution)
+    return outcome if outcome.environment else _substitute(job, outcome, execution)
 
 
 def log_lines(stage: str, document: dict[str, Any]) -> str:

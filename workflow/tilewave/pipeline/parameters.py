@@ -139,7 +139,7 @@ def recorded(config: Document, root: Path = ROOT) -> str:
 
 
 def tried(results: str) -> str:
-    """Return the time of the last failed attempt, which the next run tries again (`Pipeline.attempts`)."""
+    """Return the time of the last failed attempt, which the next run tries again (`Pipeline.failed_attempts`)."""
     files = (Path(results) / "attempts").rglob("*.json")
     return str(max((path.stat().st_mtime_ns for path in files), default=""))
 

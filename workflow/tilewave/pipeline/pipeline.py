@@ -75,7 +75,7 @@ class Pipeline:
         self.deterministic = None if project.config.fresh else self.recording
         self.store = project.store
         # Failed attempts are kept for each machine, and tried again on one that can do more.
-        self.attempts = Store(project.results / "attempts" / target.get("machine", ""))
+        self.failed_attempts = Store(project.results / "attempts" / target.get("machine", ""))
         self.arch = f"sm_{target['arch']}"
         self.compilations = Compilations(self.store, self.deterministic, project.results / "cubins")
         self._compiled, self._planned = compiled, dict[str, dict[str, Job | Result]]()
@@ -161,29 +161,29 @@ class Pipeline:
     def sources(self, stage: str) -> Sources:
         """Return the sources of a stage's results."""
         recorded = self.deterministic if stage == result.EXECUTE else self.recorded
-        return Sources(self.target, self.store, recorded, self.attempts)
+        return Sources(self.target, self.store, recorded, self.failed_attempts)
 
     def measure(
         self,
         stage: str,
         measure: Measure | None,
         checks: Mapping[str, Result] | None = None,
-        again: Collection[str] = (),
+        only: Collection[str] = (),
     ) -> dict[str, Any]:
         """Return a stage's results as `measuring.collect` does, after measuring what is missing.
 
-        checks: check results by case, for the later stages. again: measure these cases only, although
-        they have results.
+        checks: check results by case, for the later stages. only: measure these cases alone, although they
+        have results.
         """
         planned = self.planned(stage)
-        sources = dataclasses.replace(self.sources(stage), again=again)
-        if again:
-            planned = {case: entry for case, entry in planned.items() if case in again}
+        sources = dataclasses.replace(self.sources(stage), remeasured=only)
+        if only:
+            planned = {case: entry for case, entry in planned.items() if case in only}
         if stage == result.TUNE:
             planned = tuning.plan(planned, self.compiled, checks or {}, self.target)
-            racing = [entry for entry in planned.values() if isinstance(entry, Job)]
-            again = tuning.race_again(racing, self.target, self.store)
-            sources = dataclasses.replace(sources, again=again)
+            candidates = [entry for entry in planned.values() if isinstance(entry, Job)]
+            repeated = tuning.repeated(candidates, self.target, self.store)
+            sources = dataclasses.replace(sources, remeasured=repeated)
         provided = measure and self._provided(measure)
         return measuring.collect(planned, sources, provided, checks)
 

@@ -343,7 +343,7 @@ def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, results: Resu
         run.note(f"{outcome.case}: {seen.reason}\n")
         marked = dataclasses.replace(outcome, notes={**outcome.notes, "doubtful": seen.reason})
         results["time"][outcome.case] = marked
-        for store in (pipeline.store, pipeline.attempts):
+        for store in (pipeline.store, pipeline.failed_attempts):
             store.put(marked, always=True)
 
 

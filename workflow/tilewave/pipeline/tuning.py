@@ -83,7 +83,7 @@ def plan(
     return candidates
 
 
-def race_again(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> set[str]:
+def repeated(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> set[str]:
     """Return the stored cases that race again: those that reached the end, in groups with a newcomer."""
     if not target["live"]:
         return set()

@@ -304,8 +304,8 @@ class _Watch:
 
     def unmeasured(self, index: int, reason: str) -> Result:
         """Return the result of a case that the worker's end left without one."""
-        passing = self.failure or (self.interrupted and self.ending)
-        notes = {"interrupted": passing} if passing else {}
+        interruption = self.failure or (self.interrupted and self.ending)
+        notes = {"interrupted": interruption} if interruption else {}
         return Result.of_job(self._jobs[index], "not measured", reason, notes=notes)
 
     def _ended(self, code: int) -> None:
