@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave.theory import racing
+from tilewave.theory import tuning_run
 
 PLACE = ["dtype", "m", "n", "k"]
 BASELINE = "cublas"
@@ -32,7 +32,7 @@ def shares(tables: Path, study: str) -> pd.DataFrame:
     durations = records.loc[records["metric"] == "tune_duration", "value"]
     behind = records[records["metric"] == "tune_behind"]
     leaders = dict(zip(behind.index, zip(behind["text"], behind["value"])))
-    cases["us"] = cases["case"].map(racing.durations(durations.to_dict(), leaders))
+    cases["us"] = cases["case"].map(tuning_run.durations(durations.to_dict(), leaders))
     fastest = cases.dropna(subset="us").groupby([*PLACE, "kernel"], sort=False)["us"].min()
     table = fastest.unstack("kernel")
     return table.rdiv(100 * table[BASELINE], axis=0).drop(columns=BASELINE)

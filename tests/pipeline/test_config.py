@@ -101,7 +101,7 @@ MISTAKES = {
     "no cases": (study(cases=[]), "studies.s.cases", ""),
     "only": (config(only="laddr"), "only", "study"),
     "only none": (config(only="cublas"), "only", "at least one case"),
-    "shapes without a race": (config(shapes="64"), "shapes", "tune: true"),
+    "shapes without a tuning run": (config(shapes="64"), "shapes", "tune: true"),
     "shape as documents write it": (config(shapes="4096³"), "shapes.0", "invalid character"),
     "part's study": (config(parts={"one": ["stdy"]}), "parts.one.0", "study"),
     "part": (config(parts={"study": ["study"]}), "parts.study", "no study"),
@@ -253,7 +253,7 @@ def test_only(only, variants):
     [("", {"64x64x64"}), (96, {"96x96x96"}), ("96, 32x64x16", {"96x96x96", "32x64x16"})],
     ids=str,
 )
-def test_shapes_are_those_of_races_alone(shapes, raced):
+def test_shapes_are_those_of_tuning_runs_alone(shapes, raced):
     studies = {
         "raced": ANY | {"tune": True},
         "of_raced_blocks": ANY | {"cases": [BLOCK | {"tune": True}]},
@@ -277,14 +277,14 @@ def test_only_does_not_change_how_a_case_is_measured():
 
 
 def test_a_study_with_a_few_races_is_none_of_races():
-    """The table of the best variants lists races, and no cases that are only timed beside them."""
+    """The table of the best variants lists tuning runs, and no cases that are only timed beside them."""
     timed, raced = BLOCK | {"time": True}, BLOCK | {"tune": True}
     studies = {
         "races": {**ANY, "tune": True, "cases": [BLOCK, timed]},
         "each": {**ANY, "cases": [raced, raced | {"shapes": [64]}]},
         "few": {**ANY, "cases": [raced, timed]},
     }
-    assert load({"studies": studies}).raced_studies == ["races", "each"]
+    assert load({"studies": studies}).tuned_studies == ["races", "each"]
 
 
 def test_parts_name_their_studies_and_cover_all_of_them():

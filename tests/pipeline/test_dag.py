@@ -200,7 +200,7 @@ def test_tune_without_a_study_that_races(tmp_path):
     data = config({"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64]})
     done = snakemake(tmp_path, "tune", "--configfile", write(tmp_path, data))
     assert done.returncode != 0 and "Traceback" not in output(done)
-    assert "no study has races" in output(done)
+    assert "no study has tuning runs" in output(done)
 
 
 def test_unlock_needs_no_cores_and_only_may_be_a_number(tmp_path):

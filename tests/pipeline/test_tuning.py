@@ -11,7 +11,7 @@ import pytest
 from fake_track import Candidate, FakeTrack
 from samples import FRONT, a_job, config, write_kernel
 from tilewave.basics.errors import UserError
-from tilewave.gpu import races
+from tilewave.gpu import tuning_run
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
 from tilewave.kernel import result
@@ -47,9 +47,9 @@ def job(case, us=10.0, group="g", provider="nvrtc", **more):
     )  # fmt: skip
 
 
-def raced(*jobs, track=FakeTrack):
+def tuned(*jobs, track=FakeTrack):
     events = []
-    usable = races.run_races(
+    usable = tuning_run.run_groups(
         jobs, range(len(jobs)), lambda event, **more: events.append((event, more)), track
     )
     results = [Result.of_document(more["result"]) for event, more in events if event == "finished"]
@@ -61,7 +61,7 @@ def values(outcome):
 
 
 def test_figures_of_winner_and_loser():
-    usable, results, _ = raced(job("slow", 50.0), job("fast", 10.0))
+    usable, results, _ = tuned(job("slow", 50.0), job("fast", 10.0))
     assert usable
     slow, fast = results
     assert (slow.case, fast.case) == ("slow", "fast")
@@ -77,19 +77,19 @@ def test_figures_of_winner_and_loser():
     assert slow.samples == {"duration_us": [50.0, 50.0]}
     row = {"metric": "tune_behind", "value": 5.0, "unit": "1", "text": "fast"}
     assert tables._behind(slow) == [row] and tables._behind(fast) == []
-    # Candidates raced, eliminated, seconds spent, and seconds without elimination.
+    # Candidates tuned, eliminated, seconds spent, and seconds without elimination.
     savings = stage.saved([*results, Result("tune", "x", result.STALE)])
     assert savings == (2, 1, pytest.approx(1e-3 * 6.0), pytest.approx(1e-3 * (22.25 + 22.05)))
 
 
 def test_groups_race_apart():
-    _, results, _ = raced(job("a", 10.0, "one"), job("b", 90.0, "two"), job("c", 50.0, "one"))
+    _, results, _ = tuned(job("a", 10.0, "one"), job("b", 90.0, "two"), job("c", 50.0, "one"))
     rivals = {outcome.case: outcome.notes["compared_with"] for outcome in results}
     assert rivals == {"c": "a", "a": "a", "b": "b"}
 
 
 def test_every_start_is_reported_before_the_candidate_runs():
-    _, _, events = raced(job("a"), job("b", do="fails"))
+    _, _, events = tuned(job("a"), job("b", do="fails"))
     started = [more["case"] for event, more in events if event == "started"]
     assert started[:3] == ["a", "a", "b"]  # the first one also for the buffers
     failed = next(more["result"] for _, more in events if more.get("result"))
@@ -97,7 +97,7 @@ def test_every_start_is_reported_before_the_candidate_runs():
 
 
 def test_a_destroyed_context_ends_the_process_and_keeps_its_results():
-    usable, results, _ = raced(job("a"), job("b", 30.0), job("c", 40.0, do="poisons"))
+    usable, results, _ = tuned(job("a"), job("b", 30.0), job("c", 40.0, do="poisons"))
     assert not usable
     ends = [(outcome.case, outcome.status) for outcome in results]
     assert ends == [("b", "ok"), ("c", "invalid access")]
@@ -107,7 +107,7 @@ def test_buffers_that_do_not_fit():
     def no_room(*_):
         raise CudaError("CUDA_ERROR_OUT_OF_MEMORY", "buffer a needs 99999 MiB, 1 free")
 
-    usable, results, _ = raced(job("a"), job("b"), track=no_room)
+    usable, results, _ = tuned(job("a"), job("b"), track=no_room)
     assert usable
     assert [outcome.status for outcome in results] == ["not measured"] * 2
     assert "buffer a" in results[0].reason
@@ -116,7 +116,7 @@ def test_buffers_that_do_not_fit():
 WORKER = """
 import argparse, json, sys
 from fake_track import Candidate, FakeTrack
-from tilewave.gpu.races import run_races
+from tilewave.gpu.tuning_run import run_groups
 p = argparse.ArgumentParser()
 p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
 p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
@@ -129,7 +129,7 @@ def send(event, **more):
 send("ready", gpu=None)
 done = {int(index) for index in o.done.split(",") if index}
 todo = [i for i in range(o.start, len(jobs)) if i not in done]
-sys.exit(0 if run_races(jobs, todo, send, FakeTrack) else 86)
+sys.exit(0 if run_groups(jobs, todo, send, FakeTrack) else 86)
 """
 
 
@@ -209,14 +209,14 @@ def track(monkeypatch):
         "first_launch_us": first_launch_us,
         "build": build,
     }.items():
-        monkeypatch.setattr(races, name, fake)
+        monkeypatch.setattr(tuning_run, name, fake)
     session = MagicMock(kept=None)
     session.support.sm_clock.return_value = 1980.0
     session.clocks.throttle.return_value, session.clocks.figures.return_value = "", []
     session.clocks.count = float
 
     def open_track(*jobs):
-        return races.GpuTrack(session, jobs, seen.started.append, seen.failed.append), seen
+        return tuning_run.GpuTrack(session, jobs, seen.started.append, seen.failed.append), seen
 
     return open_track
 
@@ -249,7 +249,7 @@ def test_one_launch_is_enough_where_it_is_far_too_slow(track):
 def test_errors_of_a_candidate(track):
     gpu, seen = track(job("a", do="unavailable"), job("b", do="poisons"))
     assert gpu.screen("a", 1.0) is None
-    with pytest.raises(races.Lost):
+    with pytest.raises(tuning_run.Lost):
         gpu.screen("b", 1.0)
     assert [outcome.status for outcome in seen.failed] == ["unsupported", "invalid access"]
     assert seen.started == ["a", "b"]
@@ -367,9 +367,9 @@ def loaded(block, **study):
 
 def test_host_kernels_do_not_race():
     block = {"kernels": ["matmul_cpu", "matmul_naive"]}
-    for more, racing in (({}, ["matmul_naive"]), ({"tune": False}, [])):
+    for more, tuned in (({}, ["matmul_naive"]), ({"tune": False}, [])):
         cases = loaded({**block, **more}, tune=True).plan.cases.values()
-        assert [case.kernel.name for case in cases if wants("tune", case)] == racing
+        assert [case.kernel.name for case in cases if wants("tune", case)] == tuned
 
 
 def test_a_block_may_keep_or_leave_out_some_kernels():
@@ -388,7 +388,7 @@ def test_a_block_may_keep_or_leave_out_some_kernels():
 
 
 def test_planned_results_pass_through(tmp_path):
-    """The document of the races has the reason of a case that cannot be planned, too."""
+    """The document of the tuning runs has the reason of a case that cannot be planned, too."""
     refused = {"a@1": Result("tune", "a@1", result.UNSUPPORTED)}
     document = measuring.collect(refused, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
     assert [outcome.status for outcome in document["results"]] == [result.UNSUPPORTED]

@@ -49,7 +49,7 @@ def test_alone_over_paired(duration, clock, agrees):
 
 
 @pytest.mark.parametrize(
-    ("raced", "clock", "eliminated", "agrees"),
+    ("duration", "clock", "eliminated", "agrees"),
     [
         (100.0, 1980.0, 0.0, True),
         (112.0, 1980.0, 0.0, False),
@@ -58,9 +58,9 @@ def test_alone_over_paired(duration, clock, agrees):
         (112.0, 1980.0, 1.0, True),  # eliminated before the clock settled
     ],
 )
-def test_race_over_time(raced, clock, eliminated, agrees):
-    race = {"tune_duration": raced, "tune_eliminated": eliminated}
-    assert (agreement.race_over_time("a", figures(100.0), race, clock) is None) == agrees
+def test_tuned_over_time(duration, clock, eliminated, agrees):
+    tuned = {"tune_duration": duration, "tune_eliminated": eliminated}
+    assert (agreement.tuned_over_time("a", figures(100.0), tuned, clock) is None) == agrees
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_times_without_cublas_stay_as_they_are():
 
 def test_a_doubtful_time_serves_as_no_reference_and_is_marked():
     rows = [row for case in ("raced", "alone") for row in timed(case, 120.0, rank0_duration=120.0)]
-    others = dict.fromkeys(("raced", "own"), agreement.IN_ITS_RACE) | {"alone": "under ncu"}
+    others = dict.fromkeys(("raced", "own"), agreement.IN_ITS_TUNING_RUN) | {"alone": "under ncu"}
     doubtful = {case: disagreement(case, other) for case, other in others.items()}
     table = tables.with_cublas(pd.DataFrame([*rows, *timed("own", 120.0)]), {}, doubtful)
     duration = values(table, "duration")

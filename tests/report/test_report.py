@@ -491,11 +491,21 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
 
 def test_every_unchecked_case_is_listed_once_with_the_reason_of_the_first() -> None:
     """A probe that times out as its kernel file says is listed as not checked, not as a failure."""
-    reasons = {"hang": "no result within 2 s", "tiled": "m = 129 is no multiple of 8", "late": "no GPU"}
+    reasons = {
+        "hang": "no result within 2 s",
+        "tiled": "m = 129 is no multiple of 8",
+        "late": "no GPU",
+    }
     status = {"hang": "timed out", "tiled": "unsupported", "late": "not measured"}
-    rows = [(case, stage, status[case], reasons[case]) for case in reasons for stage in ("check", "time")]
+    rows = [
+        (case, stage, status[case], reasons[case])
+        for case in reasons
+        for stage in ("check", "time")
+    ]
     records = pd.DataFrame(rows, columns=["case", "stage", "status", "reason"])
-    cases = pd.DataFrame({"case": list(reasons), "verdict": "not checked", "ends": ["timed out", "ok", "ok"]})
+    cases = pd.DataFrame(
+        {"case": list(reasons), "verdict": "not checked", "ends": ["timed out", "ok", "ok"]}
+    )
     groups = summary.troubles(cases, records)
     listed = [case for group in groups for case in group.cases]
     assert sorted(listed) == sorted(cases["case"])

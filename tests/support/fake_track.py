@@ -1,9 +1,9 @@
-"""A race's candidates and track without a GPU, in a module that processes can import."""
+"""A tuning run's candidates and track without a GPU, in a module that processes can import."""
 
 import os
 from dataclasses import dataclass
 
-from tilewave.gpu import races
+from tilewave.gpu import tuning_run
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 
@@ -32,7 +32,7 @@ class FakeTrack:
             return None
         if deed == "poisons":
             self.failed(Result("tune", name, "invalid access", "illegal address"))
-            raise races.Lost("illegal address")
+            raise tuning_run.Lost("illegal address")
         if deed == "kills":
             os.kill(os.getpid(), 11)
         with open(self.jobs[name].diary, "a") as diary:

@@ -1,5 +1,5 @@
 # From the config to each case's results. A job takes finished cases from the store and does what is missing. A part
-# holds what is compared: an operation, dtype and shape, with its races and its cuBLAS.
+# holds what is compared: an operation, dtype and shape, with its tuning run and its cuBLAS.
 PLAN, TARGET = f"{RESULTS}/plan.json", f"{RESULTS}/target.json"
 PARTS = len(gather.parts("{scatteritem}"))
 PIPELINE = parameters.code("pipeline.rules")
@@ -46,7 +46,7 @@ rule compile:
         "../scripts/compile.py"
 
 
-# One GPU: check, time, race, collect counters, sample. Code on the host is checked and timed here, too.
+# One GPU: check, time, tune, collect counters, sample. Code on the host is checked and timed here, too.
 rule measure:
     input:
         plan=PLAN,
@@ -94,7 +94,7 @@ rule execute:
 
 
 # `snakemake --cores 1 tune` finds the best variant for each shape without a full sweep: it checks the candidates of all
-# kernels, and races them.
+# kernels, and tunes them.
 rule tune:
     input:
         plan=PLAN,

@@ -1,4 +1,4 @@
-"""Check, time, race, count and sample the cases of a part."""
+"""Check, time, tune, count and sample the cases of a part."""
 
 from tilewave.pipeline import rules
 from tilewave.records import measured

@@ -1,4 +1,4 @@
-"""The best variant of each shape and dtype, from the races."""
+"""The best variant of each shape and dtype, from the tuning runs."""
 
 from tilewave.pipeline import rules
 from tilewave.report import study_tables

@@ -11,8 +11,8 @@ In the stage counters each job is launched once inside the NVTX range `measure` 
 `tilewave`, in the order of the list, with nothing else in that range; a range named after the
 job's index in the domain `tilewave-job` is around it. A cuBLASLt product may be several kernels.
 
-In the stage tune the jobs of one `group` race each other: "started" names the running candidate and comes
-many times, "finished" comes in the order of the race. After a crash --done lists the jobs after --start that
+In the stage tune the jobs of one `group` are timed against each other: "started" names the running candidate and comes
+many times, "finished" comes in the order in which they are dropped. After a crash --done lists the jobs after --start that
 have their result.
 """
 
@@ -136,10 +136,10 @@ def run(
                 return UNUSABLE
         events.send("ready", gpu=session.gpu.uuid if session else None)
         if stage == "tune" and session is not None:
-            from tilewave.gpu.races import GpuTrack, run_races
+            from tilewave.gpu.tuning_run import GpuTrack, run_groups
 
             track = partial(GpuTrack, session)
-            if not run_races(jobs, todo, events.send, track) or not _still_alive(session):
+            if not run_groups(jobs, todo, events.send, track) or not _still_alive(session):
                 return POISONED
             todo = []
         for index in todo:

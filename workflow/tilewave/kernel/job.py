@@ -108,7 +108,7 @@ class Job:
     baseline: bool = False
     rival: Job | None = None
     work: Mapping[str, float] = field(default_factory=dict)
-    # Stage tune: the group that it races, and the order of the screening.
+    # Stage tune: its tuning run, and the order of the screening.
     group: str = ""
     predicted_loads: float | None = None
     # Stage counters: ncu's metrics and sections.

@@ -80,7 +80,7 @@ class Case:
     """A variant at a shape, or a probe's named case, with what studies want of it.
 
     Once it is resolved for a target (`pipeline.resolving`), it also holds its launch there.
-    only_timed: the studies want no more than a timing or a race. sizes: the shape in numbers. refusal: status and
+    only_timed: the studies want no more than a timing or a tuning run. sizes: the shape in numbers. refusal: status and
     reason if the case cannot run, whatever its code is. launch: None if its shape or geometry needs a device that
     is not known. arguments: those of the leading launch. device: device facts that arguments or a probe's
     expressions use. work: operations and bytes of a probe's launch, if counted.
@@ -365,7 +365,7 @@ def expand_study(
     where_file: object,
     left_out: Mapping[str, UserError] = MappingProxyType({}),
 ) -> Iterator[tuple[Case, bool, bool, str, bool]]:
-    """Yield the study's cases in config order, each with (timed, raced, metric set, executed)."""
+    """Yield the study's cases in config order, each with (timed, tuned, metric set, executed)."""
     for index, block in enumerate(study.cases):
         key = f"studies.{name}.cases.{index}"
         time, tune, counters, execute = (
@@ -380,7 +380,7 @@ def wants(stage: str, case: Case) -> bool:
     """Return whether a stage has anything to do for a case.
 
     A probe answers in its check; it is timed only if it says how much work it does. Code on the host
-    has no GPU counters, and only a cubin is executed. Everything that a GPU runs races, except probes.
+    has no GPU counters, and only a cubin is executed. Everything that a GPU runs may be tuned, except probes.
     A compiled kernel whose instructions are counted may be sampled; `pipeline.sampling` chooses.
     """
     kernel = case.kernel
@@ -463,18 +463,18 @@ def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
 
 
 def _studies(config: Config, where: object) -> dict[str, Study]:
-    """Return the config's studies; those that race have the shapes of ``config.shapes``, if it has any.
+    """Return the config's studies; those with tuning runs have the shapes of ``config.shapes``, if it has any.
 
-    Raises UserError if it has some and no study races, and for shapes that fit no matrix product.
+    Raises UserError if it has some and no study has tuning runs, and for shapes that fit no matrix product.
     """
     shapes = split_names(config.shapes)
     list(expand_shapes(shapes, operations.load("matmul", where).dimensions, where, "shapes"))
-    racing = [name for name, study in config.studies.items() if study.races]
-    if shapes and not racing:
-        problem = " is for studies that race, and none does"
+    tuned = [name for name, study in config.studies.items() if study.tunes]
+    if shapes and not tuned:
+        problem = " is for studies with `tune: true`, and there is none"
         raise _refusal(where, "shapes", problem, "Delete it, or set `tune: true` in a study")
     studies = dict(config.studies)
-    for name in racing if shapes else ():
+    for name in tuned if shapes else ():
         studies[name] = _at_shapes(studies[name], shapes)
     return studies
 

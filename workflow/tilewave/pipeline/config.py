@@ -112,7 +112,7 @@ class Study(Model):
     time: bool = Field(False, description="Time the cases with CUDA events.")
     tune: bool = Field(
         False,
-        description="Race the kernels of one operation, shape and dtype, with early elimination.",
+        description="Tuning run: time all kernels of one operation, shape and dtype in turn, and drop slow ones early.",
     )
     counters: MetricSet | Literal["none"] = Field(
         "none", description="Metric set to collect under Nsight Compute."
@@ -129,8 +129,8 @@ class Study(Model):
     style: StudyStyle = StudyStyle()
 
     @property
-    def races(self) -> bool:
-        """True if all of its cases race; a study with a few races is about something else."""
+    def tunes(self) -> bool:
+        """True if all of its cases are tuned; a study with a few tuning runs is about something else."""
         return self.tune or all(block.tune for block in self.cases)
 
 
@@ -226,7 +226,7 @@ class Config(Model):
     )
     shapes: NameList = Field(
         "",
-        description="Shapes for every study that races, in place of its own: sizes and `512x256x128`s.",
+        description="Shapes for every study with `tune: true`, in place of its own: sizes and `512x256x128`s.",
     )
     strict: bool | Literal["release"] = Field(
         False,

@@ -102,7 +102,9 @@ class Sources:
             return None
         here, gpus = self.environment(job), self.target.get("gpus", ())
         environments = dict.fromkeys((here, *(gpus if here in gpus else ())))
-        for store, environment in itertools.product((self.store, self.failed_attempts), environments):
+        for store, environment in itertools.product(
+            (self.store, self.failed_attempts), environments
+        ):
             outcome = store and store.get(environment, job.stage, job.key)
             if outcome and _answers(outcome, job, self.target):
                 return replace(outcome, case=job.case)
@@ -217,7 +219,9 @@ def collect(
     return {"results": [results[case] for case in planned], "counts": counts}
 
 
-def with_execution(job: Job, outcome: Result, execution: Result, live: bool, prefer_execution: bool) -> Result:
+def with_execution(
+    job: Job, outcome: Result, execution: Result, live: bool, prefer_execution: bool
+) -> Result:
     """Return the check or counters of an executed case: the execution's, if no other source has a value.
 
     prefer_execution: the execution replaces a recorded value. A live value is replaced only if it was not measured.

@@ -94,9 +94,9 @@ class Project:
         return next(iter(largest_first(self.recorded_root)), None)
 
     @property
-    def raced_studies(self) -> list[str]:
-        """The studies that race their cases."""
-        return [name for name in self.plan.studies if self.config.studies[name].races]
+    def tuned_studies(self) -> list[str]:
+        """The studies whose cases are all tuned."""
+        return [name for name in self.plan.studies if self.config.studies[name].tunes]
 
     @property
     def summarised_studies(self) -> list[str]:
@@ -106,9 +106,9 @@ class Project:
         ]
 
     @property
-    def raced_plan(self) -> Plan:
-        """The plan of the studies that race."""
-        return self._part(self.raced_studies)
+    def tuned_plan(self) -> Plan:
+        """The plan of these studies."""
+        return self._part(self.tuned_studies)
 
     def _part(self, names: Iterable[str]) -> Plan:
         studies = {name: self.plan.studies[name] for name in names}

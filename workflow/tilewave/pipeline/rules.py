@@ -231,7 +231,7 @@ def _checkers(pipeline: Pipeline, cores: int) -> int:
 def measure_part(
     run: Run, pipeline: Pipeline, threads: int = 1, stages: Sequence[str] = ON_GPU
 ) -> Results:
-    """Check, time, race, count and sample the part's cases without a result, and return all results.
+    """Check, time, tune, count and sample the part's cases without a result, and return all results.
 
     Each result goes into the store at once.
     """
@@ -258,12 +258,12 @@ def _gpu(run: Run, pipeline: Pipeline) -> Iterator[Run]:
         yield dataclasses.replace(run, target=pipeline.target)
 
 
-def race(run: Run, pipeline: Pipeline, threads: int = 1) -> Results:
-    """Check and race the candidates of the studies that race."""
+def tune(run: Run, pipeline: Pipeline, threads: int = 1) -> Results:
+    """Check the candidates of the studies with tuning runs, and run these."""
     with _gpu(run, pipeline) as gpu_run:
         checks = _stage(gpu_run, pipeline, "check", threads)
-        races = _stage(gpu_run, pipeline, result.TUNE, threads, checks)
-    return {"check": checks, result.TUNE: races}
+        tuned = _stage(gpu_run, pipeline, result.TUNE, threads, checks)
+    return {"check": checks, result.TUNE: tuned}
 
 
 def execute_part(run: Run, pipeline: Pipeline, threads: int = 1) -> dict[str, Result]:
@@ -306,9 +306,9 @@ def _stage(
         if number := sum(note in outcome.notes for outcome in results.values()):
             say(f"  {stage}: {number} cases were {note}; the next run {then}")
     if stage == result.TUNE:
-        raced, eliminated, spent, full = tuning.saved(results.values())
-        if raced:
-            summary = f"{eliminated} of {raced} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
+        tuned, eliminated, spent, full = tuning.saved(results.values())
+        if tuned:
+            summary = f"{eliminated} of {tuned} eliminated early: {spent:.1f} s of GPU instead of {full:.1f} s"
             say(f"  {stage}: {summary}")
             run.note(f"{summary}\n")
     return results

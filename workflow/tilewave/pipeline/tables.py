@@ -13,7 +13,7 @@ import pandas as pd
 from tilewave.compiling.origins import Origin, columns
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
-from tilewave.records.agreement import IN_ITS_RACE, Disagreement
+from tilewave.records.agreement import IN_ITS_TUNING_RUN, Disagreement
 from tilewave.records.counters import kernel_names
 from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
 
@@ -289,7 +289,7 @@ def with_cublas(
     """Give each product one value of cuBLAS, add speeds at one clock, and mark doubtful times.
 
     cuBLAS' ``duration``, ``duration_spread`` and ``tflops`` become median (and interquartile range) of the pairings
-    of the same product. A doubtful time without a pairing becomes that of its race, whose laps all candidates
+    of the same product. A doubtful time without a pairing becomes that of its tuning run, whose laps all candidates
     share, or none. `OWN_DURATION` is cuBLAS' time alone. Paired rows, and cuBLAS, get `EVEN_TFLOPS`.
 
     products: see `agreement.disagreements`.
@@ -313,8 +313,10 @@ def with_cublas(
     flops = wide.get("tflops", none) * wide["duration"]
 
     by_product = paired.groupby(wide["product"])
-    raced = {case: time.other_us for case, time in doubtful.items() if time.other == IN_ITS_RACE}
-    us = vendor["product"].map(by_product.median()).fillna(vendor.index.to_series().map(raced))
+    tuned = {
+        case: time.other_us for case, time in doubtful.items() if time.other == IN_ITS_TUNING_RUN
+    }
+    us = vendor["product"].map(by_product.median()).fillna(vendor.index.to_series().map(tuned))
     spread = vendor["product"].map(by_product.quantile(0.75) - by_product.quantile(0.25))
     replaced = us.index[us.notna() | us.index.isin(list(doubtful))]
     values = {"duration": us, "duration_spread": spread, "tflops": flops.reindex(us.index) / us}

@@ -1,7 +1,7 @@
-"""Stage tune: the candidates of all kernels race each other, in one race for each shape and dtypes.
+"""Stage tune: a tuning run for each shape and dtypes times the candidates of all kernels in turn.
 
 A result's key depends on its candidate alone, so a new kernel makes nothing stale. An eliminated candidate
-stays eliminated, because a newcomer can only shorten the best time. Candidates that reached the end race
+stays eliminated, because a newcomer can only shorten the best time. Candidates that reached the end are timed
 again with a newcomer, so that the winner of a group always comes from one run.
 """
 
@@ -50,10 +50,10 @@ def predicted_loads(
 
 
 def judged(key: str, case: str, check: Result | None) -> Result | None:
-    """Return the result of a case that does not race, because its check is not correct; None if it races."""
+    """Return the result of a case that is not tuned, because its check is not correct; None if it is."""
     if check is None or check.status != result.OK or check.verdict == result.CORRECT:
         return None  # without a check here, the measurement gives the reason
-    reason = f"only correct cases race, and this one's check says {check.verdict}"
+    reason = f"only correct cases are tuned, and the check says {check.verdict}"
     return Result(result.TUNE, case, result.NOT_MEASURED, reason, key=key)
 
 
@@ -63,7 +63,7 @@ def plan(
     checks: Mapping[str, Result],
     target: Mapping[str, Any],
 ) -> dict[str, Job | Result]:
-    """Return the candidates of the races, with their `group` and `predicted_loads`, and the results of the rest.
+    """Return the candidates of the tuning runs, with their `group` and `predicted_loads`, and the results of the rest.
 
     planned: from `jobs.of_stage`. compiled: by variant and architecture. checks: check results by case.
     """
@@ -84,7 +84,7 @@ def plan(
 
 
 def repeated(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> set[str]:
-    """Return the stored cases that race again: those that reached the end, in groups with a newcomer."""
+    """Return the stored cases that are timed again: those that reached the end, in groups with a newcomer."""
     if not target["live"]:
         return set()
     stored: dict[str, dict[str, Result]] = {}
@@ -112,16 +112,16 @@ def by_group(waiting: Iterable[Job]) -> list[Job]:
 
 
 def saved(results: Iterable[Result]) -> tuple[int, int, float, float]:
-    """Return how many candidates raced, how many were eliminated, the GPU's seconds spent, and the seconds
+    """Return how many candidates were tuned, how many were eliminated, the GPU's seconds spent, and the seconds
     without elimination."""
-    raced = eliminated = 0
+    tuned = eliminated = 0
     spent = full = 0.0
     for outcome in results:
         figures = outcome.by_metric
         if "tune_duration" not in figures:
             continue
-        raced += 1
+        tuned += 1
         eliminated += figures["tune_eliminated"] > 0
         spent += 1e-3 * figures["tune_spent"]
         full += 1e-3 * figures["tune_full_cost"]
-    return raced, int(eliminated), spent, full
+    return tuned, int(eliminated), spent, full

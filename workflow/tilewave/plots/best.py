@@ -1,6 +1,7 @@
-"""Best variant by shape: the winner of each race as a share of cuBLAS.
+"""Best variant by shape: the winner of each tuning run as a share of cuBLAS.
 
-The figure has a row a dtype; the table has every shape. All variants of one dtype at one shape run in a race (`tilewave.theory.racing`).
+The figure has one row per dtype; the table has every shape. A tuning run (`tilewave.theory.tuning_run`) times all
+variants of one dtype at one shape in turn.
 """
 
 from __future__ import annotations
@@ -17,37 +18,37 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import BLUE, INK, Style
-from tilewave.theory import racing
+from tilewave.theory import tuning_run
 
 READING = (
     "A row is a dtype, a dot a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line it is faster. "
     "The number is the median."
 )
-RACED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
+TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
 
 
 def times(study: StudyData) -> pd.Series[float]:
-    """Return microseconds of each case that raced, comparable by `racing.durations`.
+    """Return microseconds of each case of a tuning run, comparable by `tuning_run.durations`.
     A leader in another environment is skipped."""
-    durations = base.value_of(study, DURATION, RACED)
-    where = base.environment_of(study, DURATION, RACED)
-    ratios, leaders = base.value_of(study, BEHIND, RACED), base.text_of(study, BEHIND)
+    durations = base.value_of(study, DURATION, TUNED)
+    where = base.environment_of(study, DURATION, TUNED)
+    ratios, leaders = base.value_of(study, BEHIND, TUNED), base.text_of(study, BEHIND)
     behind = {
         case: (leader, float(ratios[case]))
         for case, leader in leaders.items()
         if where.get(leader) == where.get(case)
     }
     microseconds = {str(case): float(us) for case, us in durations.items()}
-    return pd.Series(racing.durations(microseconds, behind), dtype=float)
+    return pd.Series(tuning_run.durations(microseconds, behind), dtype=float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row a dtype and shape, with figures of the environment that most of the dtype's come from.
     Where nothing was measured, the status says why."""
-    durations, environments = times(study), base.environment_of(study, DURATION, RACED)
-    costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], RACED)
-    states, verdicts = base.statuses(study, [RACED]), base.verdicts(study)
+    durations, environments = times(study), base.environment_of(study, DURATION, TUNED)
+    costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], TUNED)
+    states, verdicts = base.statuses(study, [TUNED]), base.verdicts(study)
     facts = (
         base.text_of(study, "kernel_name"),
         base.value_of(study, "empty_kernel", "time"),
@@ -59,11 +60,11 @@ def table(study: StudyData) -> pd.DataFrame:
         case, labels = group["case"], [base.shape_label(row) for row in group.to_dict("records")]
         us, environment = case.map(durations), case.map(environments)
         group = group.assign(label=labels, us=us, environment=environment)
-        raced = group[case.isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
-        raced = raced[raced["environment"].isin(raced["environment"].mode()[:1])]
-        raced = raced.sort_values("us", kind="stable")
+        tuned = group[case.isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
+        tuned = tuned[tuned["environment"].isin(tuned["environment"].mode()[:1])]
+        tuned = tuned.sort_values("us", kind="stable")
         for label, cases in group.groupby("label", sort=False):
-            part = raced[raced["label"] == label]
+            part = tuned[tuned["label"] == label]
             vendor, variants = (
                 part[(part["kernel"] == BASELINE) == flag] for flag in (True, False)
             )
@@ -95,7 +96,7 @@ def _winner(
     sources: Mapping[str, str],
 ) -> dict[str, object]:
     """Return the fastest variant beside the runner-up and the vendor's fastest, with layouts, kernel and the
-    time of an empty kernel in its place; variants, vendor: the raced cases from fast to slow."""
+    time of an empty kernel in its place; variants, vendor: the tuned cases from fast to slow."""
     first = variants.iloc[0]
     baseline = next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})
     flops = 2.0 * first["m"] * first["n"] * first["k"]
@@ -126,7 +127,7 @@ COLUMNS = [
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a race for the page: shape, winner, and its share of cuBLAS with a bar."""
+    """Return one row per tuning run for the page: shape, winner, and its share of cuBLAS with a bar."""
     rows = table[table["status"] == "ok"]
     shapes = [base.shape_label(row) for row in rows.to_dict("records")]
     shown = rows[["dtype", "best variant", "TFLOP/s", "runner-up"]]
@@ -155,11 +156,11 @@ def _notes(table: pd.DataFrame) -> list[str]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a dtype, a dot a shape."""
+    """Draw one row per dtype, one dot per shape."""
     with look.apply(style):
         rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
         if rows.empty:
-            return look.empty_figure(study, style, "race")
+            return look.empty_figure(study, style, "tuning run")
         medians = rows.groupby("dtype", sort=False)["share"].median()
         fig, (ax,) = look.panels(style, [rows_mm(len(medians)) - 2])
         sns.stripplot(
@@ -178,4 +179,4 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
         ax.set(xlabel="% of cuBLAS's speed", ylabel="")
         look.grid(ax, "x")
-        return look.finish(fig, study, style, notes=_notes(table), stages=[RACED])
+        return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])

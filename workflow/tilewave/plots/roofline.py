@@ -189,7 +189,9 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     best = rows[rows["dtype"] == rows["dtype"].iloc[0]].sort_values("TFLOP/s").iloc[-1]
     dtype = base.dtype_short(best["dtype"]).partition(" (")[0]
-    return f"The fastest {dtype} kernel reaches {best['of the roof (%)']:.0f} % of its roofline bound"
+    return (
+        f"The fastest {dtype} kernel reaches {best['of the roof (%)']:.0f} % of its roofline bound"
+    )
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:

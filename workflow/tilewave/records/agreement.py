@@ -1,4 +1,4 @@
-"""Agreement of repeated measurements: cuBLAS alone and paired, race and time, cycles and time.
+"""Agreement of repeated measurements: cuBLAS alone and paired, tuning run and time, cycles and time.
 
 Two times of one launch differ by more than noise if the SM clock differed. At another clock a memory-bound kernel
 keeps its time, a compute-bound one keeps its cycles, and others lie between. So two measurements agree if the ratio
@@ -19,7 +19,7 @@ from tilewave.kernel.result import DOUBTFUL, OK, TUNE, Result
 TOLERANCE = 0.05
 SHORTEST_US = 50.0
 """Cycles of shorter launches include the launch latency, which back-to-back launches hide."""
-IN_ITS_RACE = "in its race"
+IN_ITS_TUNING_RUN = "in its tuning run"
 CYCLES = "sm__cycles_elapsed.max"
 
 Figures = Mapping[str, float]
@@ -84,14 +84,16 @@ def alone_over_paired(
     return _compared(case, alone["duration"], alone.get("sm_clock"), "paired", us, clock)
 
 
-def race_over_time(
-    case: str, timed: Figures, raced: Figures, race_clock: float | None
+def tuned_over_time(
+    case: str, timed: Figures, tuned: Figures, tuned_clock: float | None
 ) -> Disagreement | None:
-    """Compare a case's time with its time in a race that it finished (figures of `tune`)."""
-    if raced.get("tune_eliminated"):
+    """Compare a case's time with its time in a tuning run that it finished (figures of `tune`)."""
+    if tuned.get("tune_eliminated"):
         return None
-    us = raced["tune_duration"]
-    return _compared(case, timed["duration"], timed.get("sm_clock"), IN_ITS_RACE, us, race_clock)
+    us = tuned["tune_duration"]
+    return _compared(
+        case, timed["duration"], timed.get("sm_clock"), IN_ITS_TUNING_RUN, us, tuned_clock
+    )
 
 
 def counted_over_timed(
@@ -141,10 +143,10 @@ def disagreements(
         if "rank0_duration" in figures and case in products:
             pairs = pairings.get((environments[case], products[case]), ())
             disagreement = alone_over_paired(case, figures, pairs)
-        raced = by_stage[TUNE].get(case)
-        if disagreement is None and raced and raced.environment == environments[case]:
-            clock = raced.notes.get("sm_clock")
-            disagreement = race_over_time(case, figures, raced.by_metric, clock)
+        tuned = by_stage[TUNE].get(case)
+        if disagreement is None and tuned and tuned.environment == environments[case]:
+            clock = tuned.notes.get("sm_clock")
+            disagreement = tuned_over_time(case, figures, tuned.by_metric, clock)
         counted = by_stage["counters"].get(case)
         if disagreement is None and counted and counted.environment == environments[case]:
             capped = bool(by_stage["time"][case].notes.get("throttle"))

@@ -42,7 +42,7 @@ RARE_PARTS = (
 STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),
-    # Without the rivals: an added kernel must not invalidate earlier races.
+    # Without the rivals: an added kernel must not invalidate earlier tuning runs.
     "tune": ("timing",),
     "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
     "sample": ("metrics", "sections", "clock_control", "cache_control"),

@@ -15,7 +15,7 @@ from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
 from tilewave.plots.base import BASELINE, excess_percent, present, shape_label
 from tilewave.records.counters.catalogue import SAMPLED_STATES, SAMPLES, STALL_SAMPLES
-from tilewave.report import advice, kernel_code, verdict
+from tilewave.report import advice, kernel_code
 from tilewave.report.advice import of_tables
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.figures import content_key

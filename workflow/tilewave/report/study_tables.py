@@ -14,20 +14,20 @@ from tilewave.report import figures
 
 
 def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFrame:
-    """Return the best variant of each shape and dtype (`tilewave.plots.best`), from checks and races alone.
+    """Return the best variant of each shape and dtype (`tilewave.plots.best`), from checks and tuning runs alone.
 
-    compiled: the documents of `rules.compile_part`. Raises UserError where no study has races.
+    compiled: the documents of `rules.compile_part`. Raises UserError where no study has tuning runs.
     """
     project = run.project
-    if not project.raced_studies:
+    if not project.tuned_studies:
         remedy = "Set tune: true in a study"
-        raise UserError.because(project.where, "no study has races", remedy, "studies")
-    raced = dataclasses.replace(project, plan=project.raced_plan)
-    run = dataclasses.replace(run, project=raced)
+        raise UserError.because(project.where, "no study has tuning runs", remedy, "studies")
+    tuned = dataclasses.replace(project, plan=project.tuned_plan)
+    run = dataclasses.replace(run, project=tuned)
     pipeline = run.pipeline(compiled, threads=cores)
-    results = pipeline.collected(rules.race(run, pipeline, cores))
+    results = pipeline.collected(rules.tune(run, pipeline, cores))
     verdict = tables.verdicts(results["check"])
-    cases = tables.cases_table(raced.plan.cases.values(), pipeline.compiled, pipeline.arch, verdict)
+    cases = tables.cases_table(tuned.plan.cases.values(), pipeline.compiled, pipeline.arch, verdict)
     flat = [*results["check"], *results[result.TUNE]]
     records = tables.records_table(cases, flat, verdict)
     none = figures.with_instruction_columns(pd.DataFrame(columns=["case"]))
@@ -36,7 +36,7 @@ def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFram
             plot.table(
                 figures.of_tables(project, name, pipeline.target, cases, records, none)
             ).assign(study=name)
-            for name in raced.plan.studies
+            for name in tuned.plan.studies
         ],
         ignore_index=True,
     )

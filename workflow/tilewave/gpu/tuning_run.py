@@ -1,4 +1,4 @@
-"""The GPU's part of a race (see `tilewave.theory.racing`): it runs candidates, and decides nothing.
+"""The GPU's part of a tuning run (see `tilewave.theory.tuning_run`): it runs candidates, and decides nothing.
 
 The candidates of a group compute the same product from the same buffers: sets that take turns as in
 `tilewave.gpu.timing`, filled once, plus each candidate's scratch. A short block takes about SHORT_US or has
@@ -26,7 +26,7 @@ from tilewave.gpu.timing import contestants, cost_s, fill_sets, plan_of, pointer
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.records.counters.figures import figure
-from tilewave.theory.racing import Candidate, Outcome, Race, Rules
+from tilewave.theory.tuning_run import Candidate, Outcome, Rules, TuningRun
 
 T = TypeVar("T")
 SHORT_US = 500.0
@@ -47,7 +47,7 @@ class Lost(RuntimeError):
 
 @dataclass
 class _Runner:
-    """Resources of a candidate on the GPU during its race."""
+    """Resources of a candidate on the GPU during its tuning run."""
 
     launches: list[Callable[[], None]]
     block: Block | None = None
@@ -173,7 +173,7 @@ Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None
 
 
 def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
-    """Return the result of a candidate whose race has ended.
+    """Return the result of a candidate whose part in the run has ended.
 
     Figures: tune_duration and tune_spread (us; median and interquartile range of its blocks),
     tune_tflops, tune_rounds (laps), tune_eliminated (0 or 1), tune_spent (ms of GPU time of its launches) and
@@ -209,10 +209,10 @@ def entry(job: Job) -> Candidate:
     return Candidate(job.case, order, league)
 
 
-def run_races(
+def run_groups(
     jobs: Sequence[Job], todo: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> bool:
-    """Race the jobs with the indices ``todo``, group by group. Return whether the process can continue.
+    """Tune the jobs with the indices ``todo``, group by group. Return whether the process can continue.
 
     Each start and result goes to `send` at once.
     """
@@ -221,13 +221,13 @@ def run_races(
         groups.setdefault(jobs[index].group, []).append(index)
     for members in groups.values():
         try:
-            _race([jobs[index] for index in members], members, send, open_track)
+            _run_group([jobs[index] for index in members], members, send, open_track)
         except Lost:
             return False
     return True
 
 
-def _race(
+def _run_group(
     group: Sequence[Job], indices: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> None:
     indices_by_case = {job.case: index for job, index in zip(group, indices)}
@@ -252,12 +252,12 @@ def _race(
             raise Lost(str(error)) from error
         return
 
-    def finish_race(outcome: Outcome) -> None:
+    def finish(outcome: Outcome) -> None:
         finished(reported(by_case[outcome.name], outcome, track.about(outcome.name)))
         track.leave(outcome.name)
 
     _, laps = plan_of(group[0])
     try:
-        Race([entry(job) for job in group], track, finish_race, Rules(laps=laps)).run()
+        TuningRun([entry(job) for job in group], track, finish, Rules(laps=laps)).run()
     finally:
         track.close()

@@ -1,12 +1,12 @@
-"""Decisions of a race from samples: dropped runners and the end. No GPU."""
+"""Decisions of a tuning run from samples: dropped runners and the end. No GPU."""
 
 import math
 
 import numpy as np
 import pytest
 
-from tilewave.theory import racing
-from tilewave.theory.racing import Candidate, Race, Rules
+from tilewave.theory import tuning_run
+from tilewave.theory.tuning_run import Candidate, Rules, TuningRun
 
 
 class Clockwork:
@@ -37,7 +37,7 @@ class Clockwork:
 def run(track, entries, **rules):
     outcomes = []
     entries = [entry if isinstance(entry, Candidate) else Candidate(*entry) for entry in entries]
-    Race(entries, track, outcomes.append, Rules(**rules)).run()
+    TuningRun(entries, track, outcomes.append, Rules(**rules)).run()
     return {outcome.name: outcome for outcome in outcomes}, [outcome.name for outcome in outcomes]
 
 
@@ -60,7 +60,7 @@ def test_a_slow_candidate_is_out_at_once():
 
 
 def test_early_candidates_are_compared_with_later_ones():
-    """A wrong prediction costs a short block, not a full race."""
+    """A wrong prediction costs a short block, not a full run."""
     track = Clockwork({"first": 30.0, "second": 20.0, "third": 10.0})
     outcomes, order = run(track, [("first", 1.0), ("second", 2.0), ("third", 3.0)])
     assert order == ["first", "second", "third"]
@@ -69,9 +69,9 @@ def test_early_candidates_are_compared_with_later_ones():
 
 
 def test_the_spread_of_both_is_ignored():
-    assert not racing.beaten([11.5, 10.9], [10.0, 10.0], 0.10)
-    assert racing.beaten([11.5, 11.1], [10.0, 10.0], 0.10)
-    assert not racing.beaten([11.5, 11.1], [10.0, 10.2], 0.10)
+    assert not tuning_run.beaten([11.5, 10.9], [10.0, 10.0], 0.10)
+    assert tuning_run.beaten([11.5, 11.1], [10.0, 10.0], 0.10)
+    assert not tuning_run.beaten([11.5, 11.1], [10.0, 10.2], 0.10)
 
 
 def test_leagues_do_not_beat_each_other_but_share_the_laps():
@@ -103,7 +103,7 @@ DRIFT = np.array([1.0, 1.1, 1.2, 1.3])
     ],
 )
 def test_a_steadily_slower_runner_is_dropped(runner, leader, dropped):
-    assert racing.slower(list(runner), list(leader)) == dropped
+    assert tuning_run.slower(list(runner), list(leader)) == dropped
 
 
 @pytest.mark.parametrize(
@@ -118,11 +118,11 @@ def test_a_steadily_slower_runner_is_dropped(runner, leader, dropped):
     ],
 )
 def test_the_end_of_a_race(leagues, done, ended):
-    assert racing.over(leagues, done, Rules(laps=5, tie=0.01)) is ended
+    assert tuning_run.over(leagues, done, Rules(laps=5, tie=0.01)) is ended
 
 
 def test_undecided_runners_share_the_end():
-    """Two runners 4 % apart with a larger noise: neither is dropped, and the race ends after ten laps."""
+    """Two runners 4 % apart with a larger noise: neither is dropped, and the run ends after ten laps."""
     track = Clockwork({"a": 100.0, "b": 104.0}, noise=0.06)
     outcomes, _ = run(track, [("a", 1.0), ("b", 2.0)], laps=5, margin=0.5)
     assert [outcomes[name].out for name in "ab"] == ["", ""]
@@ -148,6 +148,6 @@ def test_elimination_saves_blocks():
     track = Clockwork(times, noise=0.002)
     outcomes, _ = run(track, [(name, times[name]) for name in times], laps=5)
     assert [name for name in outcomes if outcomes[name].out != "screening"] == ["near", "v0"]
-    assert outcomes["near"].out == "laps" and outcomes["near"].laps == racing.LEAST_LAPS
+    assert outcomes["near"].out == "laps" and outcomes["near"].laps == tuning_run.LEAST_LAPS
     laps = sum(what == "lap" for what, _ in track.calls)
     assert laps == 2 * (5 + 3)

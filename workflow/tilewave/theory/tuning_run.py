@@ -1,6 +1,6 @@
-"""Races that find the fastest of several candidates without measuring all of them to the end.
+"""Tuning runs: find the fastest of several candidates without measuring all of them to the end.
 
-The race decides who runs next and who is out; a `Track` runs the candidates and gives microseconds of a
+The run decides who runs next and who is out; a `Track` runs the candidates and gives microseconds of a
 launch. Candidates compete inside their league: kernels of this project, or vendor products. All leagues
 share the laps, so that times of two leagues have a valid ratio.
 
@@ -33,9 +33,9 @@ SCREENING, LAPS = "screening", "laps"
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules of a race.
+    """Rules of a tuning run.
 
-    laps: the fewest of a full race. margin: share of the best time by which a screened candidate may be
+    laps: the fewest of a full run. margin: share of the best time by which a screened candidate may be
     slower. tie: share of the leader's time within which runners count as equally fast.
     """
 
@@ -55,7 +55,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a candidate's race. Times in microseconds.
+    """The end of a candidate's part in a tuning run. Times in microseconds.
 
     out: the phase that eliminated it (`screening`, `laps`), or empty. samples: the blocks behind its figure,
     from laps if it ran any, else from screening. leader, leader_us: the leader at that moment (maybe itself)
@@ -130,14 +130,14 @@ def tied(laps: Mapping[str, Sequence[float]], tie: float) -> bool:
 
 
 def over(leagues: Iterable[Mapping[str, Sequence[float]]], done: int, rules: Rules) -> bool:
-    """Return whether the race ends after ``done`` laps."""
+    """Return whether the run ends after ``done`` laps."""
     if done < rules.laps:
         return False
     return done >= 2 * rules.laps or all(tied(laps, rules.tie) for laps in leagues)
 
 
-class Race:
-    """A race; `run` reports every candidate's outcome as soon as it is known."""
+class TuningRun:
+    """A tuning run; `run` reports every candidate's outcome as soon as it is known."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Race:
         self._report(Outcome(name, SCREENING, samples, 0, leader, statistics.median(times)))
 
     def _leagues(self) -> list[dict[str, list[float]]]:
-        """Return the laps of the runners still in the race, by league."""
+        """Return the laps of the runners that were not dropped, by league."""
         leagues: dict[str, dict[str, list[float]]] = {}
         for name, times in self._laps.items():
             leagues.setdefault(self._league[name], {})[name] = times
