@@ -272,7 +272,7 @@ def test_small_study_without_a_gpu(ran):
     """A kernel with a syntax error is a status, and the rest of the report is complete."""
     folder, done = ran
     text = (folder / "reports" / "index.html").read_text()
-    # With neither a GPU nor a recorded figure, the CPU executes the machine code.
+    # With neither a GPU nor a recorded value, the CPU executes the machine code.
     for phrase in (
         "failed to compile",
         "broken.cu:",
@@ -316,7 +316,7 @@ def test_races_without_a_gpu(ran):
     folder, _ = ran
     table = (folder / "reports" / "tables" / "best.csv").read_text().splitlines()
     assert len(table) == 3
-    assert "not measured" in table[1] and "no recorded figure of this case" in table[1]
+    assert "not measured" in table[1] and "no recorded value of this case" in table[1]
     records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
     races = records[records["stage"] == "tune"]
     assert set(races["status"]) == {"not measured"}

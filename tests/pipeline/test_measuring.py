@@ -178,7 +178,7 @@ def test_stale_and_missing_figures_say_why(store, recorded, machine):
     assert "on NVIDIA H200 for other code, launch or method" in results[1].reason
     assert results[1].figures == []
     for outcome in results[2:4]:
-        assert "this machine, and NVIDIA H200 has no recorded figure" in outcome.reason
+        assert "this machine, and NVIDIA H200 has no recorded value" in outcome.reason
     assert results[4].reason == "no NVIDIA GPU on this machine"
     assert machine.cases == []
 

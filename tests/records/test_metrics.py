@@ -1,4 +1,4 @@
-"""Metric sets, derived figures, and the tile in a vendor kernel's name."""
+"""Metric sets, derived values, and the tile in a vendor kernel's name."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The recorded figures that ship with the project identify their code."""
+"""The recorded values that ship with the project identify their code."""
 
 import functools
 import hashlib
@@ -41,7 +41,7 @@ def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
     assert results
     for outcome in results:
         environment = recorded.environments[outcome.environment]
-        assert environment["commit"], "a recorded figure must name its commit"
+        assert environment["commit"], "a recorded value must name its commit"
         assert not environment.get("dirty")
     assert sum(path.stat().st_size for path in folder.iterdir()) < LIMIT_MB * 1024 * 1024
     listed = [line.split("  ") for line in (folder / "SHA256SUMS").read_text().splitlines()]
@@ -178,7 +178,7 @@ HOST_VARIANTS = {
 
 @pytest.mark.parametrize("name", sorted(HOST_VARIANTS))
 def test_host_code_is_the_recorded_code(h200: Recorded, name: str) -> None:
-    """The key of a host kernel is that of its recorded figures, in every version of Python."""
+    """The key of a host kernel is that of its recorded values, in every version of Python."""
     _of_the_same_source(h200, name)
     assert host_code(HOST_VARIANTS[name]) == h200.compiled[f"{name}.sm_90"]["code"]
 

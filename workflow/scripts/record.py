@@ -1,4 +1,4 @@
-"""Merge a live run's results into the recorded figures of its GPU."""
+"""Merge a live run's results into the recorded values of its GPU."""
 
 from tilewave.pipeline import rules
 from tilewave.records import measured

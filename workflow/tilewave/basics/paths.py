@@ -1,4 +1,4 @@
-"""Paths of Tilewave's files: kernels, configs, recorded figures, rules, scripts and templates.
+"""Paths of Tilewave's files: kernels, configs, recorded values, rules, scripts and templates.
 
 In a checkout they lie around the library (``workflow/tilewave``). A wheel carries them, in the same
 order, in the library's folder ``_home``.

@@ -13,7 +13,7 @@ from tilewave.records.recorded import adopt, folders
 def add(commands: Any) -> None:
     """Add the parser of this subcommand."""
     parser = commands.add_parser(
-        "record", help="merge measurements into the recorded figures of this folder",
+        "record", help="merge measurements into the recorded values of this folder",
         description="Merge the measurements of the last `tilewave report` in this folder, or another "
         f"recording, into {RECORDED}. A report takes from there what it cannot measure itself.",
     )  # fmt: skip

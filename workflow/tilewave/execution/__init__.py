@@ -30,7 +30,7 @@ MANY = 30
 
 
 def version() -> list[int]:
-    """Return the versions of this room and of the machine, a part of every executed figure's key."""
+    """Return the versions of this room and of the machine, a part of every executed value's key."""
     from tilewave.execution import machine
 
     return [VERSION, machine.VERSION]

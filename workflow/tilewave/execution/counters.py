@@ -188,7 +188,7 @@ def figures(
     rows: Sequence[Mapping[str, Any]],
     operand: str = "",
 ) -> list[dict[str, Any]]:
-    """Return the figures of a result as for a profiled kernel: counters, derived figures, sums of rows."""
+    """Return the figures of a result as for a profiled kernel: counters, derived values, sums of rows."""
     counted = [
         figure(name, values[name], metric.unit)
         for name, metric in METRICS.items()

@@ -163,7 +163,7 @@ class Execute(Model):
 
     when: Literal["no_gpu", "always", "never"] = Field(
         "no_gpu",
-        description="`no_gpu`: on a machine without a GPU, the cases without a recorded figure; "
+        description="`no_gpu`: on a machine without a GPU, the cases without a recorded value; "
         "`always`: every case; `never`. Studies with `execute: true` are executed unless `never`.",
     )
     case_limit_s: Seconds = Field(
@@ -231,7 +231,7 @@ class Config(Model):
     strict: bool | Literal["release"] = Field(
         False,
         description="true: fail, after the page is written, if a case is wrong or failed; "
-        "release: also if a recorded figure is stale.",
+        "release: also if a recorded value is stale.",
     )
     seed: int = Field(1, ge=0, lt=2**32)
     fresh: bool = Field(

@@ -1,7 +1,7 @@
 """Stage execute: the choice of the cases that this machine's CPU executes.
 
 Its results have the source ``executed`` and stand beside those of the other stages. Without a GPU and
-without a recorded figure, the stages check and counters take their results from here.
+without a recorded value, the stages check and counters take their results from here.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def from_recording(job: Job, recorded: Recorded | None, target: Mapping[str, Any
         elif recorded.has_case(job.stage, job.case):
             status, reason = result.STALE, f"recorded on {label} for other code, launch or method"
         else:
-            reason += f", and {label} has no recorded figure of this case"
+            reason += f", and {label} has no recorded value of this case"
     return Result.of_job(job, status, reason)
 
 
@@ -119,7 +119,7 @@ class Sources:
             return self._stored, self._recorded
         if self.target["live"]:
             return (self._stored,)
-        # Recorded figures first, so that all of them come from one environment.
+        # Recorded values first, so that all of them come from one environment.
         return (self._recorded, self._stored) if job.provider == "cpu" else (self._recorded,)
 
     def find(self, job: Job) -> Result | None:

@@ -131,7 +131,7 @@ def machine() -> str:
 
 
 def recorded(config: Document, root: Path = ROOT) -> str:
-    """Return the digest of the recorded figures that a run may show, empty if it measures live."""
+    """Return the digest of the recorded values that a run may show, empty if it measures live."""
     target = config.get("target", "auto")
     if target == "live" or (target == "auto" and has_gpu(fingerprint())):
         return ""

@@ -532,7 +532,7 @@ def record(run: Run, pipeline: Pipeline, results: Results) -> str:
         raise UserError.because("record", problem, "Run on a machine with a GPU", "target")
     unclean = _clean_tree()
     if unclean:
-        remedy = "Commit first: recorded figures name a clean commit"
+        remedy = "Commit first: recorded values name a clean commit"
         raise UserError.because("record", unclean, remedy, "git")
     collected = pipeline.collected(results)
     # The keys match this clean tree, even if the run began at another commit.

@@ -1,1 +1,1 @@
-"""Records: statuses and verdicts, content keys, the store, the tidy tables, recorded figures."""
+"""Records: statuses and verdicts, content keys, the store, the tidy tables, recorded values."""

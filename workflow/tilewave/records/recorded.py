@@ -1,4 +1,4 @@
-"""Recorded figures: measurements of a named GPU, shipped with the project.
+"""Recorded values: measurements of a named GPU, shipped with the project.
 
 A folder ``resources/recorded/<gpu>/`` holds
 
@@ -50,8 +50,8 @@ SUMS = "SHA256SUMS"
 RESULTS, ENVIRONMENTS, COMPILED = "results.parquet", "environments.json", "compiled.json"
 LISTINGS, ACCESSES = "listings.parquet", "accesses.parquet"
 LOST = {
-    RESULTS: "all recorded figures",
-    ENVIRONMENTS: "all recorded figures, because their environments are unknown",
+    RESULTS: "all recorded values",
+    ENVIRONMENTS: "all recorded values, because their environments are unknown",
     COMPILED: "recorded compilations (kernels are compiled here if a compiler is installed)",
     LISTINGS: "machine code (it is disassembled here if a compiler is installed)",
     "samples.parquet": "the samples of recorded times, and so their spread",
@@ -164,7 +164,7 @@ def _check(data: bytes, name: str) -> None:
 
 
 class Recorded:
-    """Read access to one folder of recorded figures."""
+    """Read access to one folder of recorded values."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -52,7 +52,7 @@ def environment_views(
         if here and target["live"]:
             role = "this machine, measured live"
         elif here and name not in used:
-            role = "this machine: no figure on this page was measured here"
+            role = "this machine: no value on this page was measured here"
         shown = [_fact(key, value) for key, value in facts.items()
                  if key not in _NOT_SHOWN and present(value)]  # fmt: skip
         views.append(

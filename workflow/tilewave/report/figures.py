@@ -45,7 +45,7 @@ class Inputs(Protocol):
 def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the target document's environments by id, each marked as recorded or not.
 
-    With recorded figures, all environments except this machine's are recorded.
+    With recorded values, all environments except this machine's are recorded.
     """
     documented: Mapping[str, Mapping[str, Any]] = target["environments"]
     return {

@@ -1,6 +1,6 @@
 """The report's pages: the index, the kernels, one page a study and a kernel, lessons, explorer and glossary.
 
-A machine without a GPU must never seem to have measured recorded figures, so each page's top line and each
+A machine without a GPU must never seem to have measured recorded values, so each page's top line and each
 study's source line name the source. The pages load nothing from outside their folder and can be read without
 scripts. The same tables give the same bytes: no date, no time of day, no order that depends on a set.
 """

@@ -196,7 +196,7 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
         headline = f"Nothing was measured on {label}"
         detail = "There is a GPU, but no stage gave a value. The statuses below say why."
     elif target["recorded"] is None:
-        headline = f"Nothing measured on a GPU ({reason}), and no recorded figures are shown"
+        headline = f"Nothing measured on a GPU ({reason}), and no recorded values are shown"
         detail = f"Cases that need a GPU are listed as not measured.{on_host}{by_cpu}"
     elif recorded:
         kind = "recorded"

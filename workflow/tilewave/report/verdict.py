@@ -196,7 +196,7 @@ def judge(
     Raises
     ------
     SystemExit: code 1 where a figure was not drawn or a kernel file was not read; with `strict`, also where a
-        case is wrong or failed; with `strict: release`, also where a recorded figure is stale.
+        case is wrong or failed; with `strict: release`, also where a recorded value is stale.
     """
     cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
     undrawn_studies = {}

@@ -21,7 +21,7 @@ from tilewave.theory.dtypes import DTYPES
 
 
 class Derived(NamedTuple):
-    """A derived figure; ``counter``: the counter that it renames, if any."""
+    """A derived value; ``counter``: the counter that it renames, if any."""
 
     unit: str
     meaning: str

@@ -44,7 +44,7 @@ class Finding:
 class Subject:
     """A case with its counters; a rule whose input is absent is skipped.
 
-    case: its row of the table of cases. metrics: counters and derived figures by name. instructions: rows
+    case: its row of the table of cases. metrics: counters and derived values by name. instructions: rows
     with the columns of `Origin`. resources: those of the compiled kernel. device: facts of the counters'
     environment. samples: stall samples with the columns of `Origin`, from the one sampled case of the
     variant, whose shape may differ. busy: share of the cycles that each pipe works; empty without cycles.

@@ -94,12 +94,12 @@ def _is_recording(folder: Path) -> bool:
 
 
 def has_figures(folder: Path) -> bool:
-    """Return whether a folder holds a report's results or recorded figures."""
+    """Return whether a folder holds a report's results or recorded values."""
     return _run_tables(folder) is not None or _is_recording(folder)
 
 
 def of_figures(folder: Path) -> Side:
-    """Return the side of a folder with a report's results or recorded figures."""
+    """Return the side of a folder with a report's results or recorded values."""
     tables = _run_tables(folder)
     return of_recording(folder) if tables is None else _of_run(folder, tables)
 
@@ -129,7 +129,7 @@ def _of_run(folder: Path, tables: Path) -> Side:
 
 
 def of_recording(folder: Path) -> Side:
-    """Return the side of a folder with one GPU's recorded figures."""
+    """Return the side of a folder with one GPU's recorded values."""
     recording = Recorded(folder).undamaged()
     results = recording.results()
     figures = [
