@@ -31,7 +31,7 @@ DOCUMENTS = ("docs/measured.md",)
 TABLE = re.compile(r"(<!-- (ladder|best)\.csv(?:: (.*?))? -->\n).*?(?=<!-- end -->)", re.S)
 SIZES = (1024, 2048, 4096, 8192)
 RATED = 4096
-"""The size with TFLOP/s in the table."""
+"""The size with cuBLAS' TFLOP/s in the table."""
 FIGURES = ("ladder", "wave_quantization")
 KERNEL = "matmul_async"
 LANES = ("kernels/ladder/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:102")
@@ -60,24 +60,18 @@ def share(percent: float) -> str:
 
 
 def ladder(table: pd.DataFrame, dtypes: str) -> str:
-    """Return the ladder's table in Markdown: shares of cuBLAS by size, and TFLOP/s of rung and cuBLAS at 4096³."""
+    """Return the ladder's table in Markdown: a row with cuBLAS' TFLOP/s per dtype, then its rungs' shares by size."""
     table = table.dropna(subset=[f"TFLOP/s, {n}³" for n in SIZES], how="all")
-    lines = [
-        [
-            "variant",
-            "dtype",
-            *(f"{n}³, %" for n in SIZES),
-            f"{RATED}³, TFLOP/s / cuBLAS",
-        ]
-    ]
+    lines = [["% of cuBLAS", *(f"{n}³" for n in SIZES)]]
     for dtype in (name.strip() for name in dtypes.split(",")):
-        for row in table[table["dtype"] == dtype].to_dict("records"):
-            rates = (row[f"{whose}TFLOP/s, {RATED}³"] for whose in ("", "cuBLAS "))
-            lines.append(
-                [row["variant"], dtype]
-                + [share(row[f"% of cuBLAS, {n}³"]) for n in SIZES]
-                + [" / ".join(f"{rate:#.3g}".rstrip(".") for rate in rates if pd.notna(rate))]
-            )
+        rows = table[table["dtype"] == dtype]
+        vendor = rows["kernel"] == "cublas"
+        (rate,) = rows.loc[vendor, f"TFLOP/s, {RATED}³"]
+        lines.append([f"**{dtype}**, cuBLAS {rate:.4g} TFLOP/s", *[""] * len(SIZES)])
+        lines += [
+            [row["variant"], *(share(row[f"% of cuBLAS, {n}³"]) for n in SIZES)]
+            for row in rows[~vendor].to_dict("records")
+        ]
     return markdown(lines)
 
 

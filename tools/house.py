@@ -1,7 +1,7 @@
-"""The picture of docs/data.md: the workflow's rules with the files that flow, and the library's rooms with their imports.
+"""The picture of docs/data.md: the workflow's rules with the files that flow, and the library's packages with their imports.
 
-Rules come from workflow/Snakefile and the files that it includes, rooms and floors from the table of docs/data.md.
-tests/test_house.py holds the rooms to their floors.
+Rules come from workflow/Snakefile and the files that it includes, packages and layers from the table of docs/data.md.
+tests/test_house.py holds the packages to their layers.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _room(name: str, uses: list[str], box: tuple[float, float, float, float]) ->
 def drawing() -> str:
     """Return the picture as SVG."""
     drawn, y = _workflow()
-    title = "The rooms of the library: each imports from its own floor and those below"
+    title = "The packages of the library: each imports from its own layer and those below"
     drawn += _text(20, y + 36, title, 13, BOLD)
     y += 48
     for floor in sorted(set(FLOORS.values()), reverse=True):

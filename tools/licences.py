@@ -18,29 +18,44 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "licences.md"
 LOCKS = {
-    "base": "what `make report` installs",
-    "gpu": "besides, where an NVIDIA driver is",
-    "dev": "`make test` and `make lint`",
-    "browser": "`make browser`",
-    "slurm": "`make slurm`",
-    "build": "what builds packages that have no wheel",
-    "supply": "`make audit` and `make sbom`",
+    "base.txt: what `make report` installs": ("base",),
+    "gpu.txt: besides, where an NVIDIA driver is": ("gpu",),
+    "The others: tests, browser, Slurm, builds, audit": (
+        "dev",
+        "browser",
+        "slurm",
+        "build",
+        "supply",
+    ),
 }
-"""Lock file -> its purpose. A package is listed under the first file that has it."""
+"""Heading -> lock files. A package is listed under the first file that has it."""
+NAMES = {
+    "Apache-2.0": ("Apache 2.0", "Apache License, Version 2.0", "Apache Software License"),
+    "BSD": ("BSD License",),
+    "MIT": ("MIT License", "MIT license"),
+    "MPL-2.0": ("Mozilla Public License 2.0 (MPL 2.0)",),
+    "PSF-2.0": ("PSF", "PSFL", "Python Software Foundation License"),
+    "Public domain": ("Public Domain",),
+}
+"""A licence's short name -> the names that packages write."""
 
 HEAD = """# Licences
 
-Written by `make licences`, from what the packages of the lock files say of themselves; a package stands where it
-comes first. `make sbom` lists those of one environment.
+`make licences` writes this page from the metadata of the packages in the lock files. A package is listed where it comes
+first. `make sbom` lists the packages of one environment.
 
-Tilewave's own files have the MIT licence ([LICENSE](../LICENSE)). No package of others is vendored, in the
-repository or in the wheel: pip gets them from its index, each under its own licence.
+Tilewave's own files have the MIT licence ([LICENSE](../LICENSE)). No foreign package is part of the repository or of the
+wheel: pip installs each under its own licence.
 
-**Not open source** are {proprietary}. Whoever installs them accepts NVIDIA's agreements, which lie in the packages'
-`dist-info` folders (of the compiler and its kin the CUDA Toolkit's End User License Agreement) and say what may be
-passed on. An image built from the `Dockerfile` contains them. On macOS none of them is installed; Nsight Compute
-and the driver never are.
+**Not open source** are {proprietary}. Installing them accepts NVIDIA's agreements in their `dist-info` folders, which say
+what may be passed on. An image built from the `Dockerfile` contains them. On macOS none is installed. Nsight Compute and
+the driver are never installed.
 """
+
+
+def short_name(licence: str) -> str:
+    """Return a licence's short name."""
+    return next((short for short, names in NAMES.items() if licence in names), licence)
 
 
 def licence_of(package: importlib.metadata.Distribution) -> str:
@@ -90,9 +105,10 @@ def written(text: str, folders: Sequence[str] = ()) -> str:
         for distribution in importlib.metadata.distributions(path=[*folders, *sys.path])
     }
     tables, listed, proprietary = "", set[str](), list[str]()
-    for name, purpose in LOCKS.items():
+    for heading, files in LOCKS.items():
         rows = defaultdict(list)
-        for package, pin in locked(name).items():
+        pins = [(file, *entry) for file in files for entry in locked(file).items()]
+        for name, package, pin in pins:
             if package in listed:
                 continue
             listed.add(package)
@@ -101,10 +117,9 @@ def written(text: str, folders: Sequence[str] = ()) -> str:
                     f"{DOCUMENT.name}: {package} is not installed. Install requirements/{name}.txt here, "
                     "or with `pip install --target FOLDER`, and give this FOLDER"
                 )
-            rows[licence_of(here[pin]) if pin in here else documented[package]].append(
-                f"`{package}`"
-            )
-        tables += f"\n## {name}.txt: {purpose}\n\n| licence | packages |\n|---|---|\n"
+            licence = licence_of(here[pin]) if pin in here else documented[package]
+            rows[short_name(licence)].append(f"`{package}`")
+        tables += f"\n## {heading}\n\n| licence | packages |\n|---|---|\n"
         for licence in sorted(rows, key=str.lower):
             packages = ", ".join(sorted(rows[licence]))
             tables += f"| {licence} | {packages} |\n"
