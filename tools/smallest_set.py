@@ -23,7 +23,7 @@ BASELINE = "cublas"
 
 
 def shares(tables: Path, study: str) -> pd.DataFrame:
-    """Return each kernel file's best share of cuBLAS's speed in percent: a row an entry, a column a file."""
+    """Return each kernel file's best share of cuBLAS's speed in percent: one row per entry, one column per file."""
     cases = pd.read_parquet(tables / "cases.parquet", columns=["case", "kernel", "studies", *PLACE])
     cases = cases[cases["studies"].map(lambda names: study in json.loads(names))]
     records = pd.read_parquet(tables / "records.parquet")

@@ -1,4 +1,4 @@
-"""Tidy tables: a row a figure, a sample, an instruction or a case."""
+"""Tidy tables: one row per value, sample, instruction or case."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def cases_table(
     arch: str,
     verdict: Mapping[str, str],
 ) -> pd.DataFrame:
-    """Return one row a case, in config order. compiled: by variant and architecture. arch: the target's."""
+    """Return one row per case, in config order. compiled: by variant and architecture. arch: the target's."""
     rows = []
     for case in cases:
         row = case_row(case, compiled[case.variant.id].get(arch) or {})
@@ -165,7 +165,7 @@ def _behind(outcome: Result) -> list[dict[str, Any]]:
 def records_table(
     cases: pd.DataFrame, results: Iterable[Result], verdict: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Return one row a figure; a result without figures has one row with status and reason."""
+    """Return one row per value; a result without values has one row with status and reason."""
     by_case = cases.set_index("case")
     named = [name for name in RECORD_COLUMNS if name in by_case.columns and name != "verdict"]
     facts = by_case[named].to_dict("index")

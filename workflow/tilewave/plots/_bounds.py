@@ -224,7 +224,7 @@ def _l2_rate(study: StudyData) -> float:
 
 
 def by_case(study: StudyData, sampled: Samples) -> pd.DataFrame:
-    """Return one row a product that was timed and whose counts are known, with COLUMNS."""
+    """Return one row per product that was timed and whose counts are known, with COLUMNS."""
     gpu, counts, skipped = gpu_of(study), _Counts(study), helpers(study, sampled)
     wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()]
     counters = base.pivot(study, wanted, "counters")

@@ -28,7 +28,7 @@ def dots(
     color: str = BLUE,
     texts: Sequence[str] = (),
 ) -> None:
-    """Draw a row an entry of the frame (column `label`): its values joined by a line, the last one filled.
+    """Draw one row per entry of the frame (column `label`): its values joined by a line, the last one filled.
     texts: at the right of the rows."""
     values = rows[list(columns)].astype(float)
     places = range(len(rows))
@@ -68,7 +68,7 @@ def bars(
     ax: Axes, labels: Sequence[str], values: Sequence[float], texts: Sequence[str],
     colors: Sequence[str] | str = BLUE,
 ) -> None:  # fmt: skip
-    """Draw a bar a row, with its text at the right."""
+    """Draw one bar per row, with its text at the right."""
     kinds = [colors] * len(labels) if isinstance(colors, str) else list(colors)
     sns.barplot(
         x=list(values), y=range(len(labels)), hue=kinds, palette={kind: kind for kind in kinds},

@@ -1,4 +1,4 @@
-"""Rungs of a ladder, for all figures with a row a rung: their order, and the choice of those that are drawn."""
+"""Rungs of a ladder, for all figures with one row per rung: their order, and the choice of those that are drawn."""
 
 from __future__ import annotations
 

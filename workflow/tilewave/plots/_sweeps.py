@@ -291,7 +291,7 @@ _COLUMNS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case of a sweep: measured and predicted values, then the status."""
+    """Return one row per case of a sweep: measured and predicted values, then the status."""
     base_rows = base.base_table(study).set_index("case")
     all_sweeps, parts = sweeps(study), []
     for sweep in all_sweeps:

@@ -71,7 +71,7 @@ def _change(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case: TFLOP/s, its change over the default, excess wavefronts, L2 hit rate."""
+    """Return one row per case: TFLOP/s, its change over the default, excess wavefronts, L2 hit rate."""
     return base.with_columns(
         base.base_table(study),
         {
@@ -126,7 +126,7 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a bar a change, the largest gain on top."""
+    """Draw one bar per change, the largest gain on top."""
     with look.apply(style):
         changes = _changes(study, table)
         if changes.empty:

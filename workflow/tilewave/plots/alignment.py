@@ -48,7 +48,7 @@ _STAGES = ("time",)
 class Line:
     """A variant with one dimension varied.
 
-    points: one row a size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there
+    points: one row per size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there
     is none or it may not rank), status, share (of the reference's TFLOP/s), least (the share that a perfectly
     aligned product of this size keeps), enough (whether the alignment loses no more than the tolerance of the
     line's best).
@@ -166,7 +166,7 @@ def _enough(points: pd.DataFrame) -> pd.Series[bool]:
 
 
 def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
-    """Return one row a line: the cost of its alignments, and the smallest alignment that costs nothing.
+    """Return one row per line: the cost of its alignments, and the smallest alignment that costs nothing.
 
     Losses (%) are against the share that a smaller product keeps at any alignment. The recommended multiples
     are those of `theory.alignment.RECOMMENDED`.
@@ -203,7 +203,7 @@ def _reference_speed(line: Line, size: int) -> float:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case and dimension varied, then the totals' rows (column `line` names them)."""
+    """Return one row per case and dimension varied, then the totals' rows (column `line` names them)."""
     columns = {
         "TFLOP/s": base.value_of(study, "tflops", "time"),
         "duration (us)": base.value_of(study, "duration", "time"),

@@ -1,6 +1,6 @@
 """The data of a figure, and the questions that every figure asks of it.
 
-All values come from the tidy table (one row a figure of a case). Three rules are kept here for all figures. A
+All values come from the tidy table (one row per value of a case). Three rules are kept here for all figures. A
 case whose verdict is not *correct* never ranks. All that is missing is listed with its status and reason.
 Ratios are formed only between records of one environment.
 
@@ -52,10 +52,10 @@ class StudyData:
 
     Attributes
     ----------
-    cases: one row a case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes; flop and byte
+    cases: one row per case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes; flop and byte
         are the least work of its operation: operations to compute, bytes to move).
     records: the tidy table filtered to the cases, columns `pipeline.tables.RECORD_COLUMNS`.
-    instructions: one row a SASS instruction of a case, columns INSTRUCTION_COLUMNS.
+    instructions: one row per SASS instruction of a case, columns INSTRUCTION_COLUMNS.
     environments: environment id -> environment.
     target: label ("NVIDIA H200"), live (bool), sms (int), environment (id).
     takeaway: the finding in one sentence, as the plot module's `takeaway` gives it; "" without one.
@@ -176,7 +176,7 @@ def text_of(study: StudyData, metric: str) -> dict[str, str]:
 
 
 def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) -> pd.DataFrame:
-    """Return one row a case (index: case id, all cases, config order), one column a metric; gaps are NaN."""
+    """Return one row per case (index: case id, all cases, config order), one column a metric; gaps are NaN."""
     frame = pd.DataFrame(index=pd.Index(case_order(study), name="case"))
     for metric in metrics:
         frame[metric] = value_of(study, metric, stage).reindex(frame.index)

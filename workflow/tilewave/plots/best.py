@@ -21,7 +21,7 @@ from tilewave.plots.style import BLUE, INK, Style
 from tilewave.theory import tuning_run
 
 READING = (
-    "A row is a dtype, a dot a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line it is faster. "
+    "A row is a dtype, a dot is a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line it is faster. "
     "The number is the median."
 )
 TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
@@ -44,7 +44,7 @@ def times(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a dtype and shape, with figures of the environment that most of the dtype's come from.
+    """Return one row per dtype and shape, with figures of the environment that most of the dtype's come from.
     Where nothing was measured, the status says why."""
     durations, environments = times(study), base.environment_of(study, DURATION, TUNED)
     costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], TUNED)

@@ -43,7 +43,7 @@ def outcomes(study: StudyData) -> dict[str, str]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case: outcome, errors of the result, and the tolerance of an element of typical size.
+    """Return one row per case: outcome, errors of the result, and the tolerance of an element of typical size.
     The check compares each element with its own tolerance."""
     frame = base.base_table(study)
     outcome = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
@@ -70,7 +70,7 @@ def shown(table: pd.DataFrame) -> pd.Series[Any]:
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a kernel for the page, failures first: its cases by outcome, the share that is right with a bar."""
+    """Return one row per kernel for the page, failures first: its cases by outcome, the share that is right with a bar."""
     counts = pd.crosstab(table["kernel"], shown(table)).reindex(columns=list(_COLORS), fill_value=0)
     counts = counts.sort_values(_FAILS, ascending=False, kind="stable")
     right = 100 * counts[_RIGHT] / (counts[_RIGHT] + counts[_FAILS]).clip(lower=1)

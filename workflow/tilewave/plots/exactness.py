@@ -176,9 +176,9 @@ def _relative(predicted: float, measured: float) -> float:
 
 
 def comparisons(study: StudyData) -> pd.DataFrame:
-    """Return one row a case and predicted counter: predicted, measured, difference, cause.
+    """Return one row per case and predicted counter: predicted, measured, difference, cause.
 
-    Counters of each instruction have one row a column: how many instructions were compared (predicted) and how
+    Counters of each instruction have one row per column: how many instructions were compared (predicted) and how
     many are equal (measured).
     """
     both = _values(study, PREDICTED).merge(
@@ -226,7 +226,7 @@ def comparisons(study: StudyData) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case and counter; a case that was not executed has one row and no counter."""
+    """Return one row per case and counter; a case that was not executed has one row and no counter."""
     about = base.base_table(study).reset_index(drop=True).drop(columns=["source"])
     about.insert(2, "probe_case", study.cases["probe_case"].to_numpy())
     merged = about.merge(comparisons(study), on="case", how="left")

@@ -1,8 +1,8 @@
-"""Ladder: each rung's share of cuBLAS at a small and at a large size, a panel a dtype.
+"""Ladder: each rung's share of cuBLAS at a small and at a large size, one panel per dtype.
 
-The table has all rungs and sizes. Rungs stand in the order of `follows`. Shares are medians of neighbouring blocks timed in turn with cuBLAS
-(`pipeline.tables.paired_shares`). The table also has the counted FLOPs over 2 m n k, which separate padding
-from slowness. It ends with the times of a lecture's comparison (option `lecture`).
+The table has all rungs and sizes. Rungs stand in the order of `follows`. Kernel and cuBLAS are timed in turn, some
+launches each; a share is the median over these pairs (`pipeline.tables.paired_shares`). The table also has the counted
+FLOPs over 2 m n k: a rung with more does needless work. It ends with the times of a lecture's comparison (option `lecture`).
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ SHARE, LOW, HIGH = "paired_share", "paired_share_low", "paired_share_high"
 _STAGES = ("time", "counters")
 _SHARE, _LOW, _HIGH = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
 _SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs / 2mnk"
-_EVEN, _REACHED, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
+_AT_ONE_CLOCK, _OF_HIGHEST, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
 _DEVICE, _LECTURE = "device", "lecture"
 _SHAPES = 4
-"""Number of shapes, the largest, whose shares are summarised; the first and the last are drawn."""
+"""The number of largest shapes in the summary; the smallest and the largest of them are drawn."""
 _MORE_WORK = 0.01
 """Share of FLOPs over 2 m n k from which a rung is named."""
 
 
 def of_highest(study: StudyData) -> pd.Series[float]:
-    """Return percent of the variant's highest speed at any size, by correct case, within one environment."""
+    """Return by correct case the percent of its variant's highest speed at any size, in one environment."""
     speed, ranking = base.speed(study), set(base.ranking(study))
     speed = speed[[case for case in speed.index if case in ranking]]
     variants = study.cases.set_index("case")["variant"].reindex(speed.index)
-    places = pd.Series(base.environment_of(study, "tflops", "time"), dtype=object)
-    highest = speed.groupby([variants, places.reindex(speed.index)]).transform("max")
+    environments = pd.Series(base.environment_of(study, "tflops", "time"), dtype=object)
+    highest = speed.groupby([variants, environments.reindex(speed.index)]).transform("max")
     return 100 * speed / highest
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case, in the order of the rungs, then the lecture's rows (column `lecture` names them).
+    """Return one row per case, in the order of the rungs, then the lecture's rows (column `lecture` names them).
 
     Columns: share of cuBLAS with its quartiles, TFLOP/s of the case and of the cuBLAS beside it, TFLOP/s at one
     clock and in % of the variant's highest, duration, counted FLOPs over 2 m n k.
@@ -81,8 +81,8 @@ def table(study: StudyData) -> pd.DataFrame:
             _HIGH: base.value_of(study, HIGH, "time"),
             _SPEED: paired.combine_first(base.value_of(study, "tflops", "time")),
             _PAIRED: base.value_of(study, "paired_baseline_tflops", "time"),
-            _EVEN: base.speed(study),
-            _REACHED: of_highest(study),
+            _AT_ONE_CLOCK: base.speed(study),
+            _OF_HIGHEST: of_highest(study),
             _TIME: base.value_of(study, "duration", "time"),
             "spread of duration, IQR (us)": base.value_of(study, "duration_spread", "time"),
             "empty kernel (us)": base.value_of(study, "empty_kernel", "time"),
@@ -139,11 +139,10 @@ def _sizes(cases: pd.DataFrame) -> list[str]:
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a variant of the GPU, in the order of the rungs, with its figures at each of the largest
-    sizes.
+    """Return one row per variant of the GPU, in the order of the rungs, with its values at the largest sizes.
 
-    Figures: share of cuBLAS, distance of the quartiles (percentage points), TFLOP/s, and those of its paired
-    cuBLAS; of cuBLAS itself TFLOP/s. Cases that are not correct have none.
+    Values: share of cuBLAS, interquartile range (percentage points), TFLOP/s, and TFLOP/s of the cuBLAS timed
+    beside it; of cuBLAS itself TFLOP/s. Cases that are not correct have none.
     """
     cases = _cases(table)
     names = {_SHARE: _SHARE, "IQR": "IQR", _SPEED: _SPEED, _PAIRED: "cuBLAS TFLOP/s"}
@@ -169,7 +168,7 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> tuple[pd.DataFrame, list[st
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the share of cuBLAS that the best rung of the last dtype reaches."""
+    """Return the share of cuBLAS that the best rung in the last panel reaches."""
     rows, sizes = _drawn(study, table)
     if rows.empty:
         return ""
@@ -182,7 +181,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a panel a dtype, a row a rung: its share at a small and at a large size."""
+    """Draw one panel per dtype, one row per rung: its share at a small and at a large size."""
     with look.apply(style):
         rows, sizes = _drawn(study, table)
         if rows.empty:
@@ -201,7 +200,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 
 def _sized(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -> None:
-    """Write the sizes above the row whose dots are farthest apart, and not at the line of cuBLAS."""
+    """Write the two sizes above the row whose dots are farthest apart and away from cuBLAS' line."""
     if len(sizes) < 2:
         return
     apart = (rows[sizes[0]] - rows[sizes[1]]).abs()
@@ -214,7 +213,7 @@ def _sized(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -> None
 
 
 def _counted(cases: pd.DataFrame) -> list[str]:
-    """Return the range of the counted FLOPs; rungs with more than 1 % too many are named."""
+    """Return the range of counted FLOPs over 2 m n k, and the rungs with more than 1 % too many."""
     counted = cases[cases[_RATIO].notna()]
     if counted.empty:
         return []

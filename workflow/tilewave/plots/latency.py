@@ -51,7 +51,7 @@ def clock_mhz(study: StudyData) -> float | None:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a level: measured cycles and nanoseconds, claimed cycles, the quotient."""
+    """Return one row per level: measured cycles and nanoseconds, claimed cycles, the quotient."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     frame[_MEASURED] = frame["case"].map(base.value_of(study, _METRIC))
     frame[_LECTURE] = frame["case"].map(pd.Series(_claimed(study), dtype=float))
@@ -86,7 +86,7 @@ def _level(probe_case: object) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a level: the measured cycles, and the claimed ones."""
+    """Draw one row per level: the measured cycles, and the claimed ones."""
     with look.apply(style):
         rows = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
         if rows.empty:

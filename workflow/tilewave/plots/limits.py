@@ -65,7 +65,7 @@ _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
 
 def parts(study: StudyData) -> pd.DataFrame:
-    """Return one row a case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which add up to 100.
+    """Return one row per case: `pipe` (its name) and PARTS in percent of the elapsed cycles, which add up to 100.
     Cases without one of the counters are absent."""
     wanted = [AVERAGE, BUSIEST, ELAPSED, *(PIPE.format(pipe) for pipe in PIPES)]
     values = base.pivot(study, wanted, "counters")
@@ -87,7 +87,7 @@ def parts(study: StudyData) -> pd.DataFrame:
 
 
 def waits(study: StudyData) -> pd.DataFrame:
-    """Return one row a case, one column of GROUPS and OTHER: percent of the time of its resident warps."""
+    """Return one row per case, one column of GROUPS and OTHER: percent of the time of its resident warps."""
     values = base.pivot(study, [STALLED.format(state) for state in STATES], "counters")
     values = values.set_axis(list(STATES), axis=1).dropna(how="all").fillna(0.0)
     grouped = {name: values[list(states)].sum(axis=1) for name, states in GROUPS.items()}
@@ -128,7 +128,7 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case: cycles, their parts, clock, shares of cuBLAS, stalls, and known bound and limiter."""
+    """Return one row per case: cycles, their parts, clock, shares of cuBLAS, stalls, and known bound and limiter."""
     cycle_parts, stalled, sampled = parts(study), waits(study), _bounds.samples(study)
     frame = base.with_columns(
         base.base_table(study),
@@ -176,7 +176,7 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a case for the page: its limiter, its cycles over the bound, the pipe's share with a bar."""
+    """Return one row per case for the page: its limiter, its cycles over the bound, the pipe's share with a bar."""
     rows = table[table[[_bounds.RATIO, _PARTS["at work"]]].notna().any(axis=1)]
     shapes = [base.shape_label(row) for row in rows.to_dict("records")]
     shown = rows[["dtype", "variant", _bounds.LIMITER, _bounds.RATIO, _CLOCK, _BY_TIME]]
@@ -199,7 +199,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a panel a dtype, a row a rung: its cycles in classes, and the share in which the pipe works."""
+    """Draw one panel per dtype, one row per rung: its cycles in classes, and the share in which the pipe works."""
     with look.apply(style):
         rows = _drawn(study, table)
         if rows.empty:

@@ -96,7 +96,7 @@ def _whole(value: object) -> int | None:
 
 
 def rows(study: StudyData) -> list[OccupancyRow]:
-    """Return one row a case with known block and registers, in the config's order.
+    """Return one row per case with known block and registers, in the config's order.
     They are of the compiled kernel; for a kernel without a source (cuBLAS) of its launch under ncu."""
     wanted = [DRIVER, THEORETICAL, ACHIEVED, *LIMITS.values(), *_COUNTED.values()]
     values, limits = base.pivot(study, wanted), _sweeps.sm_limits(study)
@@ -182,7 +182,7 @@ class Parts(NamedTuple):
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case with all three answers, then the article's two blocks on two GPUs."""
+    """Return one row per case with all three answers, then the article's two blocks on two GPUs."""
     base_rows = base.base_table(study).reset_index(drop=True)
     cycles = register_latency(study)
     parts = Parts(rows(study), chains(study, cycles), cycles)
@@ -270,7 +270,7 @@ def _agreed(rows: Sequence[OccupancyRow]) -> tuple[int, int]:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw the rate against warps, a line a number of chains; without the probe a bar a variant: its warps."""
+    """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
     with look.apply(style):
         study = _on_gpu(study)
         chains, rows = _parts(table).chains, _warps(study, table)

@@ -37,7 +37,7 @@ _MOST = 12
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case, in the order of the rungs: bytes, rates, baseline, share of it, excess wavefronts.
+    """Return one row per case, in the order of the rungs: bytes, rates, baseline, share of it, excess wavefronts.
 
     Shares have quartiles where both were timed in turn. Excess wavefronts are those over the need of the data
     (%).
@@ -128,7 +128,7 @@ def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a rung: its share of the baseline at the smallest and at the largest size."""
+    """Draw one row per rung: its share of the baseline at the smallest and at the largest size."""
     with look.apply(style):
         rows = _rows(study, table)
         if rows.empty:

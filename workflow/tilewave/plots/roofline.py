@@ -104,7 +104,7 @@ def _units(study: StudyData) -> dict[str, str]:
 
 
 def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
-    """Return one row a kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof.
+    """Return one row per kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof.
     The share of the roof is in %. A kernel without FLOPs has neither intensity nor roof."""
     kernels = kernels_of(study).set_index("case")
     frame = _bytes(study).reindex(kernels.index)
@@ -145,7 +145,7 @@ def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case: of a kernel its bytes, intensities, rates and lowest roof; of a probe its ceiling."""
+    """Return one row per case: of a kernel its bytes, intensities, rates and lowest roof; of a probe its ceiling."""
     limits = _ceilings.ceilings(study)
     points = _points(study, limits)
     columns: dict[str, pd.Series[float]] = {
@@ -244,7 +244,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a panel a dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
+    """Draw one panel per dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
     with look.apply(style):
         limits: Ceilings = base.derived(table)[0]
         rows = _drawn(study, table)

@@ -47,7 +47,7 @@ def _bits(row: Mapping[str, Any]) -> int:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case: operation, width, expected and measured wavefronts, and whether they agree."""
+    """Return one row per case: operation, width, expected and measured wavefronts, and whether they agree."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     rows = study.cases.to_dict("records")
     frame["operation"] = [_operation(row) for row in rows]

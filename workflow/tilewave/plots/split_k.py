@@ -64,7 +64,7 @@ def _key(row: Mapping[str, object]) -> tuple[object, ...]:
 
 
 def cells(study: StudyData) -> pd.DataFrame:
-    """Return one row a case of a splitting kernel whose data-parallel baseline is in the study.
+    """Return one row per case of a splitting kernel whose data-parallel baseline is in the study.
 
     Columns: case, plain (the baseline), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number
     of splits), ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks
@@ -141,7 +141,7 @@ _COLUMNS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case; those of splitting kernels with measured and predicted speed-ups and bytes."""
+    """Return one row per case; those of splitting kernels with measured and predicted speed-ups and bytes."""
     base_rows = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:
@@ -175,7 +175,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a product: the speed-up of the best split-K and of stream-K."""
+    """Draw one row per product: the speed-up of the best split-K and of stream-K."""
     with look.apply(style):
         frame: pd.DataFrame = base.derived(table)
         if frame.empty or frame["speed_up"].isna().all():

@@ -39,7 +39,7 @@ def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def cells(study: StudyData) -> pd.DataFrame:
-    """Return one row a case with a tile: shape, measured throughput, predictions.
+    """Return one row per case with a tile: shape, measured throughput, predictions.
 
     Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share
     (of the best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as
@@ -134,7 +134,7 @@ def correlations(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case with a tile: throughput, share of the best, efficiencies, bytes, status."""
+    """Return one row per case with a tile: throughput, share of the best, efficiencies, bytes, status."""
     base_rows = base.base_table(study).set_index("case")
     frame = cells(study)
     if frame.empty:

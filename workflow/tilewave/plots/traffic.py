@@ -199,7 +199,7 @@ def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
 
 
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
-    """Return one row a product (index: case id): sizes, model and counters, missing values NaN or "".
+    """Return one row per product (index: case id): sizes, model and counters, missing values NaN or "".
 
     machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `requested`, `sectors`, `l2` and
     `dram` are loads of an element of A and B, averaged over both, `_model` their predictions.
@@ -300,7 +300,7 @@ _FACTS: Mapping[str, str] = {
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a product: predicted and measured side by side, and the claims on its shape."""
+    """Return one row per product: predicted and measured side by side, and the claims on its shape."""
     machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
     frame = facts(study, machines)
     base_rows = base.base_table(study)
@@ -325,7 +325,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a row a variant: how often its operands are loaded at each level, and the predictions."""
+    """Draw one row per variant: how often its operands are loaded at each level, and the predictions."""
     with look.apply(style):
         rows = _drawn(base.derived(table))
         if rows.empty:

@@ -78,7 +78,7 @@ def by_kind(study: StudyData) -> pd.DataFrame:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a case and kind; a case without shared-memory instructions has one row, kind empty."""
+    """Return one row per case and kind; a case without shared-memory instructions has one row, kind empty."""
     frame = base.with_columns(
         base.base_table(study),
         {name: base.value_of(study, metric) for name, metric in _CONFLICTS.items()},

@@ -4,7 +4,7 @@ A folder ``resources/recorded/<gpu>/`` holds
 
 * ``environments.json``: environment id -> environment,
 * ``compiled.json``: variant -> its compilation (source and cubin SHA-256, code digest, ...),
-* ``results.parquet``: one row a result, its figures and notes as JSON,
+* ``results.parquet``: one row per result, its figures and notes as JSON,
 * ``samples.parquet``, ``instructions.parquet`` and ``stalls.parquet``: long tables by key,
 * ``listings.parquet``: by the key of the compilation, SASS with its source lines of the variants whose code
   a page shows; for other recorded instructions only their source lines (`sass.places`),

@@ -37,7 +37,7 @@ def judged(study: StudyData) -> list[JudgedClaim]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row a claim: section, claimed, predicted, measured, deviation, verdict."""
+    """Return one row per claim: section, claimed, predicted, measured, deviation, verdict."""
     judgements = judged(study)
     return base.with_derived(judging.frame(judgements), judgements)
 

@@ -242,7 +242,7 @@ def value_text(value: Value | None) -> str:
 
 
 def frame(judgements: Sequence[JudgedClaim]) -> pd.DataFrame:
-    """Return one row a claim for the report's table."""
+    """Return one row per claim for the report's table."""
     rows = []
     for judgement in judgements:
         claim, more = judgement.claim, len(judgement.read) - 2

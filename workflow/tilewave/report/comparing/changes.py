@@ -182,7 +182,7 @@ def instructions(side: Side) -> pd.DataFrame:
 
 
 def _totals(side: Side) -> pd.DataFrame:
-    """Return a row a case: sums over instructions, and resources as compiled; FIRST columns first."""
+    """Return one row per case: sums over instructions, and resources as compiled; FIRST columns first."""
     table = instructions(side)
     sums = table.groupby("case")[[name for name in COUNTS if name in table]].sum(min_count=1)
     sums[STATIC] = table.groupby("case").size()
