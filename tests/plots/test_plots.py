@@ -173,7 +173,7 @@ def test_tables_name_units_and_status(name: str) -> None:
 
 FINDINGS = {
     # One of the six is wrong; nothing is faster than the default but that one.
-    "ablation": "skew0 costs most: 36 % of the speed",
+    "ablation": "The most expensive change, skew0, costs 36 % of the speed",
     "alignment": "A badly aligned dimension costs cuBLAS up to 53 % of its speed",
     "best": "The best variant passes cuBLAS at 0 % of the shapes",
     "claims": "21 % of the claims in lectures and articles hold on NVIDIA H200",
@@ -185,7 +185,7 @@ FINDINGS = {
     "latency": "A dependent access to the slowest level, L2, takes 262 cycles",
     "limits": "The best bf16 rung keeps its busiest pipe at work 91 % of the cycles",
     "occupancy": "An SM needs 16 warps of dependent multiply-adds to stay busy",
-    "operations": "Best rungs of transpose reach at least 80 % of a copy",
+    "operations": "Best rungs of transpose reach at least 80 % of a copy's speed",
     # 36.3 of 60.4 TFLOP/s.
     "roofline": "The fastest FP32 kernel reaches 60 % of its roofline bound",
     # 26 of 27.
@@ -193,7 +193,7 @@ FINDINGS = {
     "split_k": "Sharing tiles among blocks is up to 16.0 times as fast",
     "tile_quantization": "Throughput falls by 46 % past a full tile column",
     "tile_size": "A tile picked by the prediction keeps at least 58 % of the best tile's speed",
-    "traffic": "Tiles load an element of A and B up to 128 times less often",
+    "traffic": "Tiling loads an element of A and B up to 128 times less often",
     "wave_quantization": "Throughput falls by 49 % past a full wave",
     "wavefronts": "Up to 58 % of a kernel's shared-memory wavefronts are excess",
     "waves_cured": "Even lose at most 27 % past a full wave",

@@ -100,7 +100,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     changes = _changes(study, table)
     if changes.empty or changes.iloc[-1] >= 0:
         return ""
-    return f"{changes.index[-1]} costs most: {-changes.iloc[-1]:.0f} % of the speed"
+    return f"The most expensive change, {changes.index[-1]}, costs {-changes.iloc[-1]:.0f} % of the speed"
 
 
 def _signed(percent: float) -> str:

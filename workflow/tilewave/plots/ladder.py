@@ -44,8 +44,10 @@ class Options(Rungs):
     )
 
 
+# Metrics of the records.
 SHARE, LOW, HIGH = "paired_share", "paired_share_low", "paired_share_high"
 _STAGES = ("time", "counters")
+# Columns of the table.
 _SHARE, _LOW, _HIGH = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
 _SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs / 2mnk"
 _AT_ONE_CLOCK, _OF_HIGHEST, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
@@ -193,13 +195,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             dots(ax, part, sizes, color, [f"{share:.0f}" for share in part[sizes[-1]]])
             ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
             ax.set(xlim=(0, right), xlabel="% of cuBLAS", title=base.dtype_short(dtype))
-        _sized(axes[0], parts[rows["dtype"].iloc[0]], sizes, style)
+        _label_sizes(axes[0], parts[rows["dtype"].iloc[0]], sizes, style)
         shown = part_of(study, rows)
-        notes = [*_counted(_cases(table)), *base.rate_notes(shown)]
+        notes = [*_flops_notes(_cases(table)), *base.rate_notes(shown)]
         return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
 
 
-def _sized(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -> None:
+def _label_sizes(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -> None:
     """Write the two sizes above the row whose dots are farthest apart and away from cuBLAS' line."""
     if len(sizes) < 2:
         return
@@ -212,7 +214,7 @@ def _sized(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -> None
         )  # fmt: skip
 
 
-def _counted(cases: pd.DataFrame) -> list[str]:
+def _flops_notes(cases: pd.DataFrame) -> list[str]:
     """Return the range of counted FLOPs over 2 m n k, and the rungs with more than 1 % too many."""
     counted = cases[cases[_RATIO].notna()]
     if counted.empty:

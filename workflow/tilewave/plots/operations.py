@@ -106,9 +106,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     largest = rows[rows[_BYTES] == rows.groupby(_LADDER)[_BYTES].transform("max")]
     best = largest.groupby(_LADDER, sort=False)[_SHARE].max()
-    return (
-        f"Best rungs of {', '.join(best.index)} reach at least {best.min():.0f} % of a {REFERENCE}"
-    )
+    names = ", ".join(best.index)
+    return f"Best rungs of {names} reach at least {best.min():.0f} % of a {REFERENCE}'s speed"
 
 
 _SMALL, _LARGE = "smallest size", "largest size"

@@ -367,7 +367,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if len(loads) < 2 or loads.min() == loads.max():
         return ""
     return (
-        f"Tiles load an element of A and B up to {loads.max() / loads.min():.0f} times less often"
+        f"Tiling loads an element of A and B up to {loads.max() / loads.min():.0f} times less often"
     )
 
 
