@@ -197,7 +197,7 @@ def links(text: str) -> Links:
 @pytest.mark.parametrize(
     ("target", "head", "shown", "hidden"),
     [
-        (RECORDED, "Recorded on NVIDIA H200 — not", "no figure on this page", "Measured live"),
+        (RECORDED, "Recorded on NVIDIA H200 — not", "no value on this page", "Measured live"),
         (LIVE, "Measured live on NVIDIA H200", "this machine, measured live", "recorded:nvidia"),
         (NOTHING, "Nothing measured on a GPU", "<b>0 of 11</b> cases", "on NVIDIA H200"),
     ],

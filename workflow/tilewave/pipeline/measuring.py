@@ -76,9 +76,9 @@ def _substitute(job: Job, outcome: Result, execution: Result) -> Result:
 class Sources:
     """The ordered sources of a result; the first that has the job's key gives it.
 
-    recorded: a GPU's recording; None also for a fresh run. failed_attempts: results of jobs that this machine
-    could not measure; they are repeated once it can do more. remeasured: cases that are measured although the
-    store has them.
+    target: the document `results/target.json`. recorded: a GPU's recording; None also for a fresh run.
+    failed_attempts: results of jobs that this machine could not measure; they are repeated once it can do more.
+    remeasured: cases that are measured although the store has them.
     """
 
     target: Mapping[str, Any]

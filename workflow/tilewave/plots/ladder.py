@@ -29,7 +29,7 @@ READING = (
 
 
 class Lecture(BaseModel):
-    """The variants and sizes of a lecture's table of times."""
+    """The variants and sizes in the table of times of the lecture that the project began with."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     rows: dict[Name, Name] = Field(max_length=100)
@@ -188,14 +188,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         rows, sizes = _drawn(study, table)
         if rows.empty:
             return look.empty_figure(study, style, "share of cuBLAS")
-        parts = dict(iter(rows.groupby("dtype", sort=False)))
-        fig, axes = look.panels(style, [rows_mm(len(part)) for part in parts.values()])
+        panels = dict(iter(rows.groupby("dtype", sort=False)))
+        fig, axes = look.panels(style, [rows_mm(len(rungs)) for rungs in panels.values()])
         right = 1.04 * max(100.0, float(rows[sizes].max(axis=None)))
-        for ax, (dtype, part), color in zip(axes, parts.items(), PALETTE):
-            dots(ax, part, sizes, color, [f"{share:.0f}" for share in part[sizes[-1]]])
+        for ax, (dtype, rungs), color in zip(axes, panels.items(), PALETTE):
+            dots(ax, rungs, sizes, color, [f"{share:.0f}" for share in rungs[sizes[-1]]])
             ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
             ax.set(xlim=(0, right), xlabel="% of cuBLAS", title=base.dtype_short(dtype))
-        _label_sizes(axes[0], parts[rows["dtype"].iloc[0]], sizes, style)
+        _label_sizes(axes[0], panels[rows["dtype"].iloc[0]], sizes, style)
         shown = part_of(study, rows)
         notes = [*_flops_notes(_cases(table)), *base.rate_notes(shown)]
         return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
