@@ -51,7 +51,7 @@ def markdown(lines: Iterable[Iterable[str]]) -> str:
     """Return rows of cells as a table in Markdown; the first row is its head."""
     head, *rows = lines
     head = list(head)
-    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["---"] * len(head), *rows))
+    return "".join(f"| {' | '.join(line)} |\n" for line in (head, ["-"] * len(head), *rows))
 
 
 def share(percent: float) -> str:
