@@ -18,7 +18,7 @@ from tilewave.records.store import Store
 
 
 def blocked(check: Result | None) -> tuple[str, str] | None:
-    """Return status and reason if a case's check forbids to time or profile it, because it did not end clean."""
+    """Return status and reason if a case must not be timed or profiled, because its check failed."""
     if check is None or check.status in (result.OK, result.NOT_MEASURED, result.STALE):
         return None
     return check.status, check.reason
@@ -185,9 +185,9 @@ def collect(
             continue
         # Cases that share key and limit are one measurement.
         assert isinstance(entry, Job)
-        first = waiting.setdefault((entry.key, entry.limit_s), entry)
-        if first is not entry:
-            twins.setdefault(first.case, []).append(case)
+        measured = waiting.setdefault((entry.key, entry.limit_s), entry)
+        if measured is not entry:
+            twins.setdefault(measured.case, []).append(case)
 
     def finished(outcome: Result) -> None:
         job, notes = by_case[outcome.case], dict(outcome.notes)
