@@ -513,7 +513,18 @@ def test_every_unchecked_case_is_listed_once_with_the_reason_of_the_first() -> N
     assert (hang.word, hang.reason) == ("not checked", "timed out: no result within 2 s")
     assert {group.word for group in groups} <= set(summary.MILD)
     (failed, *_) = summary.troubles(cases.assign(ends="ok"), records)
-    assert failed.word == "timed out"
+    assert failed.word == "timed out" and not failed.mild
+
+
+def test_a_race_that_the_kernel_file_announces_is_no_failure() -> None:
+    reason = "thread 1 writes byte 0"
+    row = {"case": "p", "stage": "check", "status": "ok", "reason": reason}
+    cases = pd.DataFrame({"case": ["p"], "verdict": ["race"], "finds": ["race"]})
+    for finds, mild, sentences in (("race", True, 0), ("", False, 1)):
+        announced = cases.assign(finds=finds)
+        (group,) = summary.troubles(announced, pd.DataFrame([row]))
+        assert (group.word, group.mild) == ("race", mild) and group.reason.endswith(reason)
+        assert len(site.in_short.findings((), announced)) == sentences
 
 
 def test_without_a_takeaway_the_kernels_speak():

@@ -85,6 +85,7 @@ def findings(
     studies: Sequence[StudyView], cases: pd.DataFrame, rows: Sequence[KernelRow] = ()
 ) -> list[Highlight]:
     """Return what is not correct, the sentences on kernels if they are few, and the takeaways, headlines first."""
+    cases = cases.assign(verdict=verdict.unplanned_verdicts(cases))
     bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
     checked = sum(verdict.checked(word) for word in cases["verdict"])
     highlights = []

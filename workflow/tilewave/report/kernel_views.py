@@ -21,7 +21,7 @@ from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.figures import content_key
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
-from tilewave.report.summary import MILD, device_name, troubles, verdict_counts
+from tilewave.report.summary import device_name, troubles, verdict_counts
 
 SHARE, SPEED = "paired_share", "tflops"
 LEAST, REASONS, LINES = 0.02, 6, 3
@@ -417,7 +417,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "leading": kernel.entry,
         "cases": plural(len(cases), "case"),
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
-        "failures": [group for group in groups if group.word not in MILD],
+        "failures": [group for group in groups if not group.mild],
         "row": _row(kernel, cases, run.shares, registers, percent, first),
         "speed": speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],

@@ -33,7 +33,7 @@ from tilewave.report import (
 from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import PageImage, StudyView
-from tilewave.report.summary import MILD, banner, sources, troubles, verdict_counts
+from tilewave.report.summary import banner, sources, troubles, verdict_counts
 from tilewave.workers import pool
 
 CARDS = 10
@@ -171,8 +171,8 @@ def write(
                 finding for finding in findings if finding.address != (rungs and rungs.page)
             ][: in_short.FINDINGS],
             "lessons": taught,
-            "failures": [group for group in groups if group.word not in MILD],
-            "troubles": [group for group in groups if group.word in MILD],
+            "failures": [group for group in groups if not group.mild],
+            "troubles": [group for group in groups if group.mild],
             "sources": sources(records, environments),
             "cards": [(study, _thumbnail(reports, study.name)) for study in story[:CARDS]],
             "others": story[CARDS:],

@@ -31,6 +31,8 @@ _SEVERITY = (
 
 MILD = (result.NOT_MEASURED, result.NOT_CHECKED, result.UNSUPPORTED, result.STALE)
 """Statuses and verdicts that are no fault of a kernel."""
+PLANNED = "as its kernel file says"
+"""Start of the reason of a verdict that a probe's kernel file announces."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class ReasonGroup:
     stages: str
     reason: str
     cases: list[str]
+
+    @property
+    def mild(self) -> bool:
+        """True if the cases have no fault, or one that their kernel files announce."""
+        return self.word in MILD or self.reason.startswith(PLANNED)
 
     @property
     def first(self) -> list[str]:
@@ -89,10 +96,12 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     checks = rows[rows["stage"] == "check"]
     reasons = dict(zip(checks["case"], checks["reason"]))
     clean = set(checks[checks["status"] == result.OK]["case"])
-    for case, word in zip(cases["case"], cases["verdict"]):
+    unplanned = verdict.unplanned_verdicts(cases)
+    for case, word, problem in zip(cases["case"], cases["verdict"], unplanned):
         if verdict.wrong(word) or (word == result.NOT_CHECKED and case in clean):
-            reason = reasons.get(case)
-            entries.append((str(word), str(reason) if present(reason) else "", "check", str(case)))
+            details = [str(reasons[case])] if present(reasons.get(case)) else []
+            parts = details if problem == word else [PLANNED, *details]
+            entries.append((str(word), ": ".join(parts), "check", str(case)))
     groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for word, reason, stage, case in entries:
         groups.setdefault((word, _pattern(reason)), []).append((reason, stage, case))
