@@ -9,7 +9,8 @@ from samples import BODY, FRONT, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
-from tilewave.kernel.front_matter import load_kernel, source_digest
+from tilewave.kernel.digests import source_digest
+from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import choices, variant
 

@@ -170,7 +170,7 @@ def _fields(model: type[BaseModel], location: tuple[Any, ...]) -> dict[str, str]
         # An index of a list or a name in a mapping is no field: the models stay.
         models = [inner for annotation in annotations for inner in _models(annotation)] or models
     return {
-        field.alias or name: field.description or ""
+        field.alias or name: " ".join((field.description or "").split())
         for owner in models
         for name, field in owner.model_fields.items()
     }

@@ -26,7 +26,7 @@ from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import result, trial
-from tilewave.kernel.discovery import gathered, mistakes, no_kernels
+from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
@@ -162,8 +162,9 @@ def _sources(
         for kernel in gathered([path], left_out).values():
             if kernel.provider == "nvrtc":
                 yield _Source(kernel.path, kernel.name, kernel)
-        skipped.update(mistakes(left_out))
-        names = [Path(left_out[name].where_file) for name in no_kernels(left_out)]
+        mistakes, no_kernels = reasons(left_out)
+        skipped.update(mistakes)
+        names = [Path(left_out[name].where_file) for name in no_kernels]
         plain = [name for name in names if name.suffix == ".cu"]
     elif path.suffix != compiled.SUFFIX:
         with contextlib.suppress(NoKernel):

@@ -16,8 +16,9 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling import origins
 from tilewave.execution import least
 from tilewave.kernel import result
-from tilewave.kernel.discovery import gathered
-from tilewave.kernel.front_matter import Kernel, find_kernels, source_digest
+from tilewave.kernel.digests import source_digest
+from tilewave.kernel.discovery import find_kernels, gathered
+from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline import kernels_study, rules
