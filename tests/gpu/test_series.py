@@ -18,6 +18,7 @@ from samples import ROOT, a_job, needs_nvrtc
 from tilewave import execution
 from tilewave.basics import cache
 from tilewave.basics.errors import UserError
+from tilewave.basics.validation import of_document
 from tilewave.commands import execute
 from tilewave.execution import case, cost, counters, least
 from tilewave.execution.lanes import captured
@@ -72,7 +73,7 @@ def test_each_launch_is_planned_with_its_arguments() -> None:
     assert (plan.grid, plan.block, plan.working_blocks) == ((2, 3, 3), (16, 16, 1), 18)
     assert [(step.grid, step.series) for step in plan.steps] == [((2, 3, 3), ()), ((6, 1, 1), ())]
     assert [buffer.name for buffer in plan.scratch] == ["parts"]
-    assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
+    assert of_document(LaunchPlan, json.loads(json.dumps(plan, default=vars))) == plan
 
 
 def test_the_entry_that_is_named_leads() -> None:

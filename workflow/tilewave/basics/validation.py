@@ -1,5 +1,6 @@
 """Mistakes that pydantic and PyYAML find in a document, as `UserError`."""
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tilewave.basics.errors import HERE, UNPRINTABLE, UserError, shown
 from tilewave.basics.files import MOST_BYTES, not_utf8
@@ -199,6 +200,16 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
             needed = _fields(model, location).get(location[-1]) or "a value"
             raise UserError(where, key, None, needed) from error
         raise UserError(where, key, detail.get("input"), detail["msg"]) from error
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def of_document(kind: Any, document: Any) -> Any:
+    """Return a value of a type, such as a dataclass, from JSON of its fields. Raises ValueError."""
+    return _adapter(kind).validate_python(document)
 
 
 def read_mapping(path: Path, where: object) -> dict[str, Any]:

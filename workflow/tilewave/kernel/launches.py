@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from typing_extensions import TypeAliasType
+
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
@@ -30,7 +32,9 @@ class Typed:
 
 
 MEMBERS = ("i8", "i16", "i32", "i64", "f16", "f32", "f64")
-Argument = str | int | float | None | Typed | tuple["Argument", ...]
+Argument = TypeAliasType(
+    "Argument", "str | int | float | bool | Typed | tuple[Argument, ...] | None"
+)
 """A kernel's argument: a name, a number, None for a null pointer, or the members of a struct by value."""
 
 
@@ -41,16 +45,6 @@ def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
             yield from leaves(item)
         else:
             yield item.value if isinstance(item, Typed) else item
-
-
-def argument(document: Any) -> Argument:
-    """Return an argument from JSON. A list is a struct."""
-    if isinstance(document, list):
-        return tuple(map(argument, document))
-    if isinstance(document, dict):
-        return Typed(**document)
-    plain: str | int | float | None = document
-    return plain
 
 
 CLUSTER_LIMIT = 16
@@ -84,12 +78,6 @@ class MapPlan:
     l2: int
     strides: tuple[int, ...] = ()
     element_strides: tuple[int, ...] = ()
-
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Make it from JSON of its fields."""
-        lists = ("sizes", "box", "strides", "element_strides")
-        return cls(**{**document, **{name: tuple(document[name]) for name in lists}})
 
     @property
     def pitches(self) -> tuple[int, ...]:
@@ -132,12 +120,6 @@ class Step:
     shared_bytes: int
     cluster: tuple[int, int, int] | None
 
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Make it from JSON of its fields."""
-        lists = {name: value for name, value in document.items() if isinstance(value, list)}
-        return cls(**{**document, **{name: argument(value) for name, value in lists.items()}})
-
 
 @dataclass(frozen=True)
 class LaunchPlan:
@@ -162,19 +144,6 @@ class LaunchPlan:
     tensor_maps: tuple[MapPlan, ...] = ()
     programmatic: bool = False
     series: tuple[Step, ...] = ()
-
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Make a plan from JSON of its fields."""
-        triples = {
-            name: None if document[name] is None else tuple(document[name])
-            for name in ("grid", "block", "cluster", "tile")
-        }
-        maps = tuple(map(MapPlan.of_document, document["tensor_maps"]))
-        scratch = tuple(Scratch(**buffer) for buffer in document["scratch"])
-        series = tuple(map(Step.of_document, document["series"]))
-        members = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
-        return cls(**{**document, **members})
 
     @property
     def steps(self) -> tuple[Self, ...]:
