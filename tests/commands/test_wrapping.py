@@ -1,6 +1,5 @@
 """`python -m tilewave wrap`: reading files for nvcc, guesses, trials and the written file."""
 
-import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -234,26 +233,6 @@ def test_missing_facts_are_asked_for(alone, capsys, text, arguments, message) ->
     assert main(["wrap", str(path), "--yes", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert path.read_text() == text
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@needs_nvrtc
-def test_questions_at_a_terminal(alone, capsys, monkeypatch) -> None:
-    """For the kernel of several, and for what its code does not say; an empty answer takes the guess."""
-    path = alone / "some.cu"
-    text = PLAIN.split("int main")[0]
-    odd = text.replace("float *C, const", "float *dst, const").replace("C[", "dst[")
-    odd = odd.replace("blockIdx.x * 16", "blockDim.x * blockIdx.x")
-    path.write_text(odd + text.replace("product", "b"))
-    monkeypatch.setattr("sys.stdin", Terminal("product\n\nceil(n / 16), ceil(n / 16)\n"))
-    assert main(["wrap", str(path), "--shape", "32"]) == 0
-    output = capsys.readouterr().err
-    assert "kernel (product, b) [product]" in output and "block, 16, 16 [16, 16]" in output
-    assert load_kernel(alone / "product.cu").front.grid == ["ceil(n / 16)", "ceil(n / 16)"]
 
 
 PARAMS = (WRAPPED / "gemm_params.cu").read_text()

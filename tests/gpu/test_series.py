@@ -19,7 +19,7 @@ from tilewave import execution
 from tilewave.basics import cache
 from tilewave.basics.errors import UserError
 from tilewave.basics.validation import of_document
-from tilewave.commands import execute
+from tilewave.commands import execute, outcome
 from tilewave.execution import case, cost, counters, least
 from tilewave.execution.lanes import captured
 from tilewave.gpu import check, launch, session
@@ -179,9 +179,9 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
     assert set(entry["symbols"]) == {"sums<BLOCK, false>", "sums<BLOCK, true>"}
     assert set(entry["symbols"]) <= set(entry["resources"])
     done = case.run(job, execution.engine())
-    document = execute.document("sm_90", planned_case, job, entry, done)
+    document = outcome.document("sm_90", planned_case, job, entry, done)
     assert [launch["grid"] for launch in document["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
-    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in execute.text(document)
+    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in outcome.text(document)
     # The busiest SM of each launch has one block: a sixth of the work for 6 blocks.
     each = [sum(row["executed"] for row in launch.rows(every=True)) for launch in done.ran]
     least_time = least.of_execution(done, job, H200)

@@ -21,6 +21,7 @@ from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
+from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, matching, reading
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
@@ -238,8 +239,7 @@ def _tried(
     kernel: Kernel, options: argparse.Namespace, folder: Path, machine: Any
 ) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
-    arch = execute.arch_of(options)
-    target = execute.target_of(arch, None if options.gpu is None else execute.gpu_of(options))
+    arch, target = execute.arch_of(options), execute.target_of(options)
     for case in _cases(kernel, options):
         entry = single.compiled(case.variant, arch, folder)
         for outcome in trials.judged(
@@ -291,7 +291,7 @@ def _document(
         "arch": arch,
         "code": decisive.entry.get("code", ""),
         **decisive.outcome.only("status", "reason", "verdict"),
-        "trials": [execute.trial_row(entry.name, entry.outcome) for entry in tried],
+        "trials": [outcomes.trial_row(entry.name, entry.outcome) for entry in tried],
         "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
         "hints": list(dict.fromkeys(
             hint for entry in ran for hint in entry.outcome.notes.get("hints", [])
@@ -336,10 +336,10 @@ def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict
     assert tried.done is not None
     arch = execute.arch_of(options)
     gpu = execute.gpu_of(options)
-    target = execute.target_of(arch, gpu)
+    target = execute.target_of(options)
     config = single.config(options.seed, LIMIT_S)
     job = jobs.of_case(result.EXECUTE, tried.case, {arch: tried.entry}, arch, config)
-    counted = execute.document(arch, tried.case, job, tried.entry, tried.done)
+    counted = outcomes.document(arch, tried.case, job, tried.entry, tried.done)
     # A file that was wrapped is a header of the temporary file.
     lines = counted["headers"].pop(source.path.name, counted["lines"])
     row = tables.case_row(tried.case, tried.entry)
@@ -433,7 +433,7 @@ def text(outcome: Mapping[str, Any]) -> str:
     if "counted" in entry:
         costly = sorted(entry["counted"]["lines"], key=lambda row: -row["executed"])[:LINES]
         lines += ["", f"Costliest lines at {entry['counted']['case']}"]
-        lines += execute.source_table(sorted(costly, key=lambda row: row["line"]))
+        lines += outcomes.source_table(sorted(costly, key=lambda row: row["line"]))
     return "\n".join([*lines, "", "How far to trust this", *_trust(entry["trust"])])
 
 

@@ -15,6 +15,7 @@ from tilewave.commands import check as checking
 from tilewave.commands import compare as comparing
 from tilewave.commands import execute as executing
 from tilewave.commands import flags
+from tilewave.commands import outcome as outcomes
 from tilewave.kernel import result
 
 INSTRUCTIONS = """Judge CUDA kernels without a GPU: the machine code is executed on the CPU. `check` says whether a kernel
@@ -98,7 +99,7 @@ def server(machine: Any = None) -> Any:
             flags.use_operations(options)
             outcome = executing.execute(options, machine, options.budget)
             kept = {name: value for name, value in outcome.items() if name not in LARGE}
-            return {"exit_code": executing.exit_code(outcome), **kept}
+            return {"exit_code": outcomes.exit_code(outcome), **kept}
 
         return _document(work)
 
