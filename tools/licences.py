@@ -23,6 +23,7 @@ LOCKS = {
     "dev": "`make test` and `make lint`",
     "browser": "`make browser`",
     "slurm": "`make slurm`",
+    "mcp": "`tilewave mcp`",
     "build": "what builds packages that have no wheel",
     "supply": "`make audit` and `make sbom`",
 }

@@ -29,7 +29,6 @@ PACKAGES = (
 
 
 def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Return the versions of those packages that are installed."""
     versions = {}
     for name in names:
         try:

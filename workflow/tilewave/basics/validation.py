@@ -227,9 +227,8 @@ def read_mapping(path: Path, where: object) -> dict[str, Any]:
         raise error.moved(where, kind=UserError) from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise UserError.because(
-            where, f"the file cannot be read: {why}", "Name a config file"
-        ) from error
+        problem = f"the file cannot be read: {why}"
+        raise UserError.because(where, problem, "Name a config file") from error
     return mapping(document, where, "the file")
 
 

@@ -22,7 +22,7 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import compiled, matching, reading
+from tilewave.commands.wrapping import compiled, finding, matching
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
@@ -60,7 +60,6 @@ GUESS = re.compile(r"\bis a guess\b")
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     summary = "say whether kernels are right, what to fix first, and how far to trust it"
     parser = commands.add_parser("check", help=summary, description=__doc__)
     parser.add_argument("path", type=Path, metavar="FILE", help="a kernel file, or a folder")
@@ -93,9 +92,8 @@ def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
                     raise
                 skipped[source.name] = str(error)
     if not kernels and not skipped:
-        raise UserError.because(
-            HERE, f"{options.path} has no kernel", "Give a folder with kernel files"
-        )
+        problem = f"{options.path} has no kernel"
+        raise UserError.because(HERE, problem, "Give a folder with kernel files")
     codes = [*(entry["exit_code"] for entry in kernels), *([result.USAGE] if skipped else [])]
     sentences = [entry["sentence"] for entry in kernels]
     return {
@@ -180,7 +178,7 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
     names = [options.kernel]
     if options.kernel is None and path.suffix == ".cu":
-        source, _ = reading.read(path.resolve())
+        source, _ = finding.read(path.resolve())
         names = [function.name for function in source.functions() if function.file == source.path]
     for at, name in enumerate(names):
         home = folder / f"{path.stem}-{at}"
@@ -188,7 +186,8 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
         stem, suffix = matching.snake(name or path.stem), path.suffix
         # Not the name of the user's file: lines are told apart by the names of their files.
         output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
-        arguments = ["wrap", "--yes", "-o", str(output), *(["--kernel", name] if name else [])]
+        arguments = ["wrap", "-o", str(output), *(["--kernel", name] if name else [])]
+        arguments += [f"--include={folder}" for folder in options.include]
         notes, problem, kernel = io.StringIO(), "", None
         try:
             with contextlib.redirect_stderr(notes):
@@ -344,9 +343,8 @@ def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict
     lines = counted["headers"].pop(source.path.name, counted["lines"])
     row = tables.case_row(tried.case, tried.entry)
     resources = tried.entry.get("resources", {}).get(tried.case.kernel.entry, {})
-    subject = advice.Subject(
-        row, counted["counters"], counted["instructions"], resources, target["device"]
-    )
+    device, rows = target["device"], counted["instructions"]
+    subject = advice.Subject(row, counted["counters"], rows, resources, device)
     findings = advice.for_case(subject) if len(tried.done.ran) == 1 else []
     findings = [finding for finding in findings if finding.rule not in OF_SHAPES]
     bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
@@ -412,7 +410,6 @@ def _advice(fix: Mapping[str, Any]) -> str:
 
 
 def text(outcome: Mapping[str, Any]) -> str:
-    """Return the document as text for a terminal."""
     lines = [str(outcome["sentence"])]
     if len(outcome["kernels"]) != 1 or outcome["skipped"]:
         lines += [f"  {entry['sentence']}" for entry in outcome["kernels"]]

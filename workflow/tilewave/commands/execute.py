@@ -43,7 +43,6 @@ ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     summary = "execute a kernel's machine code on the CPU, check it and count"
     parser = commands.add_parser("execute", help=summary, description=__doc__)
     parser.set_defaults(run=run)
@@ -67,7 +66,6 @@ def add(commands: Any) -> None:
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
-    """Add the limit of `pipeline.trials`."""
     parser.add_argument(
         "--budget", type=float, default=BUDGET_S, metavar="SECONDS",
         help="for trials with other shapes and inputs (default: %(default)g)",
@@ -121,7 +119,6 @@ def _with_facts(kernel: Kernel) -> Kernel:
 
 
 def probe_case(kernel: Kernel, name: str) -> Case:
-    """Return a case of a probe. Raises UserError."""
     macros = kernel.front.cases[name].macros
     return Case(next(choices(kernel, macros, kernel.path, f"cases.{name}.macros")), None, name)
 

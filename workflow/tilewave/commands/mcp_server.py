@@ -29,7 +29,6 @@ Document = dict[str, Any]
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     summary = "serve check, execute and compare to an agent (Model Context Protocol, stdio)"
     commands.add_parser("mcp", help=summary, description=__doc__).set_defaults(run=run)
 

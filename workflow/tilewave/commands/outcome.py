@@ -161,7 +161,6 @@ def document(
 
 
 def trial_row(name: str, outcome: Result) -> dict[str, Any]:
-    """Return a trial of the judge as a document."""
     parts = outcome.only("case", "status", "verdict", "reason")
     return {"trial": name, "seconds": outcome.notes.get("seconds"), **parts}
 
@@ -183,9 +182,7 @@ def _headline(outcome: Mapping[str, Any]) -> list[str]:
     texts = [outcome["reason"], *outcome.get("hints", ()), outcome["warning"]]
     check = outcome["check"]
     if "worst_error" in check:
-        scaled = ", ".join(
-            f"{name} = {check[name]:g}" for name in ("alpha", "beta") if name in check
-        )
+        scaled = ", ".join(f"{key} = {check[key]:g}" for key in ("alpha", "beta") if key in check)
         texts.append(
             f"largest error {check['max_error']:.3g}; nearest to its tolerance: "
             f"{check['worst_error']:.3g} of {check['worst_tolerance']:.3g}; relative error "

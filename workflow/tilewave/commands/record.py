@@ -11,7 +11,6 @@ from tilewave.records.recorded import adopt, folders
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "record", help="merge measurements into the recorded figures of this folder",
         description="Merge the measurements of the last `tilewave report` in this folder, or another "
@@ -21,9 +20,8 @@ def add(commands: Any) -> None:
         "--from", dest="source", type=Path, metavar="FOLDER",
         help="merge the recording in FOLDER: a checkout, a folder of recorded GPUs, or one GPU's folder",
     )  # fmt: skip
-    parser.add_argument(
-        "--keep", action="store_true", help="if both hold a case, keep this folder's figures"
-    )
+    help = "if both hold a case, keep this folder's figures"
+    parser.add_argument("--keep", action="store_true", help=help)
     parser.set_defaults(run=run)
 
 

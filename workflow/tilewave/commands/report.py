@@ -30,7 +30,6 @@ QUIET = ("host", "progress", "reason", "rules")
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "report", help="compile, check, time and profile kernels, and write the pages",
         description="Run the workflow in this folder and write its pages. With --kernels, Tilewave chooses "
@@ -42,9 +41,7 @@ def add(commands: Any) -> None:
         help="with --kernels: 4096, or 512x256x128 (default: shapes that this machine finishes quickly)",
     )  # fmt: skip
     flags.add_operations(parser)
-    parser.add_argument(
-        "--only", default="", metavar="NAMES", help="studies, kernels, dtypes or shapes: a,b,c"
-    )
+    parser.add_argument("--only", default="", help="studies, kernels, dtypes or shapes: a,b,c")
     parser.add_argument(
         "--configfile", type=Path, metavar="FILE", help="a config; `shipped` is the full study"
     )
@@ -122,17 +119,13 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
     if only:
         command[-2:-2] = ["--config", f"only={only}"]
     environment = child_environment()
-    code = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, check=False
-    ).returncode
+    code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL).returncode
     if rule == "report" and page.is_file():
         print(f"The report is in {page.resolve()}")
     return code
 
 
 def _project(config: Path, only: str) -> projects.Project:
-    """Load the config, its kernels and its cases without compiling."""
     document = validation.read_mapping(config, config)
-    return projects.load(
-        document | ({"only": only} if only else {}), config, files=[config], thorough=False
-    )
+    document |= {"only": only} if only else {}
+    return projects.load(document, config, files=[config], thorough=False)

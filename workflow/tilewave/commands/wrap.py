@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.files import lies_in
 from tilewave.basics.paths import relative
 from tilewave.basics.progress import patience, say
 from tilewave.commands import execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
+from tilewave.commands.wrapping.finding import read
 from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess
-from tilewave.commands.wrapping.reading import Function, Source, read
+from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.target import KEYS, Target
-from tilewave.kernel import operations, result
-from tilewave.kernel.front_matter import INFERRED, NAME
+from tilewave.kernel import includes, operations, result
+from tilewave.kernel.front_matter import INFERRED, NAME, load_kernel
 from tilewave.kernel.operations.base import Operation
 
 ALL = "all"
@@ -46,16 +48,11 @@ TEXTS = (
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     summary = "write front matter for a kernel that was written for nvcc"
     wrap = commands.add_parser("wrap", help=summary, description=__doc__)
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
-    wrap.add_argument(
-        "--include", action="append", default=[], type=Path, metavar="FOLDER",
-        help="a folder of headers (repeatable)",
-    )  # fmt: skip
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
@@ -74,7 +71,7 @@ def _all(options: argparse.Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(options.source.resolve(), options.include)
+    source, _ = read(options.source.resolve(), flags.allow_headers(options))
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = result.RIGHT, []
     for function in source.functions():
@@ -103,7 +100,9 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
     if options.source.suffix == compiled.SUFFIX:
         source, kernels_of_cubin = compiled.read(options.source.resolve())
     else:
-        source, folders = read(options.source.resolve(), options.include)
+        source, folders = read(options.source.resolve(), flags.allow_headers(options))
+        home = source.path.parent
+        includes.allow([*folders, home, home.parent])
     if options.output is None and not kernels_of_cubin:
         text = source.texts[source.path]
         source.texts[source.path] = writing.without_front_matter(text) if options.force else text
@@ -122,9 +121,7 @@ def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
     return _wrapped(target, output, folders_of_operations)
 
 
-def _wrapped(
-    target: Target, output: Path | None, folders_of_operations: Sequence[str]
-) -> tuple[int, str]:
+def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tuple[int, str]:
     options = target.options
     derived: DerivedOperation | None = None
     maps = [item.name for item in target.function.parameters if "CUtensorMap" in item.type]
@@ -148,17 +145,13 @@ def _wrapped(
             retried = _tried(target, by_block, by_block.shape) if by_block else None
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
-    text, operation = (
-        writing.file_text(front, target.source, target.folders, output),
-        guess.operation,
-    )
+    operation = guess.operation
+    text = writing.file_text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
     notes = [*guess.notes, outcome.get("warning"), verdict]
     if not right and not options.shape and not probing.sized(front, operation):
-        notes.append(
-            "The kernel takes no size. If it was written for a fixed one, give it with --shape."
-        )
+        notes.append("The kernel takes no size. If it has a fixed one, give it with --shape.")
     if wrong and "operation" in front.get("marks", {}) and file is None:
         doubt = f"That the kernel computes {operation.name} is a guess"
         notes.append(f"{doubt}. Name another --operation, or write one with {NEW_OPERATION}.")
@@ -168,9 +161,9 @@ def _wrapped(
     for note in filter(None, notes):
         say(f"  {note}")
     if derived is not None:
-        operation_file = Path(folders_of_operations[0]).expanduser() / f"{derived.name}.py"
+        operation_file = Path(folders[0]).expanduser() / f"{derived.name}.py"
         operation_file.write_text(derived.text(), encoding="utf-8")
-        operations.written(derived.name, map(Path, folders_of_operations))
+        operations.written(derived.name, map(Path, folders))
         say(f"Written: {relative(operation_file)}. The kernel touched {_arrays(derived)}")
     file = operations.MODULES.file(operation.name)
     command = "" if file is None else f" --operations {relative(file.parent)}"
@@ -181,7 +174,10 @@ def _wrapped(
         flags.show(text)
     else:
         output.write_text(text, encoding="utf-8")
-        path = os.path.relpath(output)
+        path, names = os.path.relpath(output), load_kernel(output).front.compiler.include
+        for folder in (output.parent / name for name in names):
+            if not lies_in(folder, [output.parent]):
+                command += f" --include {os.path.relpath(folder)}"
         say(f"Written: {path}. Read it, then run")
         say(f"  tilewave execute {path} --shape {trying.size(shape)}{command}")
     return result.RIGHT if right else result.NOT_RIGHT, verdict

@@ -61,9 +61,8 @@ def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool)
         path = next((path for path in paths if path.is_file()), None)
         if path is not None and name not in INSTEAD and not of_the_host:
             texts[name], included = read_header(path)
-            waiting += [
-                (header, (path.parent,) if mark == '"' else (), False) for mark, header in included
-            ]
+            near = (path.parent,)
+            waiting += [(header, near if mark == '"' else (), False) for mark, header in included]
             continue
         stand_in = STAND_INS.get(name)
         if of_the_host:

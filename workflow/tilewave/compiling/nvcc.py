@@ -131,7 +131,7 @@ class Part:
 
     def __str__(self) -> str:
         lines = (
-            f"line {self.first}" if self.first == self.last else f"lines {self.first}-{self.last}"
+            f"lines {self.first}-{self.last}" if self.last > self.first else f"line {self.first}"
         )
         return f"{self.name or 'a declaration'} ({lines})"
 

@@ -7,12 +7,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewave.basics.errors import printable
 from tilewave.basics.packages import nvrtc_version
 from tilewave.compiling import headers, mangling, nvcc, source
 from tilewave.kernel import includes
+from tilewave.kernel.expressions import Names
 from tilewave.kernel.front_matter import Kernel
 from tilewave.theory.architectures import of as architecture
 
@@ -90,7 +90,7 @@ def architectures() -> tuple[str, ...]:
     )
 
 
-def options(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
+def options(kernel: Kernel, arch: str, macros: Names) -> tuple[str, ...]:
     """Return the compiler options; they and the text decide the cubin's bytes."""
     defines = [f"-D{name}={value}" for name, value in macros.items()]
     requested = kernel.compiler_options(macros)
@@ -115,11 +115,10 @@ def expressions(kernel: Kernel) -> list[str]:
 
 
 def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
-    """Return the adapted text of a file for nvcc; None for other files."""
     return nvcc.adapted(kernel.path.name, kernel.text, kernel.headers, " ".join(kernel.entries))
 
 
-def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+def text_key(kernel: Kernel, arch: str, macros: Names) -> str:
     """Return the content key of the compiler's input, whatever the compiler.
 
     It covers the code without comments, the kernel's headers, the options, and their adapted forms.
@@ -137,7 +136,7 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     return _digest(*parts, *expressions(kernel))
 
 
-def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+def cache_key(kernel: Kernel, arch: str, macros: Names) -> str:
     """Return the content key of a compilation: `text_key`, CUDA's headers and NVRTC's version."""
     toolkit = [headers.toolkit(kernel.text, kernel.headers).digest]
     adapted = _adapted(kernel)
@@ -204,7 +203,7 @@ def symbol(entry: str, names: Iterable[str]) -> str:
     raise NoSymbol(f"entry {entry} {problem}. Set `entry` in the front matter to {remedy}")
 
 
-def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
+def compile_kernel(kernel: Kernel, arch: str, macros: Names) -> Compiled:
     """Compile one kernel file with its macros for ``arch``.
 
     If NVRTC refuses a file for nvcc, the adapted text (`nvcc.adapted`) is compiled. A kernel that does not
@@ -235,7 +234,6 @@ def _compile(
     named: Sequence[str],
     adapted: nvcc.Adapted | None = None,
 ) -> Compiled:
-    """Compile a text with all of its headers."""
     from cuda.bindings import nvrtc
 
     # Headers in memory have priority; the folders serve only names that a scan of #include misses.

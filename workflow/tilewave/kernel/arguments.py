@@ -38,9 +38,7 @@ class StructLayout:
 def _whole(name: object, value: int, size: int) -> Number:
     """Return a whole number in so many bytes, signed or not. Raises ValueError where it does not fit."""
     if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
-        raise ValueError(
-            f"argument {name}: {value} does not fit into the {size} bytes of the kernel's"
-        )
+        raise ValueError(f"argument {name}: {value} does not fit into the kernel's {size} bytes")
     return np.array([value % (1 << 8 * size)], f"u{size}").view(WHOLE[size])[0]
 
 
@@ -172,7 +170,6 @@ def _laid_out(
 
 
 def as_text(name: Argument) -> str:
-    """Return an argument as front matter writes it."""
     if isinstance(name, tuple):
         return f"[{', '.join(map(as_text, name))}]"
     return f"{{{name.dtype}: {name.value}}}" if isinstance(name, Typed) else str(name)

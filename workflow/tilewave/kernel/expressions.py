@@ -16,6 +16,10 @@ from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes, FeatureNotAvail
 from tilewave.basics.validation import WIDEST
 from tilewave.theory.dtypes import DTYPES, SIZES
 
+Names = Mapping[str, Any]
+"""Names in expressions and their values."""
+Sizes = Mapping[str, int]
+"""A shape: the sizes by the names of the dimensions."""
 LAYOUTS = ("row", "col")
 WORDS: dict[str, Any] = {
     **{name: name for name in DTYPES},
@@ -52,7 +56,6 @@ def _for_arrays(
 
 
 def _narrow(value: Any) -> Any:
-    """Return a value unchanged. Raises _TooWide."""
     if isinstance(value, int) and value not in WIDEST:
         raise _TooWide
     return value
@@ -171,9 +174,7 @@ def _cached_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
 
 
 def evaluate(
-    text: Any,
-    names: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Callable[..., Any]] | None = None,
+    text: Any, names: Names | None = None, functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> Any:
     """Return the value of ``text``; numbers and booleans stay as they are.
 
@@ -196,9 +197,7 @@ def evaluate(
 
 
 def _evaluate(
-    text: str,
-    names: Mapping[str, Any] | None,
-    functions: Mapping[str, Callable[..., Any]] | None,
+    text: str, names: Names | None, functions: Mapping[str, Callable[..., Any]] | None
 ) -> Any:
     scope = {**WORDS, **(names or {})}
     evaluator = EvalWithCompoundTypes(
@@ -217,7 +216,7 @@ def _evaluate(
         raise problem from error
 
 
-def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:
+def integer(text: Any, names: Names | None = None) -> int:
     """Return the whole number of an expression, as `evaluate`. A float without a fraction counts as one."""
     value = evaluate(text, names)
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())

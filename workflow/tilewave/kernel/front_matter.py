@@ -15,7 +15,7 @@ from tilewave.basics.errors import KernelRefused, NoKernel, UserError, shown
 from tilewave.basics.paths import HEADERS, has_parts, relative
 from tilewave.basics.validation import NoYaml, mapping, validated, yaml_of
 from tilewave.kernel import includes, operations
-from tilewave.kernel.expressions import Expression
+from tilewave.kernel.expressions import Expression, Names
 from tilewave.kernel.launches import MEMBERS, Provider, Typed
 from tilewave.theory.tensor_map_limits import RANKS
 
@@ -95,7 +95,6 @@ class DeclaredTensorMap(_Keys):
 
     @property
     def expressions(self) -> Iterator[tuple[str, Expression]]:
-        """Key and text of all expressions."""
         for key in ("box", "sizes", "strides", "element_strides"):
             yield from ((f"{key}.{i}", text) for i, text in enumerate(getattr(self, key) or ()))
         yield "swizzle", self.swizzle
@@ -145,9 +144,8 @@ def _member(argument: Any, depth: int = 0) -> Any:
         if dtype in MEMBERS and isinstance(value, str | int | float):
             return Typed(dtype, value)
     if isinstance(argument, dict) or (depth and not isinstance(argument, str | int | float | None)):
-        raise ValueError(
-            f"a name, a number, null, a list, or {{TYPE: VALUE}} of {', '.join(MEMBERS)}"
-        )
+        types = ", ".join(MEMBERS)
+        raise ValueError(f"a name, a number, null, a list, or {{TYPE: VALUE}} of {types}")
     return argument
 
 
@@ -168,11 +166,7 @@ class Launched(_Keys):
     @field_validator("arguments", mode="before")
     @classmethod
     def _structs(cls, arguments: Any) -> Any:
-        return (
-            [_member(argument) for argument in arguments]
-            if isinstance(arguments, list)
-            else arguments
-        )
+        return list(map(_member, arguments)) if isinstance(arguments, list) else arguments
 
 
 class SeriesLaunch(Launched):
@@ -223,7 +217,8 @@ class FrontMatter(Launched):
     entry: str | None = None
     """name of the `__global__` function, by default the file's; with `<` or `::` a template that NVRTC instantiates"""
     compiler: Compiler = Compiler()
-    """`options` of NVRTC, `include` folders of headers; `{MACRO}` in an option is its value"""
+    """`options` of NVRTC, `include` folders of headers; `{MACRO}` in an option is its value. A folder outside the file's
+    needs `--include`"""
     cubin: str | None = None
     """file that something else compiled; `{MACRO}` in its name ([wrapping.md](wrapping.md))"""
     buffers: dict[str, DeclaredBuffer] = {}
@@ -278,7 +273,6 @@ class Kernel:
 
     @property
     def leading(self) -> int:
-        """Index of the leading launch, the first of `entry`."""
         return [entry for entry, _ in self.launches].index(self.entry)
 
     @property
@@ -298,11 +292,12 @@ class Kernel:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders that are searched for its headers, in order: its folder, those that front matter names, and
-        for Tilewave's kernels the shared one."""
+        """Folders that are searched for its headers, in order: its folder, those that front matter names and may
+        name, and for Tilewave's kernels the shared one."""
         folder = self.path.parent
+        named = (folder / name for name in self.front.compiler.include)
         shared = (parent / HEADERS for parent in (folder, folder.parent) if has_parts(parent))
-        return folder, *(folder / name for name in self.front.compiler.include), *shared
+        return folder, *(path for path in named if includes.allowed(path, folder)), *shared
 
     @cached_property
     def chosen(self) -> dict[str, Any]:
@@ -319,7 +314,7 @@ class Kernel:
         """Name -> text of the headers in `folders` that it includes, directly or not. They are read once."""
         return includes.kernel_headers(self.text, *self.folders)
 
-    def compiler_options(self, macros: Mapping[str, Any]) -> list[str]:
+    def compiler_options(self, macros: Names) -> list[str]:
         """Return the compiler's options from front matter, with macros filled in.
 
         Raises UserError for an option that a kernel may not set, or that uses an unknown macro.
@@ -335,7 +330,7 @@ class Kernel:
             options.append(option)
         return options
 
-    def formatted(self, key: str, text: str, macros: Mapping[str, Any]) -> str:
+    def formatted(self, key: str, text: str, macros: Names) -> str:
         """Fill macros in braces into a text of front matter, without widths or attributes.
 
         Raises UserError for anything else in braces.

@@ -4,10 +4,28 @@ import functools
 import os
 import posixpath
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from tilewave.basics.files import lies_in
+
+VARIABLE = "TILEWAVE_INCLUDE"
+"""The environment variable with folders outside the kernel's that `compiler: include` may name."""
+GIVEN = os.environ.get(VARIABLE, "")
+
+
+def allow(folders: Iterable[Path], anew: bool = False) -> None:
+    """Let front matter name these folders, besides those before or, ``anew``, of the user's environment."""
+    before = GIVEN if anew else os.environ.get(VARIABLE, "")
+    names = [before, *(str(folder.resolve()) for folder in folders)]
+    os.environ[VARIABLE] = os.pathsep.join(filter(None, names))
+
+
+def allowed(folder: Path, home: Path) -> bool:
+    """Return whether a kernel file in the folder ``home`` may name a folder of headers."""
+    names = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return lies_in(folder, [home, *map(Path, filter(None, names))])
+
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n\0]+)[>\"]", re.MULTILINE)
 
@@ -75,9 +93,8 @@ def of_host(name: str) -> bool:
 def provided(name: str) -> bool:
     """Return whether a header exists without the user's doing: CUDA's, or one with a stand-in."""
     parents = [parent for folder in folders() for parent in (folder, folder / "crt")]
-    return (
-        name in STAND_INS or of_host(name) or any((parent / name).is_file() for parent in parents)
-    )
+    paths = (parent / name for parent in parents)
+    return name in STAND_INS or of_host(name) or any(path.is_file() for path in paths)
 
 
 @functools.cache

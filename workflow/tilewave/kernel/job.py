@@ -151,7 +151,6 @@ class Job:
 
 
 def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
-    """Write a list of jobs, for the process that runs them."""
     path.write_text(json.dumps(list(jobs), default=vars), encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from typing_extensions import TypeAliasType
 
+from tilewave.kernel.expressions import Names
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
@@ -151,9 +152,8 @@ class LaunchPlan:
         return tuple(map(self._alone, self.series)) or (self,)
 
     def _alone(self, step: Step) -> Self:
-        maps = tuple(
-            map_plan for map_plan in self.tensor_maps if map_plan.name in leaves(step.arguments)
-        )
+        names = set(leaves(step.arguments))
+        maps = tuple(map_plan for map_plan in self.tensor_maps if map_plan.name in names)
         geometry: dict[str, Any] = {**vars(step)}
         del geometry["entry"], geometry["arguments"]
         return replace(self, **geometry, tensor_maps=maps, series=())
@@ -164,15 +164,13 @@ class LaunchPlan:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of memory beside the operands."""
         return sum(buffer.nbytes for buffer in self.scratch)
 
     @property
     def cluster_blocks(self) -> int:
-        """Blocks of a cluster; 1 where a block stands alone."""
         return math.prod(self.cluster or ())
 
-    def exceeded_limit(self, device: Mapping[str, Any]) -> str:
+    def exceeded_limit(self, device: Names) -> str:
         """Return the limit of CUDA that the launch exceeds (CUDA programming guide, compute capabilities);
         empty if it exceeds none.
 
@@ -185,7 +183,7 @@ class LaunchPlan:
             reasons = [why and f"{step.entry}: {why}" for step, why in zip(self.series, reasons)]
         return next(filter(None, reasons), "")
 
-    def _exceeded_limit(self, device: Mapping[str, Any]) -> str:
+    def _exceeded_limit(self, device: Names) -> str:
         for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
             if size > limit:
                 return f"grid {axis} = {size} exceeds {limit}"
@@ -209,10 +207,7 @@ class LaunchPlan:
         return next(filter(None, (map_plan.broken_rule() for map_plan in self.tensor_maps)), "")
 
     def exceeded_code_limit(
-        self,
-        used: Mapping[str, Mapping[str, int]],
-        entries: Sequence[str],
-        device: Mapping[str, Any],
+        self, used: Mapping[str, Mapping[str, int]], entries: Sequence[str], device: Names
     ) -> str:
         """Return the limit of a block that the compiled code exceeds; empty if it exceeds none.
 
@@ -221,10 +216,8 @@ class LaunchPlan:
         for entry, step in zip(entries, self.steps):
             before = f"{entry}: " if self.series else ""
             resources = used.get(entry, {})
-            registers, static = (
-                resources.get("registers", 0),
-                resources.get("static_shared_bytes", 0),
-            )
+            registers = resources.get("registers", 0)
+            static = resources.get("static_shared_bytes", 0)
             warps = -(-math.prod(step.block) // WARP)
             if block_registers(warps, registers) > REGISTERS:
                 return f"{before}{registers} registers in each of {warps} warps exceed {REGISTERS} of a block"
@@ -235,7 +228,7 @@ class LaunchPlan:
         return ""
 
 
-def _most_shared(device: Mapping[str, Any]) -> int | None:
+def _most_shared(device: Names) -> int | None:
     """Return the most bytes of shared memory of a block; None for an unknown device."""
     limit: int | None = device.get("shared_per_block_optin")
     row = architectures.ARCHITECTURES.get(device.get("arch", 0))  # its neighbours may have more

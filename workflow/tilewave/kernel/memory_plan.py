@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.basics.errors import UserError
+from tilewave.kernel.expressions import Names, Sizes
 from tilewave.kernel.front_matter import DeclaredTensorMap, Kernel
 from tilewave.kernel.launches import MapPlan, Scratch
 from tilewave.kernel.operations.base import Operation
@@ -11,16 +12,12 @@ from tilewave.kernel.padding import Placement, stride_names
 from tilewave.theory.dtypes import SIZES
 from tilewave.theory.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
-Whole = Callable[[str, Any, Mapping[str, Any]], int]
+Whole = Callable[[str, Any, Names], int]
 """Evaluator of an expression of front matter to a whole number, from its key, text and names."""
 
 
 def strides(
-    kernel: Kernel,
-    operation: Operation,
-    layouts: Mapping[str, str],
-    shape: Mapping[str, int],
-    whole: Whole,
+    kernel: Kernel, operation: Operation, layouts: Mapping[str, str], shape: Sizes, whole: Whole
 ) -> dict[str, int]:
     """Return every stride of the operands by name, in elements: the front matter's, else one without gaps.
 
@@ -48,10 +45,7 @@ def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator
 
 
 def tensor_maps(
-    kernel: Kernel,
-    placed: Mapping[str, Placement],
-    dtypes: Mapping[str, str],
-    whole: Whole,
+    kernel: Kernel, placed: Mapping[str, Placement], dtypes: Mapping[str, str], whole: Whole
 ) -> Iterator[MapPlan]:
     """Yield the tensor maps of operands and scratch, whose placements and dtypes are given by name.
 

@@ -58,7 +58,6 @@ class Placement:
 
     @property
     def count(self) -> int:
-        """Elements of the memory, with padding."""
         return self.sizes[-1] * self.strides[-1] if self.sizes else 1
 
     def _view(self, memory: np.ndarray) -> np.ndarray:
@@ -74,7 +73,6 @@ class Placement:
         return memory
 
     def take(self, memory: np.ndarray) -> np.ndarray:
-        """Return the values of the memory without gaps."""
         return self._view(memory).flatten()
 
     def overwritten(self, memory: np.ndarray) -> np.ndarray:

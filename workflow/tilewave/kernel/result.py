@@ -142,9 +142,8 @@ class Result:
         for name, kind in KINDS.items():
             if name not in document or not isinstance(document[name], kind):
                 raise ValueError(f"no {name} of its kind")
-        result = cls(
-            **{entry.name: document[entry.name] for entry in fields(cls) if entry.name in document}
-        )
+        names = [entry.name for entry in fields(cls)]
+        result = cls(**{name: document[name] for name in names if name in document})
         if not all(
             isinstance(row, dict) for row in (*result.figures, *result.instructions)
         ) or not all(
@@ -156,12 +155,10 @@ class Result:
         return result
 
     def only(self, *names: str) -> dict[str, Any]:
-        """Return these fields by name."""
         return {name: getattr(self, name) for name in names}
 
     @property
     def by_metric(self) -> dict[str, Any]:
-        """Values of its figures by metric."""
         return {figure["metric"]: figure["value"] for figure in self.figures}
 
     @property

@@ -47,7 +47,6 @@ class Tolerance:
 
     @property
     def typical(self) -> float:
-        """Tolerance of an element of typical size."""
         return self.absolute + self.relative_out * self.deviation
 
 
@@ -70,12 +69,10 @@ class JudgedOutput:
 
     @property
     def count(self) -> int:
-        """Elements."""
         return math.prod(self.extents)
 
     @property
     def least_norm(self) -> float:
-        """Norm of an output of this many typical elements."""
         return math.sqrt(self.count) * self.bound.deviation
 
     def element(self, index: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Set
 from pathlib import Path
 
 from tilewave.basics.errors import UserError
+from tilewave.kernel import includes
 from tilewave.kernel.expressions import FUNCTIONS, LAYOUTS, WORDS, names_in
 from tilewave.kernel.front_matter import Launched
 from tilewave.kernel.launches import leaves
@@ -111,8 +112,12 @@ def _check_names(variant: Variant) -> None:
     variant.kernel.compiler_options(variant.names)
     if front.cubin is not None:
         variant.kernel.formatted("cubin", front.cubin, variant.names)
-    for folder, name in zip(variant.kernel.folders[1:], front.compiler.include):
-        if not folder.is_dir():
+    for name in front.compiler.include:
+        if not includes.allowed(path.parent / name, path.parent):
+            problem = f"compiler.include: {name} lies outside the kernel file's folder"
+            remedy = f"Allow it with --include FOLDER, or in {includes.VARIABLE}"
+            raise UserError.because(path, problem, remedy, "compiler.include")
+        if not (path.parent / name).is_dir():
             raise UserError(path, "compiler.include", name, "folders that exist")
     if front.work is not None:
         scalars = {name for case in front.cases.values() for name in case.scalars}

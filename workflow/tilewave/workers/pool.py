@@ -219,7 +219,6 @@ class Pool:
         return len(self._busy)
 
     def _start(self) -> None:
-        """Start a process if an item waits."""
         if self._waiting:
             self._busy.append(_Worker(self._function, self._items, self._limits))
             self._busy[-1].give(self._waiting.popleft())
@@ -245,7 +244,6 @@ class Pool:
                 self.stop()
 
     def stop(self) -> None:
-        """Kill all processes."""
         for worker in self._busy:
             worker.kill()
         self._busy.clear()

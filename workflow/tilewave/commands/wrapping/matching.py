@@ -218,7 +218,6 @@ def alternatives(
 
 
 def leaves(arguments: Any) -> Iterator[str]:
-    """Yield the arguments, and those in structs."""
     if isinstance(arguments, list | dict):
         for member in arguments.values() if isinstance(arguments, dict) else arguments:
             yield from leaves(member)

@@ -153,7 +153,6 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
 
 
 def sized(front: Mapping[str, Any], operation: Operation) -> bool:
-    """Return whether the kernel takes a size."""
     arguments = " ".join(map(str, front["arguments"]))
     return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling.declarations import (
     OPEN,
     Declaration,
     Macro,
+    Stream,
     Token,
+    Tokens,
     Unreadable,
     angle,
     closing,
@@ -28,14 +28,9 @@ from tilewave.compiling.declarations import (
     plain_head,
     tokens,
 )
-from tilewave.kernel import includes
 
-SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
-MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
-"""Limits of the search for launches and headers: files, bytes of a file, folders above the kernel's, and entries
-of a folder (a larger one is no project's)."""
-OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
-"""Folders of installed packages, and hidden folders."""
+LEVELS = 3
+"""Most levels of structs inside structs."""
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
@@ -69,7 +64,7 @@ class TemplateParameter:
 
     kind: str
     name: str
-    default: tuple[Token, ...]
+    default: Tokens
 
     @property
     def is_type(self) -> bool:
@@ -89,7 +84,7 @@ class Function:
     declaration: Declaration
     template: tuple[TemplateParameter, ...]
     parameters: tuple[Parameter, ...]
-    bound: tuple[Token, ...]
+    bound: Tokens
     tree: tuple[Any, ...]
 
     def nested(self, arguments: Sequence[Any]) -> list[Any]:
@@ -103,9 +98,9 @@ class Function:
 
         return [of(node, member=False) for node in self.tree]
 
-    def launch_arguments(self, arguments: Sequence[tuple[Token, ...]]) -> list[tuple[Token, ...]]:
+    def launch_arguments(self, arguments: Sequence[Tokens]) -> list[Tokens]:
         """Return the argument of a launch for each parameter; empty for members of a struct."""
-        by_parameter: list[tuple[Token, ...]] = [()] * len(self.parameters)
+        by_parameter: list[Tokens] = [()] * len(self.parameters)
         for node, argument in zip(self.tree, arguments):
             if isinstance(node, int):
                 by_parameter[node] = argument
@@ -128,16 +123,16 @@ class Function:
 class Launch:
     """A launch in the host's code, each part as tokens; ``scope`` resolves its names."""
 
-    template: tuple[tuple[Token, ...], ...]
-    grid: tuple[Token, ...]
-    block: tuple[Token, ...]
-    shared: tuple[Token, ...]
-    arguments: tuple[tuple[Token, ...], ...]
+    template: tuple[Tokens, ...]
+    grid: Tokens
+    block: Tokens
+    shared: Tokens
+    arguments: tuple[Tokens, ...]
     scope: Scope
     line: int
 
 
-def parts(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
+def parts(tokens: Stream) -> list[Tokens]:
     """Split tokens at commas outside of brackets, also of those around template arguments."""
     groups: list[list[Token]] = [[]]
     i = 0
@@ -221,7 +216,7 @@ class Source:
             return fields if all(name in TYPED or self.members(name) for name in types) else ()
         return ()
 
-    def constant(self, name: str) -> tuple[Token, ...] | None:
+    def constant(self, name: str) -> Tokens | None:
         """Return the value of a variable or an enumerator outside of functions."""
         for _, declaration in self.declarations(name):
             if name in declaration.names and declaration.kind == "variable":
@@ -243,7 +238,7 @@ class Source:
                 return str(next(filter(None, match.groups())))
         return kind
 
-    def returned(self, name: str) -> tuple[Scope, tuple[Token, ...]] | None:
+    def returned(self, name: str) -> tuple[Scope, Tokens] | None:
         """Return the last return value of a function without arguments, and the scope of its names."""
         for _, declaration in self.declarations(name):
             ends = [i for i, token in enumerate(declaration.body) if token.text == "return"]
@@ -278,12 +273,12 @@ class Source:
         return next((line_of(text, match.start()) for text, match in matches if match), 1)
 
     def _launch(
-        self, body: Sequence[Token], position: int, line_at: Callable[[int], int]
+        self, body: Stream, position: int, line_at: Callable[[int], int]
     ) -> Iterator[Launch]:
         """Yield the launch that begins with the name at ``position``, or follows a pointer to it."""
         i, line = position + 1, line_at(body[position].at)
         scope = Scope(self, tuple(body), body[position].at)
-        template: tuple[tuple[Token, ...], ...] = ()
+        template: tuple[Tokens, ...] = ()
         if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
             try:
                 end = angle(body, i)
@@ -300,12 +295,11 @@ class Source:
             arguments = tuple(parts(body[stop + 4 : closing(body, stop + 3)]))
             yield Launch(template, grid, block, shared, arguments, scope, line)
         elif i < len(body) and body[i].text in ";,):}":
-            yield from self._by_pointer(
-                body, position, i, Launch(template, (), (), (), (), scope, line)
-            )
+            launch = Launch(template, (), (), (), (), scope, line)
+            yield from self._by_pointer(body, position, i, launch)
 
     def _by_pointer(
-        self, body: Sequence[Token], position: int, end: int, launch: Launch
+        self, body: Stream, position: int, end: int, launch: Launch
     ) -> Iterator[Launch]:
         """Yield the launch of a kernel whose name is an argument, or is assigned to a pointer.
 
@@ -348,12 +342,12 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
     return kept
 
 
-def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
+def _chevrons(body: Stream, i: int, sign: str) -> int | None:
     """Return the index after three signs at ``i``, as in a launch (also ``<< <``); else None."""
     return i + 3 if [token.text for token in body[i : i + 3]] == [sign] * 3 else None
 
 
-def _other_branches(body: Sequence[Token], position: int, launch: int) -> tuple[int, int]:
+def _other_branches(body: Stream, position: int, launch: int) -> tuple[int, int]:
     """Return the part of the text between a position and a launch that does not run after the position.
 
     It begins with a `break`, or with the end of the block before an `else`.
@@ -373,7 +367,7 @@ def _other_branches(body: Sequence[Token], position: int, launch: int) -> tuple[
     return 0, 0
 
 
-def _names_of_dim3(body: Sequence[Token]) -> frozenset[str]:
+def _names_of_dim3(body: Stream) -> frozenset[str]:
     """Return the variables of a function whose type is dim3."""
     names, inside = [], False
     for before, token in itertools.pairwise(body):
@@ -383,10 +377,10 @@ def _names_of_dim3(body: Sequence[Token]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _enumerator(head: Sequence[Token], wanted: str) -> tuple[Token, ...] | None:
+def _enumerator(head: Stream, wanted: str) -> Tokens | None:
     """Return the value of an enumerator: its own, else that before it and one."""
     start = [token.text for token in head].index("{")
-    value: tuple[Token, ...] = ()
+    value: Tokens = ()
     for part in parts(head[start + 1 : closing(head, start)]):
         after = (*value, Token("+", 0), Token("1", 0)) if value else (Token("0", 0),)
         value = part[2:] if len(part) > 2 else after
@@ -395,7 +389,7 @@ def _enumerator(head: Sequence[Token], wanted: str) -> tuple[Token, ...] | None:
     return None
 
 
-def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]]]:
+def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     """Return (position in the text, name, value) of each assignment, and of each dim3."""
     entries = []
     sides = False  # in a declaration of dim3, which may have several names
@@ -423,7 +417,7 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
     return entries
 
 
-def _until(body: Sequence[Token], start: int, ends: str = ",;") -> tuple[Token, ...]:
+def _until(body: Stream, start: int, ends: str = ",;") -> Tokens:
     i = start
     while i < len(body) and body[i].text not in ends:
         i = closing(body, i) + 1 if body[i].text in OPEN else i + 1
@@ -435,22 +429,19 @@ class Scope:
     """The names at a position in a function of the host, without those of a skipped part of the text."""
 
     source: Source
-    body: tuple[Token, ...]
+    body: Tokens
     at: int
     skipped: tuple[int, int] = (0, 0)
 
-    def value(self, name: str) -> tuple[Token, ...] | None:
+    def value(self, name: str) -> Tokens | None:
         """Return the last value of a name before this position, or outside of functions."""
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
-        values = [
-            value for at, assigned, value in before if assigned == name and not start <= at < end
-        ]
+        values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
         return values[-1] if values else self.source.constant(name)
 
 
 def signature(path: Path, declaration: Declaration) -> Function:
-    """Read the signature of a kernel."""
     head = declaration.head
     template: list[TemplateParameter] = []
     if head[0].text == "template":
@@ -482,7 +473,7 @@ def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
     return tuple(fields)
 
 
-def _parameter(part: Sequence[Token]) -> Parameter:
+def _parameter(part: Stream) -> Parameter:
     texts = [token.text for token in part]
     texts = texts[: texts.index("=")] if "=" in texts else texts
     array = "[" in texts
@@ -491,66 +482,3 @@ def _parameter(part: Sequence[Token]) -> Parameter:
     before = texts[:-1] if stars or len(texts) > 1 else texts
     kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
     return Parameter(texts[-1], kind.replace(" :: ", "::"), stars, "const" in texts)
-
-
-def _root(path: Path) -> Path:
-    """Return where to look for launches: the repository, else the folder above, if not too large."""
-    near = path.parents[: LEVELS + 1]
-    repository = next((entry for entry in near if (entry / ".git").exists()), None)
-    above = near[min(1, len(near) - 1)]
-    crowded = above in (Path.home(), Path("/"), Path("/tmp")) or len(list(above.iterdir())) > CROWD
-    return repository or (near[0] if crowded else above)
-
-
-def _around(path: Path) -> list[Path]:
-    """Return files with code, those in the kernel's folder first."""
-    root = _root(path)
-    entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
-    ours = (item for item in entries if not OTHERS.search(item.relative_to(root).as_posix()))
-    files = itertools.islice(ours, MOST_FILES)
-    readable = [entry for entry in files if entry.is_file() and entry.stat().st_size <= MOST_BYTES]
-    return sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))
-
-
-def _folder(name: str, file: Path, home: Path) -> Path | None:
-    """Return the folder in which an include's name is this file, else None; `..` starts at ``home``."""
-    parts = Path(name).parts
-    if ".." in parts:
-        return file.parent if Path(os.path.normpath(home / name)) == file else None
-    return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
-
-
-def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
-    """Read a file with the files around it, and return the folders of headers that it needs.
-
-    include: folders that are searched first. Raises UserError for one that does not exist.
-    """
-    for named in include:
-        if not named.is_dir():
-            raise UserError(HERE, "--include", str(named), "a folder that exists")
-    text = path.read_text(encoding="utf-8", errors="replace")
-    around = _around(path)
-    folders = [folder.resolve() for folder in include]
-    while True:
-        headers = includes.kernel_headers(text, path.parent, *folders)
-        missing = {
-            name
-            for text in (text, *headers.values())
-            for mark, name in includes.INCLUDE.findall(text)
-            if headers.get(name, includes.REFUSED) == includes.REFUSED
-            and not includes.provided(name)
-        }
-        searched = (None, *folders, path.resolve().parent)
-        pairs = itertools.product(sorted(missing), around)
-        candidates = (_folder(name, file, path.parent) for name, file in pairs)
-        folder = next((folder for folder in candidates if folder not in searched), None)
-        if folder is None:
-            break
-        folders.append(folder)
-    kernel_texts = {path: text}
-    texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in around}
-    by_text = {text: file for file, text in texts.items()}
-    for header in headers.values():
-        kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
-    texts = {file: text for file, text in texts.items() if file != path.resolve()}
-    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts)), tuple(folders)

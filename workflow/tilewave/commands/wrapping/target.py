@@ -18,6 +18,7 @@ from tilewave.commands.wrapping.guessing import Guess, guessed, set_common_grid
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution import case
 from tilewave.kernel import operations
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Operation
@@ -68,7 +69,7 @@ class Target:
             guess.front["architecture_specific"] = True
         return guess
 
-    def write(self, front: Mapping[str, Any], path: Path, shape: Mapping[str, int]) -> list[str]:
+    def write(self, front: Mapping[str, Any], path: Path, shape: Sizes) -> list[str]:
         """Write a kernel file for a trial at a shape, which its expressions are checked with.
 
         Return the arguments of `tilewave execute` for the trial.
@@ -80,7 +81,7 @@ class Target:
         return [str(path), "--shape", trying.size(shape), "--arch", self.options.arch]
 
     def trial(
-        self, front: Mapping[str, Any], shape: Mapping[str, int], indices: Sequence[str] = ()
+        self, front: Mapping[str, Any], shape: Sizes, indices: Sequence[str] = ()
     ) -> case.UnjudgedRun:
         """Execute the kernel once, and return its buffers; ``indices`` begin with the largest index."""
         with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:

@@ -23,7 +23,6 @@ class BlockSums(Operation):
     }
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Return whole eighths."""
         dtype, count = self.stored(job, "x")
         drawn = EIGHTHS * uniform(job.seed, 0, count, "f32")
         return {"x": (np.rint(drawn) / EIGHTHS).astype(dtype)}

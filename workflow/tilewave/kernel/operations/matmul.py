@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import DENORMAL, KINDS, LARGE, SPECIAL, to_float64, uniform
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
@@ -258,7 +259,7 @@ class Matmul(Operation):
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
         return tolerance(job.dtypes, job.shape["k"], alpha, beta, job.tensor_cores)
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return 2 m n k operations; A and B are read once, C is written once and read where beta is not 0."""
         m, n, k = shape["m"], shape["n"], shape["k"]
         a, b, c = (SIZES[dtypes[name]] for name in ("a", "b", "c"))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewave.kernel.expressions import Expression, ExpressionError, evaluate, integer
+from tilewave.kernel.expressions import Expression, ExpressionError, Sizes, evaluate, integer
 from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job, Probe
 from tilewave.kernel.operations.base import Arrays, Executed, Operand, Operation, Work
@@ -181,6 +181,6 @@ class ProbeOperation(Operation):
     def sentence(self, job: Job, runs: Sequence[tuple[float, float]], kind: str = UNIFORM) -> str:
         return "those of the case"
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return no work: a probe is judged by counts and cycles."""
         return Work(0, 0)

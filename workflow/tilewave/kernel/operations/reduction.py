@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import LARGE, SPECIAL, storage, to_float64, uniform
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
@@ -33,7 +34,6 @@ class Reduction(Operation):
     }
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Return whole eighths."""
         values = {}
         for name, operand in self.operands.items():
             dtype, count = self.stored(job, name)
@@ -56,11 +56,10 @@ class Reduction(Operation):
     ) -> dict[str, np.ndarray]:
         x, dtype = given["x"], self.dtype(job, "x")
         parts = (to_float64(x[at : at + PART], dtype) for at in range(0, x.size, PART))
-        return {
-            "total": self.wide(job, "total", given["total"]) + sum(part.sum() for part in parts)
-        }
+        total = self.wide(job, "total", given["total"])
+        return {"total": total + sum(part.sum() for part in parts)}
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return an addition and a read for each element; the sum is too small to count."""
         n = shape["n"]
         return Work(n, n * storage(dtypes["x"]).itemsize)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import KINDS, storage
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
@@ -53,6 +54,5 @@ class Reverse(Operation):
         source, *_, target = [*self.arrays(job), *self.arrays(job)]
         return {target: self.wide(job, source, given[source])[::-1]}
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """Return no operations; every element is read once and written once."""
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         return Work(0, 2 * shape["n"] * SIZES[next(iter(dtypes.values()))])

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import LARGE, SPECIAL, to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
@@ -69,7 +70,7 @@ class Softmax(Operation):
         u = DTYPES[self.dtype(job, "y")].roundoff or 0.0
         return replace(bound, absolute=bound.absolute + 2 * u) if kind == LARGE else bound
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return five operations an element; it is read once and written once."""
         moved = super().work(shape, dtypes).bytes
         return Work(OPERATIONS * shape["rows"] * shape["columns"], moved)
