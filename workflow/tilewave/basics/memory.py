@@ -1,7 +1,5 @@
 """A limit of the memory of this process, above what it has already (Linux; elsewhere there is none)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

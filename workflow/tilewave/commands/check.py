@@ -114,9 +114,6 @@ def _counted(kernels: Sequence[Mapping[str, Any]], skipped: Mapping[str, str]) -
     return f"of {plural(len(kernels) + len(skipped), 'kernel')}: {', '.join(parts)}"
 
 
-# ---------------------------------------------------------------------------------- the kernel files
-
-
 @dataclass(frozen=True)
 class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
@@ -200,9 +197,6 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
         lines = [line.strip() for line in notes.getvalue().splitlines()]
         lines = [line for line in lines if not PROGRESS.search(line)]
         yield _Source(path, name or path.stem, kernel, lines, problem)
-
-
-# --------------------------------------------------------------------------------------- the verdict
 
 
 @dataclass(frozen=True)
@@ -404,9 +398,6 @@ def _advice(fix: Mapping[str, Any]) -> str:
         return str(fix["sentence"])
     at = f" (line {fix['line']} of {fix['file']})" if fix["line"] else ""
     return RATIOS[fix["rule"]].format(1 + fix["amount"]) + at
-
-
-# ------------------------------------------------------------------------------------------ the text
 
 
 def text(outcome: Mapping[str, Any]) -> str:

@@ -262,9 +262,6 @@ def _prelude(texts: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-# ------------------------------------------------------------------------------------ skipped host code
-
-
 @dataclass(frozen=True)
 class _Piece:
     """A declaration of a file; ``cuts``: the host functions among a type's members."""

@@ -3,8 +3,6 @@
 An item that crashes its process, or exceeds its limits, harms no other item: the next one gets a new process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import inspect

@@ -23,8 +23,7 @@ MODULES = Modules(
 )
 
 
-def names() -> list[str]:
-    return MODULES.names()
+names = MODULES.names
 
 
 @functools.cache

@@ -101,8 +101,6 @@ class Operation:
         """Return the dtypes that ``name`` may have, given the others."""
         return tuple(DTYPES)
 
-    # ------------------------------------------------------------------------------------- its arrays
-
     def stride_names(self) -> list[str]:
         """Return the names of the strides that front matter may give, in order."""
         ranks = {name: len(operand.extents) for name, operand in self.operands.items()}
@@ -211,8 +209,6 @@ class Operation:
         numbers = to_float64(flat, self.dtype(job, name))
         return numbers.reshape(self.extents(job, name), order=self.order(job, name))
 
-    # ------------------------------------------------------------------------------------- its inputs
-
     def runs(self, job: Job) -> list[tuple[float, float]]:
         """Return the (alpha, beta) of each launch of a check. The first is timed."""
         return [(1.0, 0.0)]
@@ -282,11 +278,7 @@ class Operation:
         """Return the tolerance of an output of inputs of a kind, from that of uniform ones."""
         return bound
 
-    # ---------------------------------------------------------------------------------- what is right
-
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         """Return what each output must hold, in float64 and with its dimensions, from `inputs`."""
         raise NotImplementedError(f"{self.name} has no reference")
 
@@ -359,8 +351,6 @@ class Operation:
         scaled = ", ".join(f"({alpha:g}, {beta:g})" for alpha, beta in runs if self.scalars)
         numbers = f"{kind} numbers, seed {job.seed}"
         return f"{numbers}; (alpha, beta) = {scaled}" if scaled else numbers
-
-    # --------------------------------------------------------------------------------------- its work
 
     def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return operations and compulsory bytes; by default no operation, and each array moved once."""

@@ -54,9 +54,7 @@ class BlockScaledMatmul(Matmul):
         scales = {name: values for name, values in self.inputs(job).items() if "scale" in name}
         return {**super().of_kind(job, kind), **scales}
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         a, b, of_a, of_b = (
             self.wide(job, operand, given[operand]) for operand in ("a", "b", "scale_a", "scale_b")
         )

@@ -27,7 +27,5 @@ class BlockSums(Operation):
         drawn = EIGHTHS * uniform(job.seed, 0, count, "f32")
         return {"x": (np.rint(drawn) / EIGHTHS).astype(dtype)}
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         return {"sums": self.wide(job, "x", given["x"]).sum(axis=1)}

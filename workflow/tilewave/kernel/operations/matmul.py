@@ -206,9 +206,7 @@ class Matmul(Operation):
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         return beta != 0 or job.reads_c or not self.arrays(job)[name].written
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         """Return the product; C is read only where beta is not 0."""
         a, b = (self.wide(job, name, given[name]) for name in ("a", "b"))
         product = alpha * (a @ b)

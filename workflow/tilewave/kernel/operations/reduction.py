@@ -51,9 +51,7 @@ class Reduction(Operation):
         room = high - math.ceil(math.log2(job.shape["n"]))
         return dict.fromkeys(self.operands, room if kind == LARGE else 0) if room > 0 else None
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         x, dtype = given["x"], self.dtype(job, "x")
         parts = (to_float64(x[at : at + PART], dtype) for at in range(0, x.size, PART))
         total = self.wide(job, "total", given["total"])

@@ -48,9 +48,7 @@ class Reverse(Operation):
             return {source: np.arange(job.shape["n"], dtype=storage(dtype))}
         return super().inputs(job)
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         source, *_, target = [*self.arrays(job), *self.arrays(job)]
         return {target: self.wide(job, source, given[source])[::-1]}
 

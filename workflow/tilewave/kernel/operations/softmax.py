@@ -32,9 +32,7 @@ class Softmax(Operation):
         "y": Operand(("rows", "columns"), written=True),
     }
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         x = given["x"].reshape(self.extents(job, "x"), order=self.order(job, "x"))
         y = np.empty(x.shape)
         height = max(1, PART // job.shape["columns"])

@@ -23,9 +23,7 @@ class VectorAdd(Operation):
     }
     rehearsed = False
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         dtype, _ = self.stored(job, "c")
         with np.errstate(all="ignore"):
             rounded = (given["a"] + given["b"]).astype(dtype)
