@@ -4,13 +4,13 @@ The judge chooses shapes and inputs. A file without front matter is wrapped firs
 Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file; 3: it could not tell.
 """
 
-import argparse
 import contextlib
 import io
 import json
 import os
 import re
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +39,7 @@ from tilewave.report import advice
 from tilewave.report.cells import plural
 from tilewave.theory import architectures
 
+Row = Mapping[str, Any]
 SCHEMA_VERSION = 1
 LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
@@ -70,14 +71,14 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Check, print the outcome and return the exit code. Raises UserError."""
     outcome = check(options, options.machine)
     print(json.dumps(outcome, indent=1) if options.json else text(outcome))
     return int(outcome["exit_code"])
 
 
-def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
+def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
     flags.use_operations(options)
     kernel_reference.execute = reference_kernel.outputs
@@ -105,7 +106,7 @@ def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     }
 
 
-def _counted(kernels: Sequence[Mapping[str, Any]], skipped: Mapping[str, str]) -> str:
+def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
     """Return the number of kernels by outcome in one sentence."""
     texts = {result.RIGHT: "right", result.NOT_RIGHT: "not right", result.UNCLEAR: "not decided"}
     codes = [entry["exit_code"] for entry in kernels]
@@ -131,11 +132,8 @@ class _Source:
         if self.kernel is None or self.kernel.path == self.path:
             return []
         requires = self.kernel.front.requires
-        sizes = [
-            f"{name} % {step} == 0"
-            for name, step in requires.items()
-            if name not in ("arch", "conditions")
-        ]
+        others = ("arch", "conditions")
+        sizes = [f"{name} % {of} == 0" for name, of in requires.items() if name not in others]
         return [*sizes, *map(str, requires.get("conditions", []))]
 
     @property
@@ -145,9 +143,7 @@ class _Source:
         return [*notes, *(f"{key} is a guess of wrap" for key in marked)]
 
 
-def _sources(
-    options: argparse.Namespace, folder: Path, skipped: dict[str, str]
-) -> Iterator[_Source]:
+def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Iterator[_Source]:
     """Yield the kernels of a file or folder. ``skipped`` gets files with mistakes. Raises UserError."""
     path: Path = options.path
     if not path.exists():
@@ -171,7 +167,7 @@ def _sources(
         yield from _wrapped(file, options, folder)
 
 
-def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[_Source]:
+def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
     names = [options.kernel]
     if options.kernel is None and path.suffix == ".cu":
@@ -204,7 +200,7 @@ class _Tried:
     """A trial with its case and the entry of what was compiled."""
 
     case: Case
-    entry: Mapping[str, Any]
+    entry: Row
     name: str
     outcome: Result
     done: CaseExecution | None
@@ -217,7 +213,7 @@ class _Tried:
         return result.exit_code(self.outcome.status, self.outcome.verdict, judged)
 
 
-def _cases(kernel: Kernel, options: argparse.Namespace) -> Iterator[Case]:
+def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
     """Yield each case of a probe, else the variant of --macro, whose shapes the judge chooses."""
     if kernel.front.operation == "probe":
         for name in kernel.front.cases:
@@ -228,9 +224,7 @@ def _cases(kernel: Kernel, options: argparse.Namespace) -> Iterator[Case]:
     yield Case(variant)
 
 
-def _tried(
-    kernel: Kernel, options: argparse.Namespace, folder: Path, machine: Any
-) -> Iterator[_Tried]:
+def _tried(kernel: Kernel, options: Namespace, folder: Path, machine: Any) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
     arch, target = execute.arch_of(options), execute.target_of(options)
     for case in _cases(kernel, options):
@@ -255,7 +249,7 @@ def _tried(
                 yield _Tried(even, entry, EVEN, done.result, done)
 
 
-def _checked(source: _Source, options: argparse.Namespace, machine: Any) -> dict[str, Any]:
+def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any]:
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     if source.kernel is None:
@@ -268,7 +262,7 @@ def _checked(source: _Source, options: argparse.Namespace, machine: Any) -> dict
 
 
 def _document(
-    source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: argparse.Namespace
+    source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: Namespace
 ) -> dict[str, Any]:
     ran = [entry for entry in tried if entry.done is not None]
     # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
@@ -324,7 +318,7 @@ def _other_variants(kernel: Kernel, case: Case) -> list[str]:
     return [f"other variants: {'; '.join(others)} (--macro NAME=VALUE)"] if others else []
 
 
-def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
+def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any]:
     """Return counts by line, the least time and the advice for an executed case."""
     assert tried.done is not None
     arch = execute.arch_of(options)
@@ -354,9 +348,7 @@ def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict
     }  # fmt: skip
 
 
-def _sentence(
-    source: _Source, outcome: Mapping[str, Any], decisive: _Tried, ran: Sequence[_Tried]
-) -> str:
+def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tried]) -> str:
     """Return the verdict in one plain sentence."""
     name, code = source.name, outcome["exit_code"]
     if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
@@ -392,7 +384,7 @@ RATIOS = {
 }
 
 
-def _advice(fix: Mapping[str, Any]) -> str:
+def _advice(fix: Row) -> str:
     """Return the first advice as a clause."""
     if fix["rule"] not in RATIOS:
         return str(fix["sentence"])
@@ -400,7 +392,7 @@ def _advice(fix: Mapping[str, Any]) -> str:
     return RATIOS[fix["rule"]].format(1 + fix["amount"]) + at
 
 
-def text(outcome: Mapping[str, Any]) -> str:
+def text(outcome: Row) -> str:
     lines = [str(outcome["sentence"])]
     if len(outcome["kernels"]) != 1 or outcome["skipped"]:
         lines += [f"  {entry['sentence']}" for entry in outcome["kernels"]]
@@ -425,7 +417,7 @@ def text(outcome: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", "How far to trust this", *_trust(entry["trust"])])
 
 
-def _trust(entry: Mapping[str, Any]) -> list[str]:
+def _trust(entry: Row) -> list[str]:
     """Return the lines about what was executed how, and what was not looked for."""
     compared = "" if entry["compared"] else ", by rules that were compared on sm_90 only"
     lines = [f"executed exactly{compared}: {' '.join(entry['exact'])}"] if entry["exact"] else []

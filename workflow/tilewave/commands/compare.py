@@ -1,8 +1,8 @@
 """``tilewave compare``: compare two runs, recordings, folders of kernels or git revisions."""
 
-import argparse
 import json
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def compared(options: argparse.Namespace, work: Path) -> Comparison:
+def compared(options: Namespace, work: Path) -> Comparison:
     """Compare the two sides; their listings stay in the folder ``work``. Raises UserError."""
     folders = flags.use_operations(options)
     request = pairing.KernelOptions(options.kernels, options.shapes, folders, options.all)
@@ -55,7 +55,7 @@ def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:
     return result.UNCLEAR if output.undecided(comparison) else result.RIGHT, []
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Compare and return the exit code. Raises UserError."""
     output.rules(options.fail_on)  # a mistake there ends the command before anything runs
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:

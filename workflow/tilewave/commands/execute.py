@@ -4,12 +4,12 @@ Exit code 0: the result is correct, or a probe ran; 1: it is wrong, failed, or h
 2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported.
 """
 
-import argparse
 import itertools
 import json
 import os
 import re
 import tempfile
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,14 +65,14 @@ def add(commands: Any) -> None:
     add_budget(parser)
 
 
-def add_budget(parser: argparse.ArgumentParser) -> None:
+def add_budget(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--budget", type=float, default=BUDGET_S, metavar="SECONDS",
         help="for trials with other shapes and inputs (default: %(default)g)",
     )  # fmt: skip
 
 
-def add_variant(parser: argparse.ArgumentParser) -> None:
+def add_variant(parser: ArgumentParser) -> None:
     """Add the arguments that choose a variant, its target and its inputs."""
     parser.add_argument(
         "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
@@ -87,12 +87,12 @@ def add_variant(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
 
 
-def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+def options_of(arguments: Sequence[str]) -> Namespace:
     """Parse the arguments of ``execute``, for code that executes a kernel. Raises UserError."""
     return flags.options_of(add, ["execute", *arguments])
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
     outcome = execute(options, options.machine, options.budget)
@@ -133,7 +133,7 @@ def variant_of(kernel: Kernel, definitions: Iterable[str]) -> Variant:
     return chosen_variant(kernel, macros, HERE, "--macro")
 
 
-def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
+def _case(kernel: Kernel, options: Namespace) -> Case:
     front = kernel.front
     if front.operation == "probe":
         if options.case not in front.cases:
@@ -153,7 +153,7 @@ def _case(kernel: Kernel, options: argparse.Namespace) -> Case:
     return Case(variant_of(kernel, options.macro), shape)
 
 
-def arch_of(options: argparse.Namespace) -> str:
+def arch_of(options: Namespace) -> str:
     """Return the architecture of --arch or --gpu as NVRTC names it: ``sm_90`` for ``compute_90``."""
     arch = options.arch
     if arch is None and options.gpu is not None:
@@ -169,7 +169,7 @@ def _environments() -> Iterator[dict[str, Any]]:
         yield recorded.environments.get(recorded.main_environment, {})
 
 
-def gpu_of(options: argparse.Namespace) -> DataSheet | None:
+def gpu_of(options: Namespace) -> DataSheet | None:
     """Return the GPU of --gpu, or the recorded one of the architecture. Raises UserError."""
     arch = arch_of(options)
     if options.gpu is None:
@@ -184,7 +184,7 @@ def gpu_of(options: argparse.Namespace) -> DataSheet | None:
     return sheet
 
 
-def target_of(options: argparse.Namespace) -> dict[str, Any]:
+def target_of(options: Namespace) -> dict[str, Any]:
     """Return a recorded device of the architecture, for the expressions of front matter. Raises UserError.
 
     ``sms`` is that of --gpu. If none was recorded, it is else that of a device of another architecture.
@@ -206,7 +206,7 @@ def target_of(options: argparse.Namespace) -> dict[str, Any]:
     return {"device": {**facts, **({} if gpu is None else {"sms": gpu.sms})}, "arch": number}
 
 
-def _cases(options: argparse.Namespace) -> tuple[Case, Case]:
+def _cases(options: Namespace) -> tuple[Case, Case]:
     """Return the case of the command line, as front matter has it and `_with_facts`. Raises UserError."""
     kernel = kernel_of(options.kernel)
     limited = _case(kernel, options)
@@ -215,13 +215,13 @@ def _cases(options: argparse.Namespace) -> tuple[Case, Case]:
 
 
 def _compiled(
-    options: argparse.Namespace, selected: Case, folder: Path
+    options: Namespace, selected: Case, folder: Path
 ) -> tuple[Job | Result, dict[str, Any]]:
     target, arch = target_of(options), arch_of(options)
     return single.planned(selected, arch, target, folder, options.seed, options.limit)
 
 
-def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Result, dict[str, Any]]:
+def planned(options: Namespace, folder: Path) -> tuple[Case, Job | Result, dict[str, Any]]:
     """Compile the case of the command line, its files in ``folder``. Raises UserError.
 
     Returns the case, its job (or its result if no job can run), and the entry of what was compiled.
@@ -230,9 +230,7 @@ def planned(options: argparse.Namespace, folder: Path) -> tuple[Case, Job | Resu
     return selected, *_compiled(options, selected, folder)
 
 
-def execute(
-    options: argparse.Namespace, machine: Any = None, budget_s: float = 0.0
-) -> dict[str, Any]:
+def execute(options: Namespace, machine: Any = None, budget_s: float = 0.0) -> dict[str, Any]:
     """Compile and execute the case of the command line. Raises UserError.
 
     budget_s: seconds for the judge's other trials of a correct case; one that is not right decides the verdict.
@@ -255,7 +253,7 @@ def execute(
 
 
 def _trials(
-    options: argparse.Namespace,
+    options: Namespace,
     limited: Case,
     selected: Case,
     entry: Mapping[str, Any],
@@ -283,7 +281,7 @@ def _trials(
 
 
 def _drawn(
-    diagrams: Sequence[Diagram], outcome: Mapping[str, Any], options: argparse.Namespace
+    diagrams: Sequence[Diagram], outcome: Mapping[str, Any], options: Namespace
 ) -> dict[str, Any]:
     """Write the diagram of --lanes; return its path and its lines of text."""
     diagram = watched.at_line(diagrams, options.lanes, outcome["file"])

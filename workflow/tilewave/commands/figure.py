@@ -7,8 +7,8 @@ Exit code 0: drawn; 2: a mistake on the command line.
 
 from __future__ import annotations
 
-import argparse
 import re
+from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Draw the figure and return the exit code. Raises UserError."""
     # pandas and matplotlib take a second to load, which other subcommands need not wait for.
     from tilewave.pipeline import project as projects
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(HERE, "STUDY", options.study, list(project.plan.studies))
     names = ("cases", "records", "instructions")
     tables = {name: results / "tables" / f"{name}.parquet" for name in names}
-    loaded = figures.loaded(argparse.Namespace(target=results / "target.json", **tables))
+    loaded = figures.loaded(Namespace(target=results / "target.json", **tables))
     study = figures.of_tables(project, options.study, *loaded)
     part = chosen(study, _names(options.dtypes), _names(options.variants))
     content = figures.drawing(project, part)

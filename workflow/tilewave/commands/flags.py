@@ -1,6 +1,6 @@
 """Arguments that several subcommands take: ``--operations FOLDER ...``, and a shape."""
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +15,7 @@ def show(text: str) -> None:
     print(printable(text), end="" if text.endswith("\n") else "\n")
 
 
-def add_operations(parser: argparse.ArgumentParser) -> None:
+def add_operations(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--operations", nargs="+", action="extend", default=[], metavar="FOLDER",
         help="folders with your own operations (default: the folders in TILEWAVE_OPERATIONS)",
@@ -24,7 +24,7 @@ def add_operations(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--include", action="append", default=[], metavar="FOLDER", help=help)
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(ArgumentParser):
     """A parser that raises UserError."""
 
     def error(self, message: str) -> NoReturn:
@@ -34,14 +34,14 @@ class Parser(argparse.ArgumentParser):
 
 def options_of(
     add: Callable[[Any], None], arguments: Sequence[str], machine: Any = None
-) -> argparse.Namespace:
+) -> Namespace:
     """Parse the name and arguments of a subcommand, for code that runs it. Raises UserError."""
     parser = Parser(prog="tilewave")
     add(parser.add_subparsers())
-    return parser.parse_args(arguments, argparse.Namespace(machine=machine))
+    return parser.parse_args(arguments, Namespace(machine=machine))
 
 
-def allow_headers(options: argparse.Namespace) -> list[Path]:
+def allow_headers(options: Namespace) -> list[Path]:
     """Let front matter name the folders of --include, and return them. Raises UserError."""
     for name in options.include:
         if not Path(name).is_dir():
@@ -51,7 +51,7 @@ def allow_headers(options: argparse.Namespace) -> list[Path]:
     return folders
 
 
-def use_operations(options: argparse.Namespace) -> list[str]:
+def use_operations(options: Namespace) -> list[str]:
     """Load operations from these folders from now on, and return the folders. Raises UserError."""
     allow_headers(options)
     names: list[str] = options.operations or operations.MODULES.folders()

@@ -4,9 +4,9 @@ It needs the package of the extra: ``pip install 'tilewave[mcp]'``. There is no 
 JSON document of the command; a mistake in the arguments is a document with exit code 2 and the reason.
 """
 
-import argparse
 import functools
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
     commands.add_parser("mcp", help=summary, description=__doc__).set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Serve until the agent closes standard input. Raises UserError without the package."""
     server(options.machine).run("stdio")
     return result.RIGHT

@@ -13,6 +13,7 @@ from tilewave.kernel.result import Result
 from tilewave.pipeline.cases import Case
 from tilewave.records.counters.instructions import instruction_kind
 
+Row = Mapping[str, Any]
 SCHEMA_VERSION = 1
 PRINTED = 40
 """Most lines of a kernel's printf that are shown."""
@@ -24,7 +25,7 @@ GLOBAL = "requests_global sectors_hardware sectors_global_ideal".split()
 LINE = f"executed threads_executed {WAVEFRONTS} sectors_hardware".split()
 
 
-def _sums(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, int]:
+def _sums(rows: Iterable[Row], names: Sequence[str]) -> dict[str, int]:
     """Sum the columns; rows without hardware wavefronts (wgmma) add no ideal wavefronts."""
     rows = list(rows)
     counted = [row for row in rows if row.get("wavefronts_hardware") is not None]
@@ -34,11 +35,9 @@ def _sums(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, 
     }
 
 
-def _kinds(
-    rows: Sequence[Mapping[str, Any]], column: str, names: Sequence[str]
-) -> list[dict[str, Any]]:
+def _kinds(rows: Sequence[Row], column: str, names: Sequence[str]) -> list[dict[str, Any]]:
     """Sum the columns for each kind of instruction whose rows have ``column``."""
-    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    by_kind: dict[str, list[Row]] = {}
     for row in rows:
         by_kind.setdefault(instruction_kind(str(row["opcode"])), []).append(row)
     return [
@@ -52,11 +51,9 @@ def _with_excess(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"excess": row["wavefronts_hardware"] - row[IDEAL]}
 
 
-def _summed(
-    rows: Iterable[Mapping[str, Any]], column: str, texts: Mapping[int, str]
-) -> list[dict[str, Any]]:
+def _summed(rows: Iterable[Row], column: str, texts: Mapping[int, str]) -> list[dict[str, Any]]:
     """Return each line with the sums of the rows whose ``column`` is its number."""
-    by_line: dict[int, list[Mapping[str, Any]]] = {}
+    by_line: dict[int, list[Row]] = {}
     for row in rows:
         by_line.setdefault(int(row[column]), []).append(row)
     return [
@@ -65,15 +62,15 @@ def _summed(
     ]
 
 
-def _lines(kernel: Kernel, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _lines(kernel: Kernel, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Return each line after the front matter with its sums, also for what it calls in headers."""
     texts, start = enumerate(kernel.text.splitlines(), 1), kernel.front_lines
     return _summed(rows, "kernel_line", {line: text for line, text in texts if line > start})
 
 
-def _headers(kernel: Kernel, table: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def _headers(kernel: Kernel, table: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
     """Return the lines of each header that became instructions, with their sums."""
-    by_file: dict[str, list[Mapping[str, Any]]] = {}
+    by_file: dict[str, list[Row]] = {}
     for row in table:
         if row["file"] not in ("", kernel.path.name):
             by_file.setdefault(str(row["file"]), []).append(row)
@@ -83,7 +80,7 @@ def _headers(kernel: Kernel, table: Sequence[Mapping[str, Any]]) -> dict[str, li
     }
 
 
-def _launches(job: Job, kernel: Kernel, resources: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _launches(job: Job, kernel: Kernel, resources: Row) -> list[dict[str, Any]]:
     """Return the kernel, geometry and resources of each launch of a series."""
     return [
         {
@@ -98,11 +95,7 @@ def _launches(job: Job, kernel: Kernel, resources: Mapping[str, Any]) -> list[di
 
 
 def document(
-    arch: str,
-    selected: Case,
-    planned: Job | Result,
-    entry: Mapping[str, Any],
-    done: case.CaseExecution | None,
+    arch: str, selected: Case, planned: Job | Result, entry: Row, done: case.CaseExecution | None
 ) -> dict[str, Any]:
     """Return the execution as one JSON document."""
     job = planned if isinstance(planned, Job) else None
@@ -165,7 +158,7 @@ def trial_row(name: str, outcome: Result) -> dict[str, Any]:
     return {"trial": name, "seconds": outcome.notes.get("seconds"), **parts}
 
 
-def exit_code(outcome: Mapping[str, Any]) -> int:
+def exit_code(outcome: Row) -> int:
     """Return the exit code for a document; a probe that ends as its front matter says is right.
 
     A failure that rests on a guess of `wrap` is no verdict."""
@@ -176,7 +169,7 @@ def exit_code(outcome: Mapping[str, Any]) -> int:
     return result.UNCLEAR if outcome["guessed"] and code == result.NOT_RIGHT else code
 
 
-def _headline(outcome: Mapping[str, Any]) -> list[str]:
+def _headline(outcome: Row) -> list[str]:
     ok = outcome["status"] == result.OK
     lines = [f"{outcome['case']}: {outcome['verdict'] if ok else outcome['status']}"]
     texts = [outcome["reason"], *outcome.get("hints", ()), outcome["warning"]]
@@ -202,7 +195,7 @@ def _headline(outcome: Mapping[str, Any]) -> list[str]:
     return [*lines, *(f"  {text}" for text in (*texts, outcome.get("tried")) if text)]
 
 
-def _printed(outcome: Mapping[str, Any]) -> list[str]:
+def _printed(outcome: Row) -> list[str]:
     """Return the first lines of the kernel's printf."""
     lines = "".join(outcome["printed"]).splitlines()
     if not lines:
@@ -216,7 +209,7 @@ def _printed(outcome: Mapping[str, Any]) -> list[str]:
     return shown
 
 
-def source_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def source_table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of a file with their counts, and with ncu's wavefronts where they differ."""
     titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
     if any(row["wavefronts_shared"] != row["wavefronts_hardware"] for row in rows):
@@ -237,7 +230,7 @@ def source_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _section(
-    title: str, head: Sequence[str], rows: Iterable[Mapping[str, Any]], names: Sequence[str]
+    title: str, head: Sequence[str], rows: Iterable[Row], names: Sequence[str]
 ) -> list[str]:
     """Return a table whose first column is text; nothing without rows."""
     values = [[row[name] for name in names] for row in rows]
@@ -245,7 +238,7 @@ def _section(
     return ["", title, *columns(head, cells)] if cells else []
 
 
-def text(outcome: Mapping[str, Any]) -> str:
+def text(outcome: Row) -> str:
     """Return the document as text for a terminal."""
     lines = _headline(outcome) + _printed(outcome)
     if "lanes" in outcome:
@@ -279,8 +272,6 @@ def text(outcome: Mapping[str, Any]) -> str:
         lines += ["", f"{name}, the lines that became instructions", *source_table(used)]
     launched = outcome["launched_seconds"]
     rate = outcome["thread_instructions"] / launched / 1e6 if launched else 0.0
-    executed = (
-        f"{count(outcome['thread_instructions'])} thread instructions executed in {launched:.2f} s"
-    )
+    executed = f"{count(outcome['thread_instructions'])} thread instructions in {launched:.2f} s"
     seconds = f"({rate:.0f} million a second); {outcome['seconds']:.2f} s with inputs and check"
     return "\n".join([*lines, "", f"{executed} {seconds}"])

@@ -1,6 +1,6 @@
 """``tilewave record``: merge the last report's measurements, or another recording, into this folder."""
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Record and return the exit code. Raises UserError."""
     if options.source is None:
         return report.workflow(report.latest(), "record")
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def adopted(options: argparse.Namespace, root: Path) -> list[str]:
+def adopted(options: Namespace, root: Path) -> list[str]:
     """Merge another recording into that of the folder ``root``, and return a line for each GPU.
 
     Raises UserError for a FOLDER without figures, or with figures that name no clean commit.

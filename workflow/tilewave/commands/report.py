@@ -1,8 +1,8 @@
 """``tilewave report``: run the workflow in this folder, for a config or for given kernels."""
 
-import argparse
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Write the report and return the exit code. Raises UserError.
 
     With --kernels it is 1 where a case is wrong or failed, and 3 where no case was checked.
@@ -76,7 +76,7 @@ def latest() -> Path:
     return config
 
 
-def _config(options: argparse.Namespace) -> Path:
+def _config(options: Namespace) -> Path:
     file: Path | None = options.configfile
     if options.kernels is None:
         for flag in ("shapes", "operations"):

@@ -6,6 +6,7 @@ The front matter is guessed from the code and the launch, and the guess is teste
 import argparse
 import os
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,12 +61,12 @@ def add(commands: Any) -> None:
     wrap.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Wrap a kernel, or each of a file. Returns 0 if all are correct or not checked, else 1."""
     return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
 
 
-def _all(options: argparse.Namespace) -> int:
+def _all(options: Namespace) -> int:
     """Wrap each kernel of the file except the reference, and print the verdicts. Raises UserError."""
     cubin = options.source.suffix == compiled.SUFFIX
     if cubin or options.output or (options.new_operation and not options.reference):
@@ -78,7 +79,7 @@ def _all(options: argparse.Namespace) -> int:
         if function.file == source.path and function.name != judge:
             try:
                 changes = {**vars(options), "kernel": function.name}
-                status, verdict = _wrap_kernel(argparse.Namespace(**changes))
+                status, verdict = _wrap_kernel(Namespace(**changes))
             except UserError as error:
                 status, verdict = result.USAGE, str(error)
             exit_status = max(exit_status, status)
@@ -88,7 +89,7 @@ def _all(options: argparse.Namespace) -> int:
     return exit_status
 
 
-def _wrap_kernel(options: argparse.Namespace) -> tuple[int, str]:
+def _wrap_kernel(options: Namespace) -> tuple[int, str]:
     """Wrap a kernel, and return the exit code and the verdict with its shape. Raises UserError."""
     if options.reference or options.new_operation:
         _prepare_operation(options)
@@ -187,7 +188,7 @@ FOLDER = "my_operations"
 """The default folder of a new operation."""
 
 
-def _prepare_operation(options: argparse.Namespace) -> None:
+def _prepare_operation(options: Namespace) -> None:
     """Make the folder of a new operation, and set its name. Raises UserError."""
     options.operations = options.operations or operations.MODULES.folders() or [FOLDER]
     folder = Path(options.operations[0]).expanduser()
@@ -202,7 +203,7 @@ def _prepare_operation(options: argparse.Namespace) -> None:
     options.new_operation = name
 
 
-def _judged_by(options: argparse.Namespace) -> Operation:
+def _judged_by(options: Namespace) -> Operation:
     """Return the operation whose reference is the kernel of --reference; write both if missing."""
     name, folder = options.new_operation, Path(options.operations[0]).expanduser()
     if (folder / f"{name}.py").is_file():
@@ -213,11 +214,10 @@ def _judged_by(options: argparse.Namespace) -> Operation:
     suffix = ".yaml" if source_file.suffix == compiled.SUFFIX else ".cu"
     written = home / f"{matching.snake(kernel)}{suffix}"
     changes = {**vars(options), **dict.fromkeys(FLAGS), "source": source_file, "kernel": kernel}
-    if options.arguments and _parameters(source_file, kernel) == _parameters(
-        options.source, options.kernel
-    ):
+    here = _parameters(options.source, options.kernel)
+    if options.arguments and _parameters(source_file, kernel) == here:
         changes["arguments"] = options.arguments
-    _wrap_kernel(argparse.Namespace(**{**changes, "reference": None, "output": str(written)}))
+    _wrap_kernel(Namespace(**{**changes, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
     text = path.read_text(encoding="utf-8")
@@ -241,7 +241,7 @@ def _arrays(derived: DerivedOperation) -> str:
     )
 
 
-def _function(options: argparse.Namespace, functions: Sequence[Function], path: Path) -> Function:
+def _function(options: Namespace, functions: Sequence[Function], path: Path) -> Function:
     by_name = {function.name: function for function in functions[::-1]}
     if not by_name:
         raise UserError.because(options.source, "no __global__ function", "Give another file")
@@ -270,7 +270,7 @@ def _operation(target: Target) -> Operation:
     return operations.load(name)
 
 
-def _output(options: argparse.Namespace, source: Source, function: Function) -> Path | None:
+def _output(options: Namespace, source: Source, function: Function) -> Path | None:
     """Return the file to write: the kernel's file if it can be a kernel file; None to print."""
     if options.output == "-":
         return None

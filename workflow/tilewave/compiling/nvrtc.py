@@ -83,11 +83,8 @@ def architectures() -> tuple[str, ...]:
         return ()
     if error:
         return ()
-    return tuple(
-        f"sm_{number}{suffix}"
-        for number in numbers
-        for suffix in ("", *architecture(number).targets)
-    )
+    suffixes = {number: ("", *architecture(number).targets) for number in numbers}
+    return tuple(f"sm_{number}{of}" for number, all_of in suffixes.items() for of in all_of)
 
 
 def options(kernel: Kernel, arch: str, macros: Names) -> tuple[str, ...]:

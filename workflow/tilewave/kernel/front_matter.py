@@ -428,14 +428,11 @@ def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
             key = f"macros.{name}"
             problem = f"{key} makes {combinations} combinations, more than {MOST_VARIANTS}"
             raise KernelRefused.because(path, problem, "List fewer values", key)
-    longest = sum(
-        len(name) + max(len(str(value)) for value in values) + 1 for name, values in macros.items()
-    )
+    lengths = {name: max(map(len, map(str, values))) for name, values in macros.items()}
+    longest = sum(len(name) + length + 1 for name, length in lengths.items())
     if len(path.stem) + longest > MOST_NAME:
         length = len(path.stem) + longest
-        problem = (
-            f"macros: a variant's name has {length} characters together, more than {MOST_NAME}"
-        )
+        problem = f"macros: a variant's name has {length} characters, more than {MOST_NAME}"
         raise UserError.because(path, problem, "Shorten names or values", "macros")
 
 

@@ -174,9 +174,8 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
     """
     texts: dict[str, str] = {}
     renamed: dict[str, list[tuple[str, str]]] = {}
-    waiting: list[tuple[str, tuple[Path, ...], str]] = [
-        (name, (), "") for _, name in INCLUDE.findall(text)
-    ]
+    names = INCLUDE.findall(text)
+    waiting: list[tuple[str, tuple[Path, ...], str]] = [(name, (), "") for _, name in names]
     while waiting:
         name, near, includer = waiting.pop()
         full_name = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))

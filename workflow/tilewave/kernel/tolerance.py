@@ -18,6 +18,7 @@ from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.padding import POISON
 
+Array = np.ndarray[Any, Any]
 READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
 """Reason beside the verdict of a product that was not checked against an uninitialised C."""
 
@@ -178,9 +179,7 @@ def judged(
     )
 
 
-def compare(
-    output: JudgedOutput, got: np.ndarray, want: np.ndarray, dtype: str = "f64"
-) -> Judgement:
+def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -> Judgement:
     """Compare an output with its reference, both in memory's order (one dimension).
 
     dtype: dtype of ``got``, see `inputs.to_float64`; the reference is float64. A NaN is wrong unless the reference is
@@ -233,9 +232,7 @@ class _Part(NamedTuple):
     worst: tuple[float, float]
 
 
-def _compared(
-    bound: Tolerance, memory: np.ndarray, dtype: str, want: np.ndarray, start: int
-) -> _Part:
+def _compared(bound: Tolerance, memory: Array, dtype: str, want: Array, start: int) -> _Part:
     got = to_float64(memory, dtype)
     # Fast path for outputs that are only moved: a quarter of the cost.
     if np.array_equal(got, want):
@@ -266,7 +263,7 @@ def _compared(
     )
 
 
-def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
+def left_dirty(job: Job, read: Callable[[str], Array]) -> str:
     """Return a sentence if a launch left zeroed scratch not zero, else empty: the next launch relies on it.
 
     read: returns a buffer's bytes.

@@ -163,9 +163,8 @@ class _Worker:
     ) -> None:
         context = multiprocessing.get_context("fork")
         self.pipe, worker_pipe = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(worker_pipe, function, items, limits), daemon=True
-        )
+        work = (worker_pipe, function, items, limits)
+        self._process = context.Process(target=_serve, args=work, daemon=True)
         self._process.start()
         worker_pipe.close()  # the end of the process is the end of the pipe
         self._wait_s = limits.by_clock_s

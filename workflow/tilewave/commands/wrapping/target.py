@@ -1,8 +1,8 @@
 """A kernel to wrap: its guess with the facts of the command line, and its trials."""
 
-import argparse
 import re
 import tempfile
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 class Target:
     """A kernel to wrap. folders: of headers, besides the kernel's; ready: the kernel's facts from a cubin."""
 
-    options: argparse.Namespace
+    options: Namespace
     function: Function
     source: Source
     folders: Sequence[Path]
@@ -100,7 +100,7 @@ class Target:
             return case.run_unjudged(job, inputs, machine, footprint=True)
 
 
-def _take_flags(options: argparse.Namespace, guess: Guess) -> None:
+def _take_flags(options: Namespace, guess: Guess) -> None:
     """Put the command line's flags into the guess. Raises UserError for a fact that is missing."""
     for flag, key in KEYS.items():
         text, value = getattr(options, flag.strip("-")), guess.front.get(key, [])

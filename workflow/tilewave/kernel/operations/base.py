@@ -192,15 +192,13 @@ class Operation:
         different = np.flatnonzero(np.any(bits[0] != bits[1], axis=1))
         if not different.size:
             return f"wrote padding of {name.upper()}, an input"
-        output, at = (
-            JudgedOutput(name, self.extents(job, name), self.order(job, name), Tolerance()),
-            different[0],
-        )
+        at = int(different[0])
+        output = JudgedOutput(name, self.extents(job, name), self.order(job, name), Tolerance())
         was, is_now = (
             float(to_float64(side[at : at + 1], self.dtype(job, name))[0]) for side in sides
         )
         return (
-            f"{output.element(int(at))} of this input was {was:.6g} and is {is_now:.6g} "
+            f"{output.element(at)} of this input was {was:.6g} and is {is_now:.6g} "
             f"({different.size} of {sides[0].size} elements changed)"
         )
 
@@ -257,10 +255,8 @@ class Operation:
         Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1.
         """
         limits = {name: DTYPES[self.dtype(job, name)].exponents for name in self.arrays(job)}
-        return {
-            name: {DENORMAL: low, LARGE: high - 2}.get(kind, 0)
-            for name, (low, high) in limits.items()
-        }
+        exponents = {name: {DENORMAL: low, LARGE: high - 2} for name, (low, high) in limits.items()}
+        return {name: of_kind.get(kind, 0) for name, of_kind in exponents.items()}
 
     def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
         inputs = self.inputs(job)

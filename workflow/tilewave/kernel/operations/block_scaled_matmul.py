@@ -68,7 +68,6 @@ class BlockScaledMatmul(Matmul):
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
         """Return the product's tolerance, times the largest or the mean product of two scales."""
         bare = super().tolerance(job, name, alpha, beta)
-        mean = (
-            MEAN**2 + SPAN**2 / 3
-        )  # mean square of a scale, and root mean square of two multiplied
+        # The mean square of a scale is the root mean square of two multiplied.
+        mean = MEAN**2 + SPAN**2 / 3
         return replace(bare, absolute=LARGEST * bare.absolute, deviation=mean * bare.deviation)

@@ -59,13 +59,7 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
 
 
 def judge(
-    operation: Any,
-    job: Job,
-    outputs: Arrays,
-    given: Arrays,
-    executed: Executed,
-    *,
-    stated: bool,
+    operation: Any, job: Job, outputs: Arrays, given: Arrays, executed: Executed, *, stated: bool
 ) -> Judgement:
     """Judge outputs without padding by those of `Operation.kernel`. The reason names that kernel.
 
