@@ -40,7 +40,6 @@ class Image:
     calls: slots of functions that the cubin lacks: (offset in the bank, symbol).
     block: x, y and z that a launch must have, or at most; empty where the cubin sets none.
     cluster: x, y and z that a launch must have; empty where the cubin sets none.
-    code: bytes of the instructions.
     """
 
     entry: str

@@ -7,8 +7,8 @@ different bytes on every machine. A header in memory has only the name of its #i
 import functools
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tilewave.kernel.includes import (
     INCLUDE,
@@ -21,18 +21,11 @@ from tilewave.kernel.includes import (
 )
 
 
-@dataclass(frozen=True)
-class Toolkit:
-    """The headers from outside the kernel's folders: name -> text."""
+class Toolkit(NamedTuple):
+    """The headers from outside the kernel's folders, name -> text, and their SHA-256."""
 
     texts: Mapping[str, str]
-
-    @functools.cached_property
-    def digest(self) -> str:
-        digest = hashlib.sha256()
-        for name, text in self.texts.items():
-            digest.update(f"{name}\0{text}\0".encode())
-        return digest.hexdigest()
+    digest: str
 
 
 def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) -> Toolkit:
@@ -70,4 +63,6 @@ def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool)
         if stand_in is not None:
             texts[name] = stand_in
             waiting += [(header, (), False) for _, header in INCLUDE.findall(stand_in)]
-    return Toolkit(dict(sorted(texts.items())))
+    texts = dict(sorted(texts.items()))
+    content = "".join(f"{name}\0{text}\0" for name, text in texts.items())
+    return Toolkit(texts, hashlib.sha256(content.encode()).hexdigest())

@@ -404,11 +404,9 @@ def load_kernel(path: Path) -> Kernel:
         implied = "nvrtc"
     if implied is not None and front.provider not in (None, implied):
         raise UserError(path, "provider", front.provider, [implied])
-    if front.provider is None:
-        if implied is None:
-            raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
-        front = front.model_copy(update={"provider": implied})
-    return Kernel(path, front, text)
+    if (provider := front.provider or implied) is None:
+        raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
+    return Kernel(path, front.model_copy(update={"provider": provider}), text)
 
 
 def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:

@@ -65,13 +65,10 @@ class Job:
     """A stage of a case, as a worker gets it in JSON (`write_jobs`, `read_jobs`).
 
     stage: one of `kernel.result.STAGES`.
-    source: the kernel file.
     entry: the kernel's symbol, or the Python function's name. Of several launches, entry and arguments are
     those of the leading one (see `steps`).
     arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta, numbers, and None for null
     pointers, in the kernel's order.
-    seed: seed of the inputs.
-    limit_s: time limit of the case.
     clock_control, cache_control: options of ncu.
     key: see `records.keys`.
     code: digest of the cubin's code, or of a host kernel's source.

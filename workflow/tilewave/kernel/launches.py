@@ -126,8 +126,7 @@ class Step:
 class LaunchPlan:
     """Geometry of one launch.
 
-    shared_bytes: dynamic shared memory of a block.
-    grid: blocks, with a cluster too.
+    shared_bytes: dynamic shared memory of a block. grid: blocks, with a cluster too.
     cluster: None where a block stands alone.
     programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
     guide, programmatic dependent launch). The kernel waits itself.
@@ -184,12 +183,11 @@ class LaunchPlan:
         return next(filter(None, reasons), "")
 
     def _exceeded_limit(self, device: Names) -> str:
-        for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
-            if size > limit:
-                return f"grid {axis} = {size} exceeds {limit}"
-        for axis, size, limit in zip("xyz", self.block, BLOCK_LIMITS):
-            if size > limit:
-                return f"block {axis} = {size} exceeds {limit}"
+        limits = {"grid": (self.grid, GRID_LIMITS), "block": (self.block, BLOCK_LIMITS)}
+        for name, sides in limits.items():
+            for axis, size, limit in zip("xyz", *sides):
+                if size > limit:
+                    return f"{name} {axis} = {size} exceeds {limit}"
         threads = self.block[0] * self.block[1] * self.block[2]
         if threads > BLOCK_LIMIT:
             return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"

@@ -39,10 +39,7 @@ class Placement:
         order: Literal["C", "F"],
         strides_by_name: Mapping[str, int],
     ) -> Self:
-        """Return an operand's placement. A stride that is not given leaves no gap.
-
-        extents and order: as in numpy.
-        """
+        """Return an operand's placement. A stride that is not given leaves no gap. extents and order: as in numpy."""
         sizes = extents[::-1] if order == "C" else extents
         names = ["", *stride_names(operand, len(sizes))]
         strides: list[int] = []

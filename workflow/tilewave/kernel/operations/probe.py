@@ -136,10 +136,7 @@ class ProbeOperation(Operation):
         return _dtype(probe, name, names), _size(probe, name, names)
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Return the buffers with values in the case.
-
-        Raises ExpressionError for an expression that has no value.
-        """
+        """Return the buffers with values in the case. Raises ExpressionError for an expression that has no value."""
         probe = _probe(job)
         named = [name for name in probe.buffers if name in probe.values]
         return {name: _fill(job, name, probe.values[name]) for name in named}
