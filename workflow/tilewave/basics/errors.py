@@ -116,7 +116,7 @@ class UserError(Exception):
 
     def __reduce__(self) -> Any:
         """Keep the message when a process sends the error to its parent."""
-        return copyreg.__newobj__, (type(self), *self.args), vars(self)
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class KernelRefused(UserError):
