@@ -111,7 +111,10 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
     Raises UserError for mistakes in the config and in the kernels, before anything runs.
     """
-    page = _project(config, only).reports / "index.html"
+    document = validation.read_mapping(config, config) | ({"only": only} if only else {})
+    # Nothing is compiled for it.
+    project = projects.load(document, config, files=[config], thorough=False)
+    page = project.reports / "index.html"
     if unlock(Path.cwd()):
         return 1
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
@@ -123,9 +126,3 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
     if rule == "report" and page.is_file():
         print(f"The report is in {page.resolve()}")
     return code
-
-
-def _project(config: Path, only: str) -> projects.Project:
-    document = validation.read_mapping(config, config)
-    document |= {"only": only} if only else {}
-    return projects.load(document, config, files=[config], thorough=False)

@@ -11,19 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewave.compiling import declarations as syntax
 from tilewave.compiling import source
-from tilewave.compiling.declarations import (
-    CONSTANT_KEYWORDS,
-    DEVICE_KEYWORDS,
-    TOKEN,
-    Declaration,
-    Macro,
-    Unreadable,
-    declarations,
-    line_of,
-    macros,
-    members,
-)
+from tilewave.compiling.declarations import Declaration, Macro, Unreadable
 from tilewave.kernel.includes import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
@@ -110,7 +100,7 @@ OPTIONS = {
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
-EVERYTHING = re.compile(rf"{TOKEN.pattern}|.", TOKEN.flags)
+EVERYTHING = re.compile(rf"{syntax.TOKEN.pattern}|.", syntax.TOKEN.flags)
 NAMED = 4
 """Declarations of the kernel file that a warning names; it only counts those of headers."""
 
@@ -282,7 +272,7 @@ class _Piece:
 
 def _device_marks(defined: Mapping[str, Macro]) -> frozenset[str]:
     """Return the annotations of device code, and the macros that contain one."""
-    marks, before = set(DEVICE_KEYWORDS), 0
+    marks, before = set(syntax.DEVICE_KEYWORDS), 0
     while len(marks) != before:
         before = len(marks)
         marks |= {name for name, macro in defined.items() if macro.identifiers & marks}
@@ -300,14 +290,14 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
 
     def of_host_only(declaration: Declaration) -> bool:
         names = {token.text for token in declaration.head if token.word}
-        constant = names & (CONSTANT_KEYWORDS | {"default", "delete"})
+        constant = names & (syntax.CONSTANT_KEYWORDS | {"default", "delete"})
         return declaration.kind == "function" and not marked(names) and not constant
 
     pieces = []
     for file, text in texts.items():
-        for declaration in declarations(text):
+        for declaration in syntax.declarations(text):
             names = {token.text for token in declaration.head if token.word}
-            inside = members(text, declaration) if declaration.kind == "type" else ()
+            inside = syntax.members(text, declaration) if declaration.kind == "type" else ()
             cuts = tuple(member for member in inside if of_host_only(member))
             pieces.append(_Piece(file, declaration, marked(names), cuts))
     return pieces
@@ -362,7 +352,7 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
     It cannot need host functions and variables, because NVRTC accepts these only as constants.
     """
     variable = declaration.kind == "variable"
-    keywords = CONSTANT_KEYWORDS | {"const"} if variable else CONSTANT_KEYWORDS
+    keywords = syntax.CONSTANT_KEYWORDS | {"const"} if variable else syntax.CONSTANT_KEYWORDS
     fixed = bool(declaration.identifiers & keywords)
     if declaration.kind == "function":
         return fixed and declaration.name in called
@@ -375,14 +365,17 @@ def _cut(
     """Return the texts without host-only code, and the skipped parts. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():
-        defined = {**macros(text), **defined}
+        defined = {**syntax.macros(text), **defined}
     pieces = _pieces(texts, defined)
     needless = _needless(pieces, defined, roots)
     cut, left_out = dict(texts), []
     for i, piece in enumerate(pieces):
         text = texts[piece.file]
         for declaration in (piece.declaration,) if i in needless else piece.cuts:
-            lines = line_of(text, declaration.start), line_of(text, declaration.end - 1)
+            lines = (
+                syntax.line_of(text, declaration.start),
+                syntax.line_of(text, declaration.end - 1),
+            )
             left_out.append(Part(piece.file, declaration.name, *lines))
             cut[piece.file] = _blanked(cut[piece.file], declaration.start, declaration.end)
     return cut, tuple(left_out)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from tilewave.basics.errors import printable
 from tilewave.basics.packages import nvrtc_version
 from tilewave.compiling import headers, mangling, nvcc, source
+from tilewave.compiling.cubin import resources
 from tilewave.kernel import includes
 from tilewave.kernel.expressions import Names
 from tilewave.kernel.front_matter import Kernel
@@ -28,7 +29,7 @@ OF_NVRTC = "__nv_nvrtc_builtin_header.h"
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
 NUMBER = r"\b(\d{1,18})"
 SPILLS = re.compile(
-    f"{NUMBER} bytes stack frame, {NUMBER} bytes spill stores, {NUMBER} bytes spill loads"
+    ", ".join(f"{NUMBER} bytes {of}" for of in ("stack frame", "spill stores", "spill loads"))
 )
 USED = re.compile(f"Used {NUMBER} registers")
 SHARED = re.compile(f"{NUMBER} bytes smem")
@@ -158,15 +159,10 @@ def _resources(log: str) -> dict[str, dict[str, int]]:
         if not entry or not used:
             continue
         spills = SPILLS.search(part)
-        stack, stores, loads = map(int, spills.groups()) if spills else (0, 0, 0)
+        stack = map(int, spills.groups() if spills else (0, 0, 0))
         shared = SHARED.search(part)
-        by_entry[entry["name"]] = {
-            "registers": int(used[1]),
-            "static_shared_bytes": int(shared[1]) if shared else 0,
-            "stack_bytes": stack,
-            "spill_store_bytes": stores,
-            "spill_load_bytes": loads,
-        }
+        static = int(shared[1]) if shared else 0
+        by_entry[entry["name"]] = resources(int(used[1]), static, *stack)
     return by_entry
 
 

@@ -56,16 +56,8 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Names) -> Compiled:
     if archs != {wanted}:
         was = " and ".join(f"sm_{number}" for number in sorted(archs)) or "no kernel"
         return refused(f"it was compiled for {was}, not for {arch}")
-    used = {entry: _resources(image) for entry, image in kernels.items()}
+    used = {}
+    for entry, image in kernels.items():  # it does not separate spills from other stack memory
+        static = architectures.of(image.arch).declared(image.shared_size)
+        used[entry] = parts.resources(image.registers, static, image.stack_size)
     return Compiled(content, (), "", "", resources=used)
-
-
-def _resources(image: images.Image) -> dict[str, int]:
-    """Return the entry of `Compiled.resources`; a cubin does not separate spills from other stack memory."""
-    return {
-        "registers": image.registers,
-        "static_shared_bytes": architectures.of(image.arch).declared(image.shared_size),
-        "stack_bytes": image.stack_size,
-        "spill_store_bytes": 0,
-        "spill_load_bytes": 0,
-    }

@@ -38,7 +38,7 @@ class StructLayout:
 def _whole(name: object, value: int, size: int) -> Number:
     """Return a whole number in so many bytes, signed or not. Raises ValueError where it does not fit."""
     if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
-        raise ValueError(f"argument {name}: {value} does not fit into the kernel's {size} bytes")
+        raise ValueError(f"argument {name}: {value} does not fit into the {size} bytes it has")
     return np.array([value % (1 << 8 * size)], f"u{size}").view(WHOLE[size])[0]
 
 

@@ -21,26 +21,17 @@ Names = Mapping[str, Any]
 Sizes = Mapping[str, int]
 """A shape: the sizes by the names of the dimensions."""
 LAYOUTS = ("row", "col")
-WORDS: dict[str, Any] = {
-    **{name: name for name in DTYPES},
-    **{name: name for name in LAYOUTS},
-    "true": True,
-    "false": False,
-}
+WORDS: dict[str, Any] = {name: name for name in (*DTYPES, *LAYOUTS)}
+WORDS |= {"true": True, "false": False}
 
 
 LONGEST = 10_000
 """Limit of an expression, in characters."""
 MOST_BITS = 128
 """Limit of an intermediate number: a product of two of 64 bits, before its remainder is taken."""
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "size": SIZES.__getitem__,
-}
+ROUNDING = {"ceil": math.ceil, "floor": math.floor}
+FUNCTIONS: dict[str, Callable[..., Any]] = {**ROUNDING, "min": min, "max": max, "abs": abs}
+FUNCTIONS["size"] = SIZES.__getitem__
 
 
 def _for_arrays(

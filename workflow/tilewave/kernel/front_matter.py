@@ -430,7 +430,7 @@ def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
     longest = sum(len(name) + length + 1 for name, length in lengths.items())
     if len(path.stem) + longest > MOST_NAME:
         length = len(path.stem) + longest
-        problem = f"macros: a variant's name has {length} characters, more than {MOST_NAME}"
+        problem = f"macros: a variant's name has {length} characters together (most: {MOST_NAME})"
         raise UserError.because(path, problem, "Shorten names or values", "macros")
 
 

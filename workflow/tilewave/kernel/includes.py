@@ -77,12 +77,8 @@ INSTEAD_OF_HOST = {
 """The parts of CUDA's headers that device code can use: cub.cuh without its device-wide algorithms, and the types of
 cuBLAS."""
 
-STAND_INS = {
-    **INSTEAD,
-    **dict.fromkeys(EMPTY, "#pragma once\n"),
-    "stdint.h": STDINT,
-    "cstdint": STDINT,
-}
+STAND_INS = {**INSTEAD, **dict.fromkeys(EMPTY, "#pragma once\n")}
+STAND_INS |= dict.fromkeys(("stdint.h", "cstdint"), STDINT)
 
 
 def of_host(name: str) -> bool:
@@ -179,11 +175,7 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
     while waiting:
         name, near, includer = waiting.pop()
         full_name = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
-        if (
-            near
-            and full_name != name
-            and _ambiguous(near[0] / name, name, full_name, folders, taken)
-        ):
+        if near and _ambiguous(near[0] / name, name, full_name, folders, taken):
             renamed.setdefault(includer, []).append((name, full_name))
             name = full_name
         if name in texts:
@@ -208,7 +200,7 @@ def _ambiguous(
     beside: Path, name: str, full_name: str, folders: Sequence[Path], taken: Collection[str]
 ) -> bool:
     """Return whether the short name of the header beside its includer also names another header."""
-    if not beside.is_file():
+    if name == full_name or not beside.is_file():
         return False
     another = name in taken or any((folder / name).is_file() for folder in folders)
     return another and any((folder / full_name).is_file() for folder in folders)

@@ -161,11 +161,8 @@ def _check_expressions(variant: Variant) -> None:
                 if text == name and keywords:
                     raise UserError(path, key, name, valid_names)
                 raise UserError.unknown(path, "name", name, valid_names, key)
-    for key, values, keywords in (
-        ("dtypes", variant.dtypes, SIZES),
-        ("layouts", variant.layouts, LAYOUTS),
-    ):
-        for name, value in values.items():
+    for key, keywords in (("dtypes", SIZES), ("layouts", LAYOUTS)):
+        for name, value in getattr(variant, key).items():
             if value not in keywords:
                 raise UserError(path, f"{key}.{name}", value, keywords)
     for name in operation.needs_dtypes:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import (
     OPEN,
     Declaration,
@@ -19,14 +20,6 @@ from tilewave.compiling.declarations import (
     Token,
     Tokens,
     Unreadable,
-    angle,
-    closing,
-    declarations,
-    line_of,
-    macros,
-    members,
-    plain_head,
-    tokens,
 )
 
 LEVELS = 3
@@ -109,7 +102,7 @@ class Function:
     @property
     def qualified(self) -> str:
         """The name with its namespaces; ``::name`` for a static function, so that NVRTC keeps it."""
-        static = any(token.text == "static" for token in plain_head(self.declaration.head))
+        static = any(token.text == "static" for token in syntax.plain_head(self.declaration.head))
         scoped = "::".join((*self.declaration.scope, self.name))
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
@@ -139,10 +132,10 @@ def parts(tokens: Stream) -> list[Tokens]:
     while i < len(tokens):
         end = i
         if tokens[i].text in OPEN:
-            end = closing(tokens, i)
+            end = syntax.closing(tokens, i)
         elif tokens[i].text == "<" and i and tokens[i - 1].word:
             try:
-                end = angle(tokens, i)
+                end = syntax.angle(tokens, i)
             except Unreadable:
                 end = i
         if tokens[i].text == "," and end == i:
@@ -166,7 +159,7 @@ class Source:
     def macros(self) -> dict[str, Macro]:
         by_name: dict[str, Macro] = {}
         for path in (*self.kernel_files, *self.texts):
-            by_name = {**macros(self.texts[path]), **by_name}
+            by_name = {**syntax.macros(self.texts[path]), **by_name}
         return by_name
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
@@ -174,7 +167,7 @@ class Source:
         for path in dict.fromkeys((*self.kernel_files, *self.texts)):
             if word in self.texts[path]:
                 with contextlib.suppress(Unreadable):
-                    yield from ((path, item) for item in declarations(self.texts[path]))
+                    yield from ((path, item) for item in syntax.declarations(self.texts[path]))
 
     def functions(self) -> list[Function]:
         """Return the kernels of the file, then those of its headers."""
@@ -250,13 +243,13 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(line_of, self.texts[path]))
+            (item.body, functools.partial(syntax.line_of, self.texts[path]))
             for path, item in self.declarations(kernel)
             if "__global__" not in {token.text for token in item.head}
         ]
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
-                bodies.append((tokens(macro.body), functools.partial(self._line, macro)))
+                bodies.append((syntax.tokens(macro.body), functools.partial(self._line, macro)))
         launches = (
             launch
             for body, line in bodies
@@ -270,7 +263,7 @@ class Source:
         """Return the line that defines a macro."""
         define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
         matches = ((text, define.search(text)) for text in self.texts.values())
-        return next((line_of(text, match.start()) for text, match in matches if match), 1)
+        return next((syntax.line_of(text, match.start()) for text, match in matches if match), 1)
 
     def _launch(
         self, body: Stream, position: int, line_at: Callable[[int], int]
@@ -281,7 +274,7 @@ class Source:
         template: tuple[Tokens, ...] = ()
         if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
             try:
-                end = angle(body, i)
+                end = syntax.angle(body, i)
             except Unreadable:
                 return
             template = tuple(parts(body[i + 1 : end]))
@@ -292,7 +285,7 @@ class Source:
             if stop is None:
                 return
             grid, block, shared, *_ = [*parts(body[start:stop]), (), (), ()]
-            arguments = tuple(parts(body[stop + 4 : closing(body, stop + 3)]))
+            arguments = tuple(parts(body[stop + 4 : syntax.closing(body, stop + 3)]))
             yield Launch(template, grid, block, shared, arguments, scope, line)
         elif i < len(body) and body[i].text in ";,):}":
             launch = Launch(template, (), (), (), (), scope, line)
@@ -309,7 +302,7 @@ class Source:
         while opening > 0 and body[opening].text in ("&", "*", "(", ")", "void"):
             opening -= 1
         if body[opening].text.startswith("cudaLaunch") and body[opening + 1].text == "(":
-            _, *geometry = parts(body[opening + 2 : closing(body, opening + 1)])
+            _, *geometry = parts(body[opening + 2 : syntax.closing(body, opening + 1)])
             grid, block, array, shared, *_ = [*geometry, (), (), (), ()]
             pointers = launch.scope.value(array[0].text) if array else None
             arguments = tuple(part[-1:] for part in parts(pointers or ()))
@@ -381,7 +374,7 @@ def _enumerator(head: Stream, wanted: str) -> Tokens | None:
     """Return the value of an enumerator: its own, else that before it and one."""
     start = [token.text for token in head].index("{")
     value: Tokens = ()
-    for part in parts(head[start + 1 : closing(head, start)]):
+    for part in parts(head[start + 1 : syntax.closing(head, start)]):
         after = (*value, Token("+", 0), Token("1", 0)) if value else (Token("0", 0),)
         value = part[2:] if len(part) > 2 else after
         if part[0].text == wanted:
@@ -407,12 +400,12 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         elif (follows in "({" and sides and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
         ):
-            value = tuple(body[i + 2 : closing(body, i + 1)])
+            value = tuple(body[i + 2 : syntax.closing(body, i + 1)])
         else:
             continue
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
-            value = value[opening + 1 : closing(value, opening)]
+            value = value[opening + 1 : syntax.closing(value, opening)]
         entries.append((token.at, token.text, tuple(value)))
     return entries
 
@@ -420,7 +413,7 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
 def _until(body: Stream, start: int, ends: str = ",;") -> Tokens:
     i = start
     while i < len(body) and body[i].text not in ends:
-        i = closing(body, i) + 1 if body[i].text in OPEN else i + 1
+        i = syntax.closing(body, i) + 1 if body[i].text in OPEN else i + 1
     return tuple(body[start:i])
 
 
@@ -445,16 +438,18 @@ def signature(path: Path, declaration: Declaration) -> Function:
     head = declaration.head
     template: list[TemplateParameter] = []
     if head[0].text == "template":
-        for part in parts(head[2 : angle(head, 1)]):
+        for part in parts(head[2 : syntax.angle(head, 1)]):
             texts = [token.text for token in part]
             cut = texts.index("=") if "=" in texts else len(texts)
             kind = next(text for text in texts if text != "const")
             template.append(TemplateParameter(kind, texts[cut - 1], part[cut + 1 :]))
     places = [i for i, token in enumerate(head) if token.text == declaration.name]
     opening = next(i for i in reversed(places) if head[i + 1].text == "(") + 1
-    parameters = [_parameter(part) for part in parts(head[opening + 1 : closing(head, opening)])]
+    parameters = [
+        _parameter(part) for part in parts(head[opening + 1 : syntax.closing(head, opening)])
+    ]
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
-    bound = parts(head[bounds[0] + 2 : closing(head, bounds[0] + 1)])[0] if bounds else ()
+    bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))
     return Function(name, path, declaration, tuple(template), tuple(parameters), bound, tree)
 
@@ -462,7 +457,7 @@ def signature(path: Path, declaration: Declaration) -> Function:
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
     """Return the members of a struct; none if one is no plain number or pointer."""
     fields: list[Parameter] = []
-    for member in members(text, declaration):
+    for member in syntax.members(text, declaration):
         texts = {token.text for token in member.head}
         if member.kind in ("function", "other") or "static" in texts:
             continue

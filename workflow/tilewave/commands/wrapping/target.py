@@ -23,12 +23,8 @@ from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Operation
 
-KEYS = {
-    "--block": "block",
-    "--grid": "grid",
-    "--shared": "shared_bytes",
-    "--arguments": "arguments",
-}
+KEYS = {"--block": "block", "--grid": "grid", "--shared": "shared_bytes"}
+KEYS["--arguments"] = "arguments"
 """Flag -> key of front matter."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 

@@ -18,7 +18,7 @@ class BlockSums(Operation):
 
     dimensions = ("blocks", "each")
     operands: ClassVar = {
-        "x": Operand(("blocks", "each"), stream=0),
+        "x": Operand(("blocks", "each"), 0),
         "sums": Operand(("blocks",), written=True),
     }
 

@@ -28,10 +28,7 @@ class Reduction(Operation):
 
     dimensions = ("n",)
     kinds = (SPECIAL, LARGE)  # atomics flush denormal numbers
-    operands: ClassVar = {
-        "x": Operand(("n",), stream=0),
-        "total": Operand((), stream=1, written=True),
-    }
+    operands: ClassVar = {"x": Operand(("n",), 0), "total": Operand((), 1, written=True)}
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
         values = {}

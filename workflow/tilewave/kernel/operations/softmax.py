@@ -52,12 +52,7 @@ class Softmax(Operation):
         dtype = DTYPES[self.dtype(job, "y")]
         u, columns = dtype.roundoff or 0.0, job.shape["columns"]
         relative = 2 * u * (12 + math.sqrt(columns))
-        return Tolerance(
-            absolute=dtype.spacing or 0.0,
-            relative_out=relative,
-            frobenius=relative,
-            deviation=1 / columns,
-        )
+        return Tolerance(dtype.spacing or 0.0, relative, relative, deviation=1 / columns)
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
         """Return the power of two of `LARGE` inputs, whose exponentials are infinite without the maximum."""

@@ -12,10 +12,7 @@ class Transpose(Operation):
 
     dimensions = ("m", "n")
     kinds = KINDS[1:]
-    operands: ClassVar = {
-        "a": Operand(("m", "n"), stream=0),
-        "b": Operand(("n", "m"), written=True),
-    }
+    operands: ClassVar = {"a": Operand(("m", "n"), 0), "b": Operand(("n", "m"), written=True)}
 
     def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         return {"b": self.wide(job, "a", given["a"]).T}
