@@ -137,10 +137,8 @@ def _first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], 
     Where a value fits no branch of a union, ``msg`` says what each branch allows.
     """
     details = error.errors()
-    paths = [
-        _key_path(detail["loc"], data) + detail["loc"][-1:] * (detail["type"] == "missing")
-        for detail in details
-    ]
+    ends = [detail["loc"][-1:] * (detail["type"] == "missing") for detail in details]
+    paths = [_key_path(detail["loc"], data) + end for detail, end in zip(details, ends)]
     longest = max((path for path in paths if path[: len(paths[0])] == paths[0]), key=len)
     same = [detail for detail, path in zip(details, paths) if path == longest]
     allowed = " or ".join(dict.fromkeys(_phrase(str(detail["msg"])) for detail in same))

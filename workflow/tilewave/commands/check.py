@@ -421,10 +421,8 @@ def _trust(entry: Row) -> list[str]:
     """Return the lines about what was executed how, and what was not looked for."""
     compared = "" if entry["compared"] else ", by rules that were compared on sm_90 only"
     lines = [f"executed exactly{compared}: {' '.join(entry['exact'])}"] if entry["exact"] else []
-    lines += [
-        f"executed approximately: {' '.join(row['opcodes'])} ({row['reason']})"
-        for row in entry["approximate"]
-    ]
+    approximate = [(" ".join(row["opcodes"]), row["reason"]) for row in entry["approximate"]]
+    lines += [f"executed approximately: {names} ({reason})" for names, reason in approximate]
     places = [f"{row['file']}:{row['line']}" for row in entry["not_reached"]]
     more = f" and {len(places) - LINES} more" if len(places) > LINES else ""
     if places:

@@ -29,10 +29,8 @@ def _sums(rows: Iterable[Row], names: Sequence[str]) -> dict[str, int]:
     """Sum the columns; rows without hardware wavefronts (wgmma) add no ideal wavefronts."""
     rows = list(rows)
     counted = [row for row in rows if row.get("wavefronts_hardware") is not None]
-    return {
-        name: sum(int(row.get(name) or 0) for row in (counted if name == IDEAL else rows))
-        for name in names
-    }
+    summed = {name: counted if name == IDEAL else rows for name in names}
+    return {name: sum(int(row.get(name) or 0) for row in of) for name, of in summed.items()}
 
 
 def _kinds(rows: Sequence[Row], column: str, names: Sequence[str]) -> list[dict[str, Any]]:

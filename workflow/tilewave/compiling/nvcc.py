@@ -225,11 +225,8 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
             for _, name in INCLUDE.findall(headers[member])
             if name in headers and name not in knowing
         )
-    return {
-        name
-        for name in knowing
-        if KNOWS_NVRTC in headers[name] or not FOR_HOST.search(source.code(headers[name]))
-    }
+    plain = {name for name in knowing if not FOR_HOST.search(source.code(headers[name]))}
+    return plain | {name for name in knowing if KNOWS_NVRTC in headers[name]}
 
 
 def _prelude(texts: Iterable[str]) -> str:
@@ -372,10 +369,8 @@ def _cut(
     for i, piece in enumerate(pieces):
         text = texts[piece.file]
         for declaration in (piece.declaration,) if i in needless else piece.cuts:
-            lines = (
-                syntax.line_of(text, declaration.start),
-                syntax.line_of(text, declaration.end - 1),
-            )
+            ends = declaration.start, declaration.end - 1
+            lines = [syntax.line_of(text, at) for at in ends]
             left_out.append(Part(piece.file, declaration.name, *lines))
             cut[piece.file] = _blanked(cut[piece.file], declaration.start, declaration.end)
     return cut, tuple(left_out)

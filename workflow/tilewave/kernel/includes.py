@@ -185,10 +185,8 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
             texts[name] = header
         elif header is not None and (header.parent in folders or name not in INSTEAD):
             texts[name], included = read_header(header)
-            waiting += [
-                (included_name, (header.parent,) if mark == '"' else (), name)
-                for mark, included_name in included
-            ]
+            beside = (header.parent,)
+            waiting += [(of, beside if mark == '"' else (), name) for mark, of in included]
     for includer, names in renamed.items():
         for name, full_name in names:
             quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)

@@ -191,9 +191,9 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
             result.WRONG, f"{output.name} has {got.size} elements, expected {want.size}",
             badness=(True, math.inf),
         )  # fmt: skip
+    starts = range(0, got.size, PART)
     parts = [
-        _compared(bound, got[at : at + PART], dtype, want[at : at + PART], at)
-        for at in range(0, got.size, PART)
+        _compared(bound, got[at : at + PART], dtype, want[at : at + PART], at) for at in starts
     ]
     first = next((part.first for part in parts if part.wrong), -1)
     wrong = sum(part.wrong for part in parts)

@@ -242,10 +242,8 @@ class Variant:
                 raise UserError(self.kernel.path, key, argument, "an expression with a number")
             return int(number) if float(number).is_integer() else number
 
-        return tuple(
-            value(f"{before}arguments.{index}", argument)
-            for index, argument in enumerate(launch.arguments)
-        )
+        items = enumerate(launch.arguments)
+        return tuple(value(f"{before}arguments.{index}", argument) for index, argument in items)
 
     def _values(self, condition: str, names: Names) -> str:
         """Return the values of the names in a condition, for the sentence that it failed."""
@@ -327,10 +325,8 @@ class Variant:
 
         buffers = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
         strides = self.strides(shape)
-        placed = {
-            name: operation.placement(name, shape, self.layouts, strides)
-            for name in operation.operands
-        }
+        arrays = operation.operands
+        placed = {name: operation.placement(name, shape, self.layouts, strides) for name in arrays}
         for scratch in buffers:
             placed[scratch.name] = Placement((scratch.nbytes // SIZES[dtypes[scratch.name]],), (1,))
         first = next(iter(self.dtypes.values()), "")

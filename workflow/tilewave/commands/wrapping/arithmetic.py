@@ -166,10 +166,8 @@ class _Translation(ast.NodeTransformer):
             over, under = (self.visit(argument) for argument in node.args)
             return _ceil(over, under)
         if macro is not None and macro.arguments is not None:
-            arguments = {
-                name: f"({ast.unparse(self.visit(value))})"
-                for name, value in zip(macro.arguments, node.args)
-            }
+            pairs = zip(macro.arguments, node.args)
+            arguments = {name: f"({ast.unparse(self.visit(value))})" for name, value in pairs}
             inner = _Translation(self.scope, {**self.names, **arguments}, self.depth + 1)
             return inner.expression(tokens(macro.body))
         if name in KEPT:

@@ -94,11 +94,9 @@ def _independent(guess: Guess, touch: Callable[[], case.UnjudgedRun]) -> bool:
         guess.front = {**front, "block": block, "grid": grid}
         runs.append(touch())
     guess.front = front
-    results = [
-        None if run.fatal else {name: held.tobytes() for name, held in run.buffers.items()}
-        for run in runs
-    ]
-    return bool(results[0]) and results[0] in results[1:]
+    memory = [run.buffers.items() if not run.fatal else () for run in runs]
+    first, *halved = ({name: held.tobytes() for name, held in items} for items in memory)
+    return bool(first) and first in halved
 
 
 def with_tile(target: Target, guess: Guess) -> None:

@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.compiling import declarations as syntax
-from tilewave.compiling.declarations import (
-    OPEN,
-    Declaration,
-    Macro,
-    Stream,
-    Token,
-    Tokens,
-    Unreadable,
-)
+from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
 
 LEVELS = 3
 """Most levels of structs inside structs."""
@@ -131,12 +123,12 @@ def parts(tokens: Stream) -> list[Tokens]:
     i = 0
     while i < len(tokens):
         end = i
-        if tokens[i].text in OPEN:
+        if tokens[i].text in syntax.OPEN:
             end = syntax.closing(tokens, i)
         elif tokens[i].text == "<" and i and tokens[i - 1].word:
             try:
                 end = syntax.angle(tokens, i)
-            except Unreadable:
+            except syntax.Unreadable:
                 end = i
         if tokens[i].text == "," and end == i:
             groups.append([])
@@ -166,7 +158,7 @@ class Source:
         """Yield the declarations of the files that contain a word, those of the kernel's files first."""
         for path in dict.fromkeys((*self.kernel_files, *self.texts)):
             if word in self.texts[path]:
-                with contextlib.suppress(Unreadable):
+                with contextlib.suppress(syntax.Unreadable):
                     yield from ((path, item) for item in syntax.declarations(self.texts[path]))
 
     def functions(self) -> list[Function]:
@@ -275,7 +267,7 @@ class Source:
         if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
             try:
                 end = syntax.angle(body, i)
-            except Unreadable:
+            except syntax.Unreadable:
                 return
             template = tuple(parts(body[i + 1 : end]))
             i = end + 1
@@ -413,7 +405,7 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
 def _until(body: Stream, start: int, ends: str = ",;") -> Tokens:
     i = start
     while i < len(body) and body[i].text not in ends:
-        i = syntax.closing(body, i) + 1 if body[i].text in OPEN else i + 1
+        i = syntax.closing(body, i) + 1 if body[i].text in syntax.OPEN else i + 1
     return tuple(body[start:i])
 
 

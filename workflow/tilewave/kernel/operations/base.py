@@ -194,9 +194,8 @@ class Operation:
             return f"wrote padding of {name.upper()}, an input"
         at = int(different[0])
         output = JudgedOutput(name, self.extents(job, name), self.order(job, name), Tolerance())
-        was, is_now = (
-            float(to_float64(side[at : at + 1], self.dtype(job, name))[0]) for side in sides
-        )
+        dtype = self.dtype(job, name)
+        was, is_now = (float(to_float64(side[at : at + 1], dtype)[0]) for side in sides)
         return (
             f"{output.element(at)} of this input was {was:.6g} and is {is_now:.6g} "
             f"({different.size} of {sides[0].size} elements changed)"

@@ -60,9 +60,8 @@ class BlockScaledMatmul(Matmul):
         )
         n, k = job.shape["n"], job.shape["k"]
         along = np.arange(k) // BLOCK
-        product = alpha * (
-            (a * of_a.T[:, along]) @ (b * of_b.T[np.ix_(along, np.arange(n) // BLOCK)])
-        )
+        columns = np.arange(n) // BLOCK
+        product = alpha * ((a * of_a.T[:, along]) @ (b * of_b.T[np.ix_(along, columns)]))
         return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
 
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:

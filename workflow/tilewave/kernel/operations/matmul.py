@@ -163,12 +163,9 @@ class Matmul(Operation):
         names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
         if job.provider != "nvrtc":
             names = self.scalars
-        takes_alpha, takes_beta = "alpha" in names, "beta" in names
-        return list(
-            dict.fromkeys(
-                (alpha if takes_alpha else 1.0, beta if takes_beta else 0.0) for alpha, beta in runs
-            )
-        )
+        has_alpha, has_beta = "alpha" in names, "beta" in names
+        taken = [(alpha if has_alpha else 1.0, beta if has_beta else 0.0) for alpha, beta in runs]
+        return list(dict.fromkeys(taken))
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
         """Return powers of two that leave products and C in range; C's is that of the product."""
@@ -223,11 +220,8 @@ class Matmul(Operation):
         if type(self).reference is not Matmul.reference:
             return self.judge(job, outputs, given, alpha, beta)
         memory = self.without_padding(job, "c", outputs["c"])
-        a, b, got = (
-            self.wide(job, name, flat)
-            for name, flat in {**given, "c": memory}.items()
-            if name in "abc"
-        )
+        arrays = {**given, "c": memory}
+        a, b, got = (self.wide(job, name, arrays[name]) for name in "abc")
         n = job.shape["n"]
         drawn = to_float64(uniform(job.seed, SIGNS, VECTORS * n, "f32"), "f32")
         signs = np.sign(drawn).reshape(n, VECTORS)

@@ -26,11 +26,7 @@ class Reverse(Operation):
     rehearsed = False
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
-        names = [
-            argument
-            for argument in leaves(job.arguments)
-            if isinstance(argument, str) and argument not in SCALARS
-        ]
+        names = [of for of in leaves(job.arguments) if isinstance(of, str) and of not in SCALARS]
         if not names:
             raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
         source, target = names[0], names[-1]
