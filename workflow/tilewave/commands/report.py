@@ -77,6 +77,7 @@ def latest() -> Path:
 
 
 def _config(options: Namespace) -> Path:
+    flags.allow_headers(options)
     file: Path | None = options.configfile
     if options.kernels is None:
         for flag in ("shapes", "operations"):

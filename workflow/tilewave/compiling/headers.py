@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tilewave.kernel import includes
+from tilewave.kernel.includes import folders
 
 
 class Toolkit(NamedTuple):
@@ -29,7 +30,7 @@ def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) ->
     texts = (text, *kernel_headers.values())
     wanted = {name for source in texts for _, name in includes.INCLUDE.findall(source)}
     # crt/ last: it has another mma.h, and the runtime's may lie in a later site folder.
-    search_path = (*includes.folders(), *(folder / "crt" for folder in includes.folders()))
+    search_path = (*folders(), *(folder / "crt" for folder in folders()))
     return _toolkit(tuple(sorted(wanted - set(kernel_headers))), search_path, nvcc)
 
 
