@@ -51,7 +51,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--case", help="the case of a probe")
     add_variant(parser)
     parser.add_argument(
-        "--limit", type=float, default=LIMIT_S, help="seconds (default: %(default)g)"
+        "--limit", type=float, default=LIMIT_S, help="seconds, default: %(default)g"
     )
     parser.add_argument(
         "--lanes", metavar="LINE",

@@ -227,13 +227,11 @@ def source_table(rows: Sequence[Row]) -> list[str]:
     return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(table, texts)]
 
 
-def _section(
-    title: str, head: Sequence[str], rows: Iterable[Row], names: Sequence[str]
-) -> list[str]:
+def _section(name: str, head: Sequence[str], rows: Iterable[Row], keys: Sequence[str]) -> list[str]:
     """Return a table whose first column is text; nothing without rows."""
-    values = [[row[name] for name in names] for row in rows]
+    values = [[row[key] for key in keys] for row in rows]
     cells = [[cell if isinstance(cell, str) else count(cell) for cell in row] for row in values]
-    return ["", title, *columns(head, cells)] if cells else []
+    return ["", name, *columns(head, cells)] if cells else []
 
 
 def text(outcome: Row) -> str:

@@ -7,7 +7,7 @@ names that nvcc takes from the C and C++ library. Headers that support NVRTC (CU
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -300,9 +300,7 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
     return pieces
 
 
-def _needless(
-    pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[str]
-) -> set[int]:
+def _needless(pieces: list[_Piece], defined: Mapping[str, Macro], roots: Set[str]) -> set[int]:
     """Return the indices of the pieces that are no device code and that no device code needs."""
     kernels = {piece.declaration.name for piece in pieces if piece.device}
 
@@ -356,9 +354,7 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
     return (fixed or not variable) and not named.isdisjoint(declaration.names)
 
 
-def _cut(
-    texts: Mapping[str, str], roots: frozenset[str]
-) -> tuple[dict[str, str], tuple[Part, ...]]:
+def _cut(texts: Mapping[str, str], roots: Set[str]) -> tuple[dict[str, str], tuple[Part, ...]]:
     """Return the texts without host-only code, and the skipped parts. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():

@@ -113,11 +113,9 @@ def values(
             raise wrong(index, size, f"{name}: {kind}, {' or '.join(map(str, widths))} bytes")
         if name in buffers or name in maps:
             return str(name), None
-        number_value: Any = numbers[name] if isinstance(name, str) else name or 0
+        raw: Any = numbers[name] if isinstance(name, str) else name or 0
         real = kind == "a number"
-        number = (
-            _real(float(number_value), size, job) if real else _whole(name, int(number_value), size)
-        )
+        number = _real(float(raw), size, job) if real else _whole(name, int(raw), size)
         return str(name), number
 
     def member(name: Argument, index: int, most: int) -> tuple[int, int, list[tuple[int, Value]]]:

@@ -143,11 +143,9 @@ def _names_used(text: str) -> tuple[str, ...]:
         return ()
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    loop_names = {
-        node.id for node in names if isinstance(node.ctx, ast.Store)
-    }  # of a comprehension
+    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # comprehensions
     used = {node.id for node in names if id(node) not in called}
-    return tuple(sorted(used - loop_names - set(WORDS)))
+    return tuple(sorted(used - stored - set(WORDS)))
 
 
 def names_in(text: Any) -> set[str]:

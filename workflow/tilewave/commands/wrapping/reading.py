@@ -257,12 +257,10 @@ class Source:
         matches = ((text, define.search(text)) for text in self.texts.values())
         return next((syntax.line_of(text, match.start()) for text, match in matches if match), 1)
 
-    def _launch(
-        self, body: Stream, position: int, line_at: Callable[[int], int]
-    ) -> Iterator[Launch]:
-        """Yield the launch that begins with the name at ``position``, or follows a pointer to it."""
-        i, line = position + 1, line_at(body[position].at)
-        scope = Scope(self, tuple(body), body[position].at)
+    def _launch(self, body: Stream, at: int, line_at: Callable[[int], int]) -> Iterator[Launch]:
+        """Yield the launch that begins with the name at ``at``, or follows a pointer to it."""
+        i, line = at + 1, line_at(body[at].at)
+        scope = Scope(self, tuple(body), body[at].at)
         template: tuple[Tokens, ...] = ()
         if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
             try:
@@ -281,7 +279,7 @@ class Source:
             yield Launch(template, grid, block, shared, arguments, scope, line)
         elif i < len(body) and body[i].text in ";,):}":
             launch = Launch(template, (), (), (), (), scope, line)
-            yield from self._by_pointer(body, position, i, launch)
+            yield from self._by_pointer(body, at, i, launch)
 
     def _by_pointer(
         self, body: Stream, position: int, end: int, launch: Launch

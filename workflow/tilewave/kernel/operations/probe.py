@@ -95,9 +95,7 @@ def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
             pass
         else:
             sampled = np.linspace(0, count - 1, 64, dtype=np.int64)
-            if np.array_equal(
-                filled[sampled], np.array([at(int(lane)) for lane in sampled], dtype)
-            ):
+            if np.array_equal(filled[sampled], np.array([at(int(i)) for i in sampled], dtype)):
                 return filled
     return np.array([at(lane) for lane in range(count)], dtype)
 
