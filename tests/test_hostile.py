@@ -81,6 +81,26 @@ def test_an_option_names_no_file_whatever_the_macros(tmp_path, macro, option):
         load_kernel(path).compiler_options({"X": macro})
 
 
+def test_headers_outside_the_kernels_folder_need_leave(tmp_path, monkeypatch, capsys):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "secret.h").write_text("#error 42\n")
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "link").symlink_to(secret)
+    for name in ("../secret", "link", str(secret), "../nowhere"):
+        front = FRONT + f"compiler: {{include: [{name}]}}\n"
+        path = write_kernel(folder, "curious", front, '#include "secret.h"\n' + BODY)
+        kernel = load_kernel(path)
+        assert kernel.headers == {} and kernel.folders[:1] == (folder,)
+        assert main(["execute", str(path), "--shape", "8"]) == 2
+        assert "outside the kernel file's folder" in capsys.readouterr().err
+    monkeypatch.setenv("TILEWAVE_INCLUDE", str(secret))
+    assert load_kernel(write_kernel(folder, "curious", front.replace("nowhere", "secret"))).folders[
+        1:
+    ]
+
+
 def test_files_of_the_system_lie_in_no_folder():
     assert not files.lies_in(Path("/proc/self/environ"), [Path("/proc/self")])
     assert files.lies_in(VECTOR, [ROOT])

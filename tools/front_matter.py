@@ -24,7 +24,8 @@ def table(model: type[BaseModel]) -> str:
     """Return a model's keys with their descriptions as a table; those of a launch come last."""
     last = Launched.model_fields if model is FrontMatter else {}
     names = sorted(model.model_fields, key=lambda name: name in last)
-    rows = [f"| `{name}` | {model.model_fields[name].description} |" for name in names]
+    texts = {name: " ".join(str(model.model_fields[name].description).split()) for name in names}
+    rows = [f"| `{name}` | {text} |" for name, text in texts.items()]
     return "\n".join(["| key | meaning |", "|---|---|", *rows, ""])
 
 

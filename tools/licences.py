@@ -20,10 +20,11 @@ DOCUMENT = ROOT / "docs" / "licences.md"
 LOCKS = {
     "base.txt: what `make report` installs": ("base",),
     "gpu.txt: besides, where an NVIDIA driver is": ("gpu",),
-    "The others: tests, browser, Slurm, builds, audit": (
+    "The others: tests, browser, Slurm, MCP, builds, audit": (
         "dev",
         "browser",
         "slurm",
+        "mcp",
         "build",
         "supply",
     ),

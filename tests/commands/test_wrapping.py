@@ -1,6 +1,5 @@
 """`python -m tilewave wrap`: reading files for nvcc, guesses, trials and the written file."""
 
-import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ import yaml
 
 from samples import WRAPPED, needs_nvrtc
 from tilewave.__main__ import main
-from tilewave.commands.wrapping import arithmetic, guessing, matching, reading, trying
+from tilewave.commands.wrapping import arithmetic, finding, guessing, matching, reading, trying
 from tilewave.compiling.declarations import tokens
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import load_kernel
@@ -35,7 +34,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
-    source, folders = reading.read(project / "src" / "kernels" / "tiled.cuh")
+    source, folders = finding.read(project / "src" / "kernels" / "tiled.cuh")
     assert folders == (project / "common",)
     (function,) = source.functions()
     guess = guessing.guessed(function, source, MATMUL)
@@ -60,7 +59,7 @@ def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
     path = alone / "product.cu"
     operands = "const __nv_fp8_e5m2* A, const __nv_fp8_e4m3* B, float* C, int M, int N, int K"
     path.write_text(f"__global__ void product({operands}) {{}}\n")
-    source, _ = reading.read(path)
+    source, _ = finding.read(path)
     (function,) = source.functions()
     dtypes = guessing.guessed(function, source, MATMUL).front["dtypes"]
     assert dtypes == {"a": "e5m2", "b": "e4m3", "c": "f32", "accumulate": "f32"}
@@ -71,11 +70,11 @@ def test_files_that_are_read(project: Path) -> None:
     packages = project / ".venv" / "lib" / "site-packages" / "other"
     packages.mkdir(parents=True)
     (packages / "runner.cu").write_text(RUNNER)
-    source, _ = reading.read(project / "src" / "kernels" / "tiled.cuh")
+    source, _ = finding.read(project / "src" / "kernels" / "tiled.cuh")
     assert project / "src" / "runner.cu" in source.texts and len(source.texts) == 3
     path = project / "src" / "kernels" / "above.cu"
     path.write_text('#include "../../common/helper.h"\n' + PLAIN)
-    source, folders = reading.read(path)
+    source, folders = finding.read(path)
     assert folders == (project / "common",)
     assert project / "common" / "helper.h" in source.kernel_files
 
@@ -100,7 +99,7 @@ def test_arithmetic_of_the_host(alone: Path, code: str, expression: str) -> None
         "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); g(); }\n"
     )
     (alone / "some.cu").write_text(text)
-    source, _ = reading.read(alone / "some.cu")
+    source, _ = finding.read(alone / "some.cu")
     (body,) = (
         declaration.body
         for _, declaration in source.declarations()
@@ -113,7 +112,7 @@ def test_arithmetic_of_the_host(alone: Path, code: str, expression: str) -> None
 def test_unknown_names_are_refused(alone: Path) -> None:
     path = alone / "some.cu"
     path.write_text("const int A = B;\nconst int B = A;\n")
-    scope = arithmetic.outside(reading.read(path)[0])
+    scope = arithmetic.outside(finding.read(path)[0])
     for code in ("what", "A", "f(3)", "p->x", "grid.w"):
         with pytest.raises(arithmetic.Unknown):
             arithmetic.of_tokens(tokens(code), scope, {})
@@ -234,26 +233,6 @@ def test_missing_facts_are_asked_for(alone, capsys, text, arguments, message) ->
     assert main(["wrap", str(path), "--yes", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert path.read_text() == text
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@needs_nvrtc
-def test_questions_at_a_terminal(alone, capsys, monkeypatch) -> None:
-    """For the kernel of several, and for what its code does not say; an empty answer takes the guess."""
-    path = alone / "some.cu"
-    text = PLAIN.split("int main")[0]
-    odd = text.replace("float *C, const", "float *dst, const").replace("C[", "dst[")
-    odd = odd.replace("blockIdx.x * 16", "blockDim.x * blockIdx.x")
-    path.write_text(odd + text.replace("product", "b"))
-    monkeypatch.setattr("sys.stdin", Terminal("product\n\nceil(n / 16), ceil(n / 16)\n"))
-    assert main(["wrap", str(path), "--shape", "32"]) == 0
-    output = capsys.readouterr().err
-    assert "kernel (product, b) [product]" in output and "block, 16, 16 [16, 16]" in output
-    assert load_kernel(alone / "product.cu").front.grid == ["ceil(n / 16)", "ceil(n / 16)"]
 
 
 PARAMS = (WRAPPED / "gemm_params.cu").read_text()

@@ -6,7 +6,7 @@ import pytest
 
 from samples import ROOT, WRAPPED, needs_nvrtc
 from tilewave.__main__ import main
-from tilewave.commands.wrapping import matching, reading
+from tilewave.commands.wrapping import finding, matching
 from tilewave.kernel.front_matter import load_kernel
 
 TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCHES = (
@@ -220,6 +220,6 @@ def test_a_kernel_of_a_user_defined_operation(alone, capsys) -> None:
 def test_the_operation_follows_from_names(alone, name, parameters, operation) -> None:
     path = alone / "some.cu"
     path.write_text(f"__global__ void {name}({parameters}) {{}}\n")
-    source, _ = reading.read(path)
+    source, _ = finding.read(path)
     result = matching.operation_of(source.functions()[0], source)
     assert (result and result.name) == operation

@@ -14,7 +14,8 @@ from tilewave.compiling import cubin, mangling, nvrtc, sass, source
 from tilewave.gpu import reference
 from tilewave.gpu.device import CudaError
 from tilewave.kernel import result
-from tilewave.kernel.front_matter import host_code, load_kernel, source_digest
+from tilewave.kernel.digests import host_code, source_digest
+from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.variants import variant
 from tilewave.pipeline import compiling, project, rules
 from tilewave.records.store import Store

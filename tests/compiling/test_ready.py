@@ -12,8 +12,9 @@ from tilewave.basics import elf as images
 from tilewave.basics.errors import UserError
 from tilewave.commands.wrapping import compiled
 from tilewave.compiling import nvrtc, ready
-from tilewave.kernel.front_matter import cubins as cubins_of
-from tilewave.kernel.front_matter import load_kernel, source_digest
+from tilewave.kernel.digests import cubins as cubins_of
+from tilewave.kernel.digests import source_digest
+from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.variants import choices
 
 pytestmark = needs_nvrtc

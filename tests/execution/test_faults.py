@@ -7,7 +7,7 @@ import pytest
 import executing_support as support
 from samples import ROOT, needs_nvrtc
 from tilewave.execution import case
-from tilewave.kernel.front_matter import find_kernels
+from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import choices
 

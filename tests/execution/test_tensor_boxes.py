@@ -25,6 +25,11 @@ CASES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def headers_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWAVE_INCLUDE", str(FOLDER))
+
+
 def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: Any) -> Path:
     """Write a kernel that copies n elements in boxes of so many dimensions."""
     sizes = [*map(str, SIZES[: rank - 1]), f"n / {math.prod(SIZES[: rank - 1])}"]

@@ -18,7 +18,8 @@ from samples import ROOT, a_job, needs_nvrtc
 from tilewave import execution
 from tilewave.basics import cache
 from tilewave.basics.errors import UserError
-from tilewave.commands import execute
+from tilewave.basics.validation import of_document
+from tilewave.commands import execute, outcome
 from tilewave.execution import case, cost, counters, least
 from tilewave.execution.lanes import captured
 from tilewave.gpu import check, launch, session
@@ -72,7 +73,7 @@ def test_each_launch_is_planned_with_its_arguments() -> None:
     assert (plan.grid, plan.block, plan.working_blocks) == ((2, 3, 3), (16, 16, 1), 18)
     assert [(step.grid, step.series) for step in plan.steps] == [((2, 3, 3), ()), ((6, 1, 1), ())]
     assert [buffer.name for buffer in plan.scratch] == ["parts"]
-    assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
+    assert of_document(LaunchPlan, json.loads(json.dumps(plan, default=vars))) == plan
 
 
 def test_the_entry_that_is_named_leads() -> None:
@@ -178,9 +179,9 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
     assert set(entry["symbols"]) == {"sums<BLOCK, false>", "sums<BLOCK, true>"}
     assert set(entry["symbols"]) <= set(entry["resources"])
     done = case.run(job, execution.engine())
-    document = execute.document("sm_90", planned_case, job, entry, done)
+    document = outcome.document("sm_90", planned_case, job, entry, done)
     assert [launch["grid"] for launch in document["launches"]] == [[6, 1, 1], [1, 1, 1], [1, 1, 1]]
-    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in execute.text(document)
+    assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in outcome.text(document)
     # The busiest SM of each launch has one block: a sixth of the work for 6 blocks.
     each = [sum(row["executed"] for row in launch.rows(every=True)) for launch in done.ran]
     least_time = least.of_execution(done, job, H200)

@@ -13,6 +13,7 @@ import executing_support as support
 import samples
 from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
 from tilewave.basics.errors import UserError
+from tilewave.basics.validation import of_document
 from tilewave.compiling import headers, nvrtc
 from tilewave.gpu import launch, tensor_maps
 from tilewave.gpu.device import CudaError
@@ -73,7 +74,7 @@ def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
     shape = tensor_map.sizes, tensor_map.pitches, tensor_map.steps
     assert shape == (sizes, strides, (1,) * len(sizes))
     assert tensor_map.dtype == ("f16" if "part" in more else "f32")
-    assert LaunchPlan.of_document(json.loads(json.dumps(plan, default=vars))) == plan
+    assert of_document(LaunchPlan, json.loads(json.dumps(plan, default=vars))) == plan
 
 
 def test_padding_between_the_rows(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from fake_machine import Machine
 from samples import a_job, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
+from tilewave.basics.validation import of_document
 from tilewave.compiling import nvrtc
 from tilewave.execution.case import packed
 from tilewave.gpu import launch
@@ -297,7 +298,7 @@ def test_a_live_launch_gets_a_struct():
 
 def test_a_job_comes_back_from_json(tmp_path: Path):
     job = a_job(arguments=(("m", (), Typed("i64", "k")), "a"), shape=SIZES)
-    assert Job.of_document(json.loads(json.dumps(job, default=vars))) == job
+    assert of_document(Job, json.loads(json.dumps(job, default=vars))) == job
 
 
 @needs_nvrtc

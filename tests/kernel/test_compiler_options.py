@@ -9,7 +9,8 @@ from samples import BODY, FRONT, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
-from tilewave.kernel.front_matter import load_kernel, source_digest
+from tilewave.kernel.digests import source_digest
+from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import choices, variant
 
@@ -45,8 +46,9 @@ def test_options_follow_what_is_always_said(tmp_path):
 
 
 @pytest.fixture
-def common(tmp_path):
+def common(tmp_path, monkeypatch):
     """A folder of headers beside that of the kernels."""
+    monkeypatch.setenv("TILEWAVE_INCLUDE", str(tmp_path / "common"))
     (tmp_path / "common").mkdir()
     (tmp_path / "common" / "outer.cuh").write_text('#include "inner.cuh"\n')
     (tmp_path / "common" / "inner.cuh").write_text(INNER)
@@ -71,7 +73,8 @@ def test_headers_of_include_folders_belong_to_the_kernel(tmp_path, common):
 def test_it_compiles_and_lines_of_such_headers_are_counted(tmp_path, common, capsys):
     settings = "{options: [-std=c++20, -default-device], include: [../common]}"
     loaded = kernel(tmp_path / "kernels", settings, USES)
-    assert main(["execute", str(loaded.path), "--shape", "33x20x5"]) == 0
+    command = ["execute", str(loaded.path), "--shape", "33x20x5", "--include"]
+    assert main([*command, str(tmp_path / "common")]) == 0
     text = capsys.readouterr().out
     assert "mine@33x20x5: correct" in text
     assert "inner.cuh, the lines that became instructions" in text

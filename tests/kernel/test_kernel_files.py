@@ -18,8 +18,10 @@ from tilewave.basics.errors import KernelRefused, UserError
 from tilewave.compiling import declarations, nvcc, nvrtc, sass, source
 from tilewave.execution.machine import program
 from tilewave.kernel import includes, result
+from tilewave.kernel.digests import host_code
+from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.expressions import ExpressionError, evaluate, integer
-from tilewave.kernel.front_matter import find_kernels, host_code, load_kernel
+from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.variants import choices, variant
 from tilewave.pipeline import compiling, project
 from tilewave.pipeline.resolving import resolve

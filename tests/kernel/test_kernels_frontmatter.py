@@ -6,7 +6,8 @@ import pytest
 
 from samples import BODY, FRONT, ROOT, config, write_kernel
 from tilewave.basics.errors import UserError
-from tilewave.kernel.front_matter import find_kernels, load_kernel
+from tilewave.kernel.discovery import find_kernels
+from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import choices, variant
 from tilewave.pipeline import project

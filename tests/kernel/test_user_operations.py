@@ -240,7 +240,7 @@ def test_extents_are_the_product_that_was_touched(ends: list[int], extents: tupl
 
 
 def test_the_operation_and_its_kernel_are_part_of_the_key(alone: Path) -> None:
-    from tilewave.kernel.front_matter import operation_code
+    from tilewave.kernel.digests import operation_code
 
     (alone / "my").mkdir()
     front = "/*---\ntitle: t\noperation: mine\narguments: [x, n]\n---*/\n"

@@ -116,13 +116,14 @@ def test_buffers_that_do_not_fit():
 WORKER = """
 import argparse, json, sys
 from fake_track import Candidate, FakeTrack
+from tilewave.basics.validation import of_document
 from tilewave.gpu.tuning_run import run_groups
 p = argparse.ArgumentParser()
 p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
 p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
 p.add_argument("--done", default="")
 o = p.parse_args()
-jobs = [Candidate.of_document(entry) for entry in json.load(open(o.jobs))]
+jobs = [of_document(Candidate, entry) for entry in json.load(open(o.jobs))]
 out = open(o.events, "a")
 def send(event, **more):
     out.write(json.dumps({"event": event, **more}) + "\\n"); out.flush()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tilewave.kernel import result
-from tilewave.kernel.front_matter import find_kernels
+from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.result import Result
 from tilewave.pipeline import rules, tables
 from tilewave.pipeline.cases import expand

@@ -14,7 +14,8 @@ from samples import needs_nvrtc
 from tilewave.compiling import cubin, sass
 from tilewave.execution.lanes import captured, layout
 from tilewave.kernel import result
-from tilewave.kernel.front_matter import find_kernels, host_code, source_digest
+from tilewave.kernel.digests import host_code, source_digest
+from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.variants import choices
 from tilewave.kernel.variants import variant as variant_of
 from tilewave.pipeline import project

@@ -20,7 +20,7 @@ from tilewave.compiling.sass import of_cubin as listing
 from tilewave.execution import counters
 from tilewave.execution.places import Places
 from tilewave.kernel import result
-from tilewave.kernel.front_matter import find_kernels
+from tilewave.kernel.discovery import find_kernels
 from tilewave.pipeline import tables
 from tilewave.pipeline.cases import expand
 from tilewave.pipeline.config import check_folders, parse

@@ -312,7 +312,8 @@ def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, 
         where = alone / "written" / str(number)
         (path,) = sides.revision("HEAD", [folder], where)
         assert path.is_relative_to(where) and (where / "headers" / "one.cuh").is_file()
-    assert main(["compare", "../mine", "../mine"]) == 0, "dots are no range of revisions"
+    headers = ["--include", "../headers"]
+    assert main(["compare", "../mine", "../mine", *headers]) == 0, "dots are no range of revisions"
     (alone / "mine" / "bare.cu").touch()
     git(alone, "add", ".")
     git(alone, "commit", "-m", "c")
@@ -320,11 +321,11 @@ def test_a_revision_has_the_headers_that_front_matter_names(alone, monkeypatch, 
     with pytest.raises(UserError, match=message):
         sides.revision("HEAD", ["bare.cu"], alone / "bad")
     capsys.readouterr()
-    assert main(["compare", "HEAD", "--kernels", "."]) == 0
+    assert main(["compare", "HEAD", "--kernels", ".", *headers]) == 0
     printed = capsys.readouterr().out
     assert printed.count("skipped: ") == 1
     assert "skipped: bare.cu: the file has no front matter" in printed
     (alone / "mine" / "transposed.cu").write_text(text.replace("ceil(n", "ceil(q"))
-    assert main(["compare", "HEAD", "--kernels", "."]) == 1
+    assert main(["compare", "HEAD", "--kernels", ".", *headers]) == 1
     failed = capsys.readouterr().out.split("Failed")[1]
     assert "skipped: transposed.cu:8: grid.0: unknown name q" in failed

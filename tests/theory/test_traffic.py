@@ -11,7 +11,8 @@ import executing_support as support
 from samples import needs_nvrtc, shipped
 from tilewave.compiling import sass
 from tilewave.execution import counters
-from tilewave.kernel.front_matter import find_kernels, source_digest
+from tilewave.kernel.digests import source_digest
+from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.variants import Variant, choices
 from tilewave.pipeline.project import ROOT
 from tilewave.plots.traffic import predicted

@@ -102,6 +102,7 @@ with _leaving():
         figure,
         flags,
         mcp_server,
+        outcome,
         record,
         report,
         wrap,
@@ -141,7 +142,7 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)
         if "--json" in command:
-            version = execute.SCHEMA_VERSION
+            version = outcome.SCHEMA_VERSION
             document = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
             print(json.dumps(document, indent=1))
         return result.USAGE

@@ -63,7 +63,6 @@ def _secured(
 
 
 def forget_old(folder: Path) -> None:
-    """Remove the files that were written a month ago or earlier."""
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
             if path.is_file() and time.time() - path.stat().st_mtime > OLD_S:

@@ -40,7 +40,6 @@ class Image:
     calls: slots of functions that the cubin lacks: (offset in the bank, symbol).
     block: x, y and z that a launch must have, or at most; empty where the cubin sets none.
     cluster: x, y and z that a launch must have; empty where the cubin sets none.
-    code: bytes of the instructions.
     """
 
     entry: str
@@ -155,9 +154,8 @@ def read(cubin: bytes, entry: str) -> Image:
     sections = {section.name: section for section in numbered}
     if f".text.{entry}" not in sections:
         there = [name.removeprefix(".text.") for name in sections if name.startswith(".text.")]
-        raise Unsupported(
-            f"entry {entry}", detail=f"the cubin has no such kernel, only {', '.join(there)}"
-        )
+        listed = ", ".join(there)
+        raise Unsupported(f"entry {entry}", detail=f"the cubin has no such kernel, only {listed}")
     flags = int(elf.header["e_flags"])
     # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
     arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF

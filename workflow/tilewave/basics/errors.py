@@ -1,5 +1,6 @@
 """The one error type for what a user can cause."""
 
+import copyreg
 import difflib
 import re
 import reprlib
@@ -57,8 +58,6 @@ def _listed(value: object, allowed: str | Iterable[str]) -> tuple[str, str]:
 class UserError(Exception):
     """A mistake in what the user wrote, in one line: where, what is wrong, what to do.
 
-    Parameters
-    ----------
     where_file: the file that holds the mistake; the message does not name `HERE`.
     key: the key, line or argument inside it.
     value: its value; None where it is missing.
@@ -117,16 +116,7 @@ class UserError(Exception):
 
     def __reduce__(self) -> Any:
         """Keep the message when a process sends the error to its parent."""
-        fields = self.where_file, self.key, self.value, self.allowed, self.args
-        return _rebuilt, (type(self), *fields)
-
-
-def _rebuilt(
-    kind: type[UserError], where: str, key: str, value: object, allowed: str, args: tuple[str]
-) -> UserError:
-    error = kind(where, key, value, allowed)
-    error.args = args
-    return error
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class KernelRefused(UserError):

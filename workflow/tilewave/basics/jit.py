@@ -19,7 +19,6 @@ SHARED = ("basics", "theory")
 
 @functools.cache
 def _digest(folder: Path) -> str:
-    """Return the digest of the sources in a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(path.read_bytes())

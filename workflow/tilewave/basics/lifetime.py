@@ -1,7 +1,5 @@
 """Processes that end with the process that started them."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -13,13 +11,17 @@ import time
 from collections.abc import Callable
 
 
+def _ask_for_death() -> None:
+    """Let Linux kill this process when the thread that forked it ends (PR_SET_PDEATHSIG)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+
+
 def ends_with_parent(parent: int) -> Callable[[], None]:
     """Return a function to run between fork and exec: the child dies with this process (Linux)."""
-    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
 
     def before_exec() -> None:
-        if prctl is not None:
-            prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+        _ask_for_death()
         if os.getppid() != parent:
             os._exit(1)
 
@@ -64,5 +66,4 @@ def die_with_parent(started_by_thread: bool = False) -> None:
 
         threading.Thread(target=watch, daemon=True).start()
         return
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+    _ask_for_death()

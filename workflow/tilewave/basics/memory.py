@@ -1,7 +1,5 @@
 """A limit of the memory of this process, above what it has already (Linux; elsewhere there is none)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -25,7 +23,6 @@ def allowed_gib() -> float:
 
 
 def exceeded() -> str:
-    """Return the reason of a case that exceeds the limit of an execution."""
     return EXCEEDED.format(f"{allowed_gib():g}")
 
 
@@ -36,7 +33,6 @@ class Usage:
         self._file = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
     def nbytes(self, field: int) -> int:
-        """Return the bytes of a field of /proc/PID/statm."""
         return int(os.pread(self._file, 256, 0).split()[field]) * os.sysconf("SC_PAGESIZE")
 
     def limit(self, more: int) -> None:
@@ -47,7 +43,6 @@ class Usage:
         resource.setrlimit(resource.RLIMIT_DATA, (value if hard < 0 else min(value, hard), hard))
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
 

@@ -5,31 +5,17 @@ from importlib import metadata
 
 # Packages whose version can change a figure.
 MEASURING = (
-    "cuda-bindings",
-    "cuda-core",
-    "nvidia-cuda-nvrtc",
-    "nvidia-cublas",
-    "nvmath-python",
-    "nvtx",
-    "numpy",
-    "numba",
+    "cuda-bindings cuda-core nvidia-cuda-nvrtc nvidia-cublas nvmath-python nvtx numpy numba".split()
 )
 
-PACKAGES = (
+PACKAGES = [
     *MEASURING,
-    "cuda-python",
-    "ncu-report",
-    "nvidia-cuda-runtime",
-    "nvidia-cuda-nvdisasm",
-    "nvidia-ml-py",
-    "pandas",
-    "pyarrow",
-    "snakemake",
-)
+    *"cuda-python ncu-report nvidia-cuda-runtime nvidia-cuda-nvdisasm".split(),
+    *"nvidia-ml-py pandas pyarrow snakemake".split(),
+]
 
 
 def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Return the versions of those packages that are installed."""
     versions = {}
     for name in names:
         try:

@@ -45,7 +45,6 @@ class Modules:
         os.environ[self._variable] = os.pathsep.join(str(folder.resolve()) for folder in folders)
 
     def folders(self) -> list[str]:
-        """Return the users' folders."""
         return [folder for folder in os.environ.get(self._variable, "").split(os.pathsep) if folder]
 
     def _files(self) -> dict[str, Path]:
@@ -63,11 +62,9 @@ class Modules:
         return self._user_files
 
     def names(self) -> list[str]:
-        """Return the names of all modules of the kind, sorted."""
         return sorted(self._ours | set(self._files()))
 
     def file(self, name: str) -> Path | None:
-        """Return the file of a user's module, None for a module of the package."""
         return self._files().get(name)
 
     def code(self, name: str) -> str:
@@ -101,9 +98,7 @@ class Modules:
         spec = importlib.util.spec_from_file_location(module_name, path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = (
-            module  # where pydantic looks for the names in the types of `Options`
-        )
+        sys.modules[module_name] = module  # pydantic looks there for the types of `Options`
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:

@@ -21,7 +21,6 @@ NAMED = 3
 
 
 def say(text: str) -> None:
-    """Print a line for the person at the terminal."""
     print(printable(text), file=sys.stderr, flush=True)
 
 
@@ -125,5 +124,4 @@ class Progress:
 
     @property
     def spent(self) -> str:
-        """Time since the start."""
         return duration(self._clock() - self._begun)

@@ -1,5 +1,6 @@
 """Mistakes that pydantic and PyYAML find in a document, as `UserError`."""
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tilewave.basics.errors import HERE, UNPRINTABLE, UserError, shown
 from tilewave.basics.files import MOST_BYTES, not_utf8
@@ -136,10 +137,8 @@ def _first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], 
     Where a value fits no branch of a union, ``msg`` says what each branch allows.
     """
     details = error.errors()
-    paths = [
-        _key_path(detail["loc"], data) + detail["loc"][-1:] * (detail["type"] == "missing")
-        for detail in details
-    ]
+    ends = [detail["loc"][-1:] * (detail["type"] == "missing") for detail in details]
+    paths = [_key_path(detail["loc"], data) + end for detail, end in zip(details, ends)]
     longest = max((path for path in paths if path[: len(paths[0])] == paths[0]), key=len)
     same = [detail for detail, path in zip(details, paths) if path == longest]
     allowed = " or ".join(dict.fromkeys(_phrase(str(detail["msg"])) for detail in same))
@@ -170,7 +169,7 @@ def _fields(model: type[BaseModel], location: tuple[Any, ...]) -> dict[str, str]
         # An index of a list or a name in a mapping is no field: the models stay.
         models = [inner for annotation in annotations for inner in _models(annotation)] or models
     return {
-        field.alias or name: field.description or ""
+        field.alias or name: " ".join((field.description or "").split())
         for owner in models
         for name, field in owner.model_fields.items()
     }
@@ -201,6 +200,16 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
         raise UserError(where, key, detail.get("input"), detail["msg"]) from error
 
 
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def of_document(kind: Any, document: Any) -> Any:
+    """Return a value of a type, such as a dataclass, from JSON of its fields. Raises ValueError."""
+    return _adapter(kind).validate_python(document)
+
+
 def read_mapping(path: Path, where: object) -> dict[str, Any]:
     """Read a config file. Raises UserError where it cannot be read, or is no mapping in YAML."""
     try:
@@ -216,9 +225,8 @@ def read_mapping(path: Path, where: object) -> dict[str, Any]:
         raise error.moved(where, kind=UserError) from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise UserError.because(
-            where, f"the file cannot be read: {why}", "Name a config file"
-        ) from error
+        problem = f"the file cannot be read: {why}"
+        raise UserError.because(where, problem, "Name a config file") from error
     return mapping(document, where, "the file")
 
 

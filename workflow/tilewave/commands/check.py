@@ -4,13 +4,13 @@ The judge chooses shapes and inputs. A file without front matter is wrapped firs
 Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file; 3: it could not tell.
 """
 
-import argparse
 import contextlib
 import io
 import json
 import os
 import re
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,12 +21,13 @@ from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
-from tilewave.commands.wrapping import compiled, matching, reading
+from tilewave.commands import outcome as outcomes
+from tilewave.commands.wrapping import compiled, finding, matching
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import result, trial
-from tilewave.kernel.discovery import gathered, mistakes, no_kernels
+from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
@@ -38,6 +39,7 @@ from tilewave.report import advice
 from tilewave.report.cells import plural
 from tilewave.theory import architectures
 
+Row = Mapping[str, Any]
 SCHEMA_VERSION = 1
 LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
@@ -59,7 +61,6 @@ GUESS = re.compile(r"\bis a guess\b")
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     summary = "say whether kernels are right, what to fix first, and how far to trust it"
     parser = commands.add_parser("check", help=summary, description=__doc__)
     parser.add_argument("path", type=Path, metavar="FILE", help="a kernel file, or a folder")
@@ -70,14 +71,14 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Check, print the outcome and return the exit code. Raises UserError."""
     outcome = check(options, options.machine)
     print(json.dumps(outcome, indent=1) if options.json else text(outcome))
     return int(outcome["exit_code"])
 
 
-def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
+def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
     flags.use_operations(options)
     kernel_reference.execute = reference_kernel.outputs
@@ -92,9 +93,8 @@ def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
                     raise
                 skipped[source.name] = str(error)
     if not kernels and not skipped:
-        raise UserError.because(
-            HERE, f"{options.path} has no kernel", "Give a folder with kernel files"
-        )
+        problem = f"{options.path} has no kernel"
+        raise UserError.because(HERE, problem, "Give a folder with kernel files")
     codes = [*(entry["exit_code"] for entry in kernels), *([result.USAGE] if skipped else [])]
     sentences = [entry["sentence"] for entry in kernels]
     return {
@@ -106,16 +106,13 @@ def check(options: argparse.Namespace, machine: Any = None) -> dict[str, Any]:
     }
 
 
-def _counted(kernels: Sequence[Mapping[str, Any]], skipped: Mapping[str, str]) -> str:
+def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
     """Return the number of kernels by outcome in one sentence."""
     texts = {result.RIGHT: "right", result.NOT_RIGHT: "not right", result.UNCLEAR: "not decided"}
     codes = [entry["exit_code"] for entry in kernels]
     parts = [f"{codes.count(code)} {name}" for code, name in texts.items() if code in codes]
     parts += [f"{len(skipped)} skipped"] if skipped else []
     return f"of {plural(len(kernels) + len(skipped), 'kernel')}: {', '.join(parts)}"
-
-
-# ---------------------------------------------------------------------------------- the kernel files
 
 
 @dataclass(frozen=True)
@@ -135,11 +132,8 @@ class _Source:
         if self.kernel is None or self.kernel.path == self.path:
             return []
         requires = self.kernel.front.requires
-        sizes = [
-            f"{name} % {step} == 0"
-            for name, step in requires.items()
-            if name not in ("arch", "conditions")
-        ]
+        others = ("arch", "conditions")
+        sizes = [f"{name} % {of} == 0" for name, of in requires.items() if name not in others]
         return [*sizes, *map(str, requires.get("conditions", []))]
 
     @property
@@ -149,9 +143,7 @@ class _Source:
         return [*notes, *(f"{key} is a guess of wrap" for key in marked)]
 
 
-def _sources(
-    options: argparse.Namespace, folder: Path, skipped: dict[str, str]
-) -> Iterator[_Source]:
+def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Iterator[_Source]:
     """Yield the kernels of a file or folder. ``skipped`` gets files with mistakes. Raises UserError."""
     path: Path = options.path
     if not path.exists():
@@ -162,8 +154,9 @@ def _sources(
         for kernel in gathered([path], left_out).values():
             if kernel.provider == "nvrtc":
                 yield _Source(kernel.path, kernel.name, kernel)
-        skipped.update(mistakes(left_out))
-        names = [Path(left_out[name].where_file) for name in no_kernels(left_out)]
+        mistakes, no_kernels = reasons(left_out)
+        skipped.update(mistakes)
+        names = [Path(left_out[name].where_file) for name in no_kernels]
         plain = [name for name in names if name.suffix == ".cu"]
     elif path.suffix != compiled.SUFFIX:
         with contextlib.suppress(NoKernel):
@@ -174,11 +167,11 @@ def _sources(
         yield from _wrapped(file, options, folder)
 
 
-def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[_Source]:
+def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
     names = [options.kernel]
     if options.kernel is None and path.suffix == ".cu":
-        source, _ = reading.read(path.resolve())
+        source, _ = finding.read(path.resolve())
         names = [function.name for function in source.functions() if function.file == source.path]
     for at, name in enumerate(names):
         home = folder / f"{path.stem}-{at}"
@@ -186,7 +179,8 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
         stem, suffix = matching.snake(name or path.stem), path.suffix
         # Not the name of the user's file: lines are told apart by the names of their files.
         output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
-        arguments = ["wrap", "--yes", "-o", str(output), *(["--kernel", name] if name else [])]
+        arguments = ["wrap", "-o", str(output), *(["--kernel", name] if name else [])]
+        arguments += [f"--include={folder}" for folder in options.include]
         notes, problem, kernel = io.StringIO(), "", None
         try:
             with contextlib.redirect_stderr(notes):
@@ -201,15 +195,12 @@ def _wrapped(path: Path, options: argparse.Namespace, folder: Path) -> Iterator[
         yield _Source(path, name or path.stem, kernel, lines, problem)
 
 
-# --------------------------------------------------------------------------------------- the verdict
-
-
 @dataclass(frozen=True)
 class _Tried:
     """A trial with its case and the entry of what was compiled."""
 
     case: Case
-    entry: Mapping[str, Any]
+    entry: Row
     name: str
     outcome: Result
     done: CaseExecution | None
@@ -222,7 +213,7 @@ class _Tried:
         return result.exit_code(self.outcome.status, self.outcome.verdict, judged)
 
 
-def _cases(kernel: Kernel, options: argparse.Namespace) -> Iterator[Case]:
+def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
     """Yield each case of a probe, else the variant of --macro, whose shapes the judge chooses."""
     if kernel.front.operation == "probe":
         for name in kernel.front.cases:
@@ -233,12 +224,9 @@ def _cases(kernel: Kernel, options: argparse.Namespace) -> Iterator[Case]:
     yield Case(variant)
 
 
-def _tried(
-    kernel: Kernel, options: argparse.Namespace, folder: Path, machine: Any
-) -> Iterator[_Tried]:
+def _tried(kernel: Kernel, options: Namespace, folder: Path, machine: Any) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
-    arch = execute.arch_of(options)
-    target = execute.target_of(arch, None if options.gpu is None else execute.gpu_of(options))
+    arch, target = execute.arch_of(options), execute.target_of(options)
     for case in _cases(kernel, options):
         entry = single.compiled(case.variant, arch, folder)
         for outcome in trials.judged(
@@ -261,7 +249,7 @@ def _tried(
                 yield _Tried(even, entry, EVEN, done.result, done)
 
 
-def _checked(source: _Source, options: argparse.Namespace, machine: Any) -> dict[str, Any]:
+def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any]:
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     if source.kernel is None:
@@ -274,7 +262,7 @@ def _checked(source: _Source, options: argparse.Namespace, machine: Any) -> dict
 
 
 def _document(
-    source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: argparse.Namespace
+    source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: Namespace
 ) -> dict[str, Any]:
     ran = [entry for entry in tried if entry.done is not None]
     # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
@@ -290,7 +278,7 @@ def _document(
         "arch": arch,
         "code": decisive.entry.get("code", ""),
         **decisive.outcome.only("status", "reason", "verdict"),
-        "trials": [execute.trial_row(entry.name, entry.outcome) for entry in tried],
+        "trials": [outcomes.trial_row(entry.name, entry.outcome) for entry in tried],
         "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
         "hints": list(dict.fromkeys(
             hint for entry in ran for hint in entry.outcome.notes.get("hints", [])
@@ -330,22 +318,21 @@ def _other_variants(kernel: Kernel, case: Case) -> list[str]:
     return [f"other variants: {'; '.join(others)} (--macro NAME=VALUE)"] if others else []
 
 
-def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict[str, Any]:
+def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any]:
     """Return counts by line, the least time and the advice for an executed case."""
     assert tried.done is not None
     arch = execute.arch_of(options)
     gpu = execute.gpu_of(options)
-    target = execute.target_of(arch, gpu)
+    target = execute.target_of(options)
     config = single.config(options.seed, LIMIT_S)
     job = jobs.of_case(result.EXECUTE, tried.case, {arch: tried.entry}, arch, config)
-    counted = execute.document(arch, tried.case, job, tried.entry, tried.done)
+    counted = outcomes.document(arch, tried.case, job, tried.entry, tried.done)
     # A file that was wrapped is a header of the temporary file.
     lines = counted["headers"].pop(source.path.name, counted["lines"])
     row = tables.case_row(tried.case, tried.entry)
     resources = tried.entry.get("resources", {}).get(tried.case.kernel.entry, {})
-    subject = advice.Subject(
-        row, counted["counters"], counted["instructions"], resources, target["device"]
-    )
+    device, rows = target["device"], counted["instructions"]
+    subject = advice.Subject(row, counted["counters"], rows, resources, device)
     findings = advice.for_case(subject) if len(tried.done.ran) == 1 else []
     findings = [finding for finding in findings if finding.rule not in OF_SHAPES]
     bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
@@ -361,9 +348,7 @@ def _counts(source: _Source, tried: _Tried, options: argparse.Namespace) -> dict
     }  # fmt: skip
 
 
-def _sentence(
-    source: _Source, outcome: Mapping[str, Any], decisive: _Tried, ran: Sequence[_Tried]
-) -> str:
+def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tried]) -> str:
     """Return the verdict in one plain sentence."""
     name, code = source.name, outcome["exit_code"]
     if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
@@ -399,7 +384,7 @@ RATIOS = {
 }
 
 
-def _advice(fix: Mapping[str, Any]) -> str:
+def _advice(fix: Row) -> str:
     """Return the first advice as a clause."""
     if fix["rule"] not in RATIOS:
         return str(fix["sentence"])
@@ -407,11 +392,7 @@ def _advice(fix: Mapping[str, Any]) -> str:
     return RATIOS[fix["rule"]].format(1 + fix["amount"]) + at
 
 
-# ------------------------------------------------------------------------------------------ the text
-
-
-def text(outcome: Mapping[str, Any]) -> str:
-    """Return the document as text for a terminal."""
+def text(outcome: Row) -> str:
     lines = [str(outcome["sentence"])]
     if len(outcome["kernels"]) != 1 or outcome["skipped"]:
         lines += [f"  {entry['sentence']}" for entry in outcome["kernels"]]
@@ -432,18 +413,16 @@ def text(outcome: Mapping[str, Any]) -> str:
     if "counted" in entry:
         costly = sorted(entry["counted"]["lines"], key=lambda row: -row["executed"])[:LINES]
         lines += ["", f"Costliest lines at {entry['counted']['case']}"]
-        lines += execute.source_table(sorted(costly, key=lambda row: row["line"]))
+        lines += outcomes.source_table(sorted(costly, key=lambda row: row["line"]))
     return "\n".join([*lines, "", "How far to trust this", *_trust(entry["trust"])])
 
 
-def _trust(entry: Mapping[str, Any]) -> list[str]:
+def _trust(entry: Row) -> list[str]:
     """Return the lines about what was executed how, and what was not looked for."""
     compared = "" if entry["compared"] else ", by rules that were compared on sm_90 only"
     lines = [f"executed exactly{compared}: {' '.join(entry['exact'])}"] if entry["exact"] else []
-    lines += [
-        f"executed approximately: {' '.join(row['opcodes'])} ({row['reason']})"
-        for row in entry["approximate"]
-    ]
+    approximate = [(" ".join(row["opcodes"]), row["reason"]) for row in entry["approximate"]]
+    lines += [f"executed approximately: {names} ({reason})" for names, reason in approximate]
     places = [f"{row['file']}:{row['line']}" for row in entry["not_reached"]]
     more = f" and {len(places) - LINES} more" if len(places) > LINES else ""
     if places:

@@ -1,8 +1,8 @@
 """``tilewave compare``: compare two runs, recordings, folders of kernels or git revisions."""
 
-import argparse
 import json
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from tilewave.report.comparing.changes import Comparison
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "compare", help="show which cases became faster, slower or changed a counter",
         description="Compare two sides. A side is a folder in which a report ran, a folder of recorded "
@@ -27,9 +26,7 @@ def add(commands: Any) -> None:
         "--kernels", nargs="+", default=["kernels"], metavar="FOLDER",
         help="folders of kernels in both revisions (default: kernels)",
     )  # fmt: skip
-    parser.add_argument(
-        "--shapes", nargs="+", default=[], metavar="SHAPE", help="default: two small shapes"
-    )
+    parser.add_argument("--shapes", nargs="+", default=[], help="default: two small shapes")
     parser.add_argument("--all", action="store_true", help="also kernels with the same code")
     parser.add_argument(
         "--fail-on", default="wrong", metavar="RULES",
@@ -43,11 +40,10 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def compared(options: argparse.Namespace, work: Path) -> Comparison:
+def compared(options: Namespace, work: Path) -> Comparison:
     """Compare the two sides; their listings stay in the folder ``work``. Raises UserError."""
-    request = pairing.KernelOptions(
-        options.kernels, options.shapes, flags.use_operations(options), options.all
-    )
+    folders = flags.use_operations(options)
+    request = pairing.KernelOptions(options.kernels, options.shapes, folders, options.all)
     return pairing.compared(options.before, options.after, request, work)
 
 
@@ -59,7 +55,7 @@ def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:
     return result.UNCLEAR if output.undecided(comparison) else result.RIGHT, []
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Compare and return the exit code. Raises UserError."""
     output.rules(options.fail_on)  # a mistake there ends the command before anything runs
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:

@@ -7,8 +7,8 @@ Exit code 0: drawn; 2: a mistake on the command line.
 
 from __future__ import annotations
 
-import argparse
 import re
+from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -24,20 +24,13 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "figure", help="draw one figure of the last report for a paper, with caption and data",
         description="Draw a study's figure from the results of the last `tilewave report` in this folder.",
     )  # fmt: skip
-    parser.add_argument(
-        "study", metavar="STUDY", help="a study of the config: ladder, roofline, ..."
-    )
-    parser.add_argument(
-        "--dtypes", default="", metavar="NAMES", help="f32,f16: only these, in this order"
-    )
-    parser.add_argument(
-        "--variants", default="", metavar="NAMES", help="a,b,c: only these, in this order"
-    )
+    parser.add_argument("study", metavar="STUDY", help="a study of the config, such as ladder")
+    parser.add_argument("--dtypes", default="", help="f32,f16: only these, in this order")
+    parser.add_argument("--variants", default="", help="a,b,c: only these, in this order")
     parser.add_argument("--width", default="", metavar="WIDTH", help="85mm, 17.8cm or 3.3in")
     parser.add_argument("--configfile", type=Path, metavar="FILE", help="the config of that report")
     parser.add_argument(
@@ -46,7 +39,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Draw the figure and return the exit code. Raises UserError."""
     # pandas and matplotlib take a second to load, which other subcommands need not wait for.
     from tilewave.pipeline import project as projects
@@ -62,15 +55,12 @@ def run(options: argparse.Namespace) -> int:
     project = projects.planned(document, config, results / "plan.json")
     if options.study not in project.plan.studies:
         raise UserError(HERE, "STUDY", options.study, list(project.plan.studies))
-    tables = {
-        name: results / "tables" / f"{name}.parquet"
-        for name in ("cases", "records", "instructions")
-    }
-    loaded = figures.loaded(argparse.Namespace(target=results / "target.json", **tables))
+    names = ("cases", "records", "instructions")
+    tables = {name: results / "tables" / f"{name}.parquet" for name in names}
+    loaded = figures.loaded(Namespace(target=results / "target.json", **tables))
     study = figures.of_tables(project, options.study, *loaded)
-    content = figures.drawing(
-        project, chosen(study, _names(options.dtypes), _names(options.variants))
-    )
+    part = chosen(study, _names(options.dtypes), _names(options.variants))
+    content = figures.drawing(project, part)
     style = figures.style_of(project, options.study)
     if options.width:
         style = replace(style, width_mm=millimetres(options.width))

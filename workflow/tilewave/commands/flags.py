@@ -1,12 +1,12 @@
 """Arguments that several subcommands take: ``--operations FOLDER ...``, and a shape."""
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tilewave.basics.errors import HERE, UserError, printable
-from tilewave.kernel import operations
+from tilewave.kernel import includes, operations
 from tilewave.pipeline.cases import Shape, expand_shapes
 
 
@@ -15,34 +15,45 @@ def show(text: str) -> None:
     print(printable(text), end="" if text.endswith("\n") else "\n")
 
 
-def add_operations(parser: argparse.ArgumentParser) -> None:
-    """Add ``--operations``."""
+def add_operations(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--operations", nargs="+", action="extend", default=[], metavar="FOLDER",
         help="folders with your own operations (default: the folders in TILEWAVE_OPERATIONS)",
     )  # fmt: skip
+    help = "a folder of headers outside the kernel's (repeatable)"
+    parser.add_argument("--include", action="append", default=[], metavar="FOLDER", help=help)
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(ArgumentParser):
     """A parser that raises UserError."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UserError with the message of argparse."""
         remedy = f"See `{self.prog} --help`"
         raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
 
 
 def options_of(
     add: Callable[[Any], None], arguments: Sequence[str], machine: Any = None
-) -> argparse.Namespace:
+) -> Namespace:
     """Parse the name and arguments of a subcommand, for code that runs it. Raises UserError."""
     parser = Parser(prog="tilewave")
     add(parser.add_subparsers())
-    return parser.parse_args(arguments, argparse.Namespace(machine=machine))
+    return parser.parse_args(arguments, Namespace(machine=machine))
 
 
-def use_operations(options: argparse.Namespace) -> list[str]:
+def allow_headers(options: Namespace) -> list[Path]:
+    """Let front matter name the folders of --include, and return them. Raises UserError."""
+    for name in options.include:
+        if not Path(name).is_dir():
+            raise UserError(HERE, "--include", name, "a folder that exists")
+    folders = list(map(Path, options.include))
+    includes.allow(folders, anew=True)
+    return folders
+
+
+def use_operations(options: Namespace) -> list[str]:
     """Load operations from these folders from now on, and return the folders. Raises UserError."""
+    allow_headers(options)
     names: list[str] = options.operations or operations.MODULES.folders()
     for folder in names:
         if not Path(folder).expanduser().is_dir():

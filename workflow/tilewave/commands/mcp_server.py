@@ -4,8 +4,9 @@ It needs the package of the extra: ``pip install 'tilewave[mcp]'``. There is no 
 JSON document of the command; a mistake in the arguments is a document with exit code 2 and the reason.
 """
 
-import argparse
+import functools
 import tempfile
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tilewave.commands import check as checking
 from tilewave.commands import compare as comparing
 from tilewave.commands import execute as executing
 from tilewave.commands import flags
+from tilewave.commands import outcome as outcomes
 from tilewave.kernel import result
 
 INSTRUCTIONS = """Judge CUDA kernels without a GPU: the machine code is executed on the CPU. `check` says whether a kernel
@@ -28,23 +30,27 @@ Document = dict[str, Any]
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     summary = "serve check, execute and compare to an agent (Model Context Protocol, stdio)"
     commands.add_parser("mcp", help=summary, description=__doc__).set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Serve until the agent closes standard input. Raises UserError without the package."""
     server(options.machine).run("stdio")
     return result.RIGHT
 
 
-def _document(work: Callable[[], Document]) -> Document:
-    """Return a tool's document; a mistake of the caller is one, too."""
-    try:
-        return work()
-    except UserError as error:
-        return {"exit_code": result.USAGE, "status": "usage error", "reason": str(error)}
+def _reported(tool: Callable[..., Document]) -> Callable[..., Document]:
+    """Return a tool whose document is also that of a mistake of the caller."""
+
+    @functools.wraps(tool)
+    def reported(*arguments: Any, **named: Any) -> Document:
+        try:
+            return tool(*arguments, **named)
+        except UserError as error:
+            return {"exit_code": result.USAGE, "status": "usage error", "reason": str(error)}
+
+    return reported
 
 
 def _variant(macros: dict[str, str] | None, arch: str | None) -> list[str]:
@@ -73,13 +79,8 @@ def server(machine: Any = None) -> Any:
         path: a .cu file with or without front matter, a .yaml file, a cubin or a folder. macros: of the
         variant. arch: such as sm_90. budget_s: seconds for the trials of a kernel.
         """
-
-        def work() -> Document:
-            arguments = ["check", *_variant(macros, arch), f"--budget={budget_s}", "--", path]
-            options = flags.options_of(checking.add, arguments)
-            return checking.check(options, machine)
-
-        return _document(work)
+        arguments = ["check", *_variant(macros, arch), f"--budget={budget_s}", "--", path]
+        return checking.check(flags.options_of(checking.add, arguments), machine)
 
     def execute(
         path: str,
@@ -89,18 +90,13 @@ def server(machine: Any = None) -> Any:
         arch: str | None = None,
     ) -> Document:
         """Execute a kernel file at a shape (128x128x64), or a probe's case, and count by line."""
-
-        def work() -> Document:
-            chosen = [f"--shape={shape}"] if shape else []
-            chosen += [f"--case={case}"] if case else []
-            arguments = ["execute", *chosen, *_variant(macros, arch), "--", path]
-            options = flags.options_of(executing.add, arguments)
-            flags.use_operations(options)
-            outcome = executing.execute(options, machine, options.budget)
-            kept = {name: value for name, value in outcome.items() if name not in LARGE}
-            return {"exit_code": executing.exit_code(outcome), **kept}
-
-        return _document(work)
+        chosen = [f"--shape={shape}"] if shape else []
+        chosen += [f"--case={case}"] if case else []
+        options = executing.options_of([*chosen, *_variant(macros, arch), "--", path])
+        flags.use_operations(options)
+        outcome = executing.execute(options, machine, options.budget)
+        kept = {name: value for name, value in outcome.items() if name not in LARGE}
+        return {"exit_code": outcomes.exit_code(outcome), **kept}
 
     def compare(
         before: str,
@@ -114,19 +110,15 @@ def server(machine: Any = None) -> Any:
         kernels: folders of kernels in both revisions. fail_on: rules that make the exit code 1, of wrong, slower,
         excess, registers and spills, separated by commas.
         """
-
-        def work() -> Document:
-            arguments = ["compare", f"--fail-on={fail_on}", "--kernels", *(kernels or ["kernels"])]
-            arguments += ["--shapes", *shapes] if shapes else []
-            sides = [before, *([after] if after else [])]
-            options = flags.options_of(comparing.add, [*arguments, "--", *sides])
-            with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-                comparison = comparing.compared(options, Path(folder))
-                code, broken = comparing.judged(comparison, fail_on)
-            return {"exit_code": code, "broken": broken, **comparison.document()}
-
-        return _document(work)
+        arguments = ["compare", f"--fail-on={fail_on}", "--kernels", *(kernels or ["kernels"])]
+        arguments += ["--shapes", *shapes] if shapes else []
+        sides = [before, *([after] if after else [])]
+        options = flags.options_of(comparing.add, [*arguments, "--", *sides])
+        with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+            comparison = comparing.compared(options, Path(folder))
+            code, broken = comparing.judged(comparison, fail_on)
+        return {"exit_code": code, "broken": broken, **comparison.document()}
 
     for tool in (check, execute, compare):
-        service.add_tool(tool)
+        service.add_tool(_reported(tool))
     return service

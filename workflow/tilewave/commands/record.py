@@ -1,6 +1,6 @@
 """``tilewave record``: merge the last report's measurements, or another recording, into this folder."""
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from tilewave.records.recorded import adopt, folders
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "record", help="merge measurements into the recorded values of this folder",
         description="Merge the measurements of the last `tilewave report` in this folder, or another "
@@ -21,13 +20,12 @@ def add(commands: Any) -> None:
         "--from", dest="source", type=Path, metavar="FOLDER",
         help="merge the recording in FOLDER: a checkout, a folder of recorded GPUs, or one GPU's folder",
     )  # fmt: skip
-    parser.add_argument(
-        "--keep", action="store_true", help="if both hold a case, keep this folder's figures"
-    )
+    help = "if both hold a case, keep this folder's figures"
+    parser.add_argument("--keep", action="store_true", help=help)
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Record and return the exit code. Raises UserError."""
     if options.source is None:
         return report.workflow(report.latest(), "record")
@@ -35,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def adopted(options: argparse.Namespace, root: Path) -> list[str]:
+def adopted(options: Namespace, root: Path) -> list[str]:
     """Merge another recording into that of the folder ``root``, and return a line for each GPU.
 
     Raises UserError for a FOLDER without figures, or with figures that name no clean commit.

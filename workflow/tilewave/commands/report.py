@@ -1,8 +1,8 @@
 """``tilewave report``: run the workflow in this folder, for a config or for given kernels."""
 
-import argparse
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ QUIET = ("host", "progress", "reason", "rules")
 
 
 def add(commands: Any) -> None:
-    """Add the parser of this subcommand."""
     parser = commands.add_parser(
         "report", help="compile, check, time and profile kernels, and write the pages",
         description="Run the workflow in this folder and write its pages. With --kernels, Tilewave chooses "
@@ -42,9 +41,7 @@ def add(commands: Any) -> None:
         help="with --kernels: 4096, or 512x256x128 (default: shapes that this machine finishes quickly)",
     )  # fmt: skip
     flags.add_operations(parser)
-    parser.add_argument(
-        "--only", default="", metavar="NAMES", help="studies, kernels, dtypes or shapes: a,b,c"
-    )
+    parser.add_argument("--only", default="", help="studies, kernels, dtypes or shapes: a,b,c")
     parser.add_argument(
         "--configfile", type=Path, metavar="FILE", help="a config; `shipped` is the full study"
     )
@@ -52,7 +49,7 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Write the report and return the exit code. Raises UserError.
 
     With --kernels it is 1 where a case is wrong or failed, and 3 where no case was checked.
@@ -79,7 +76,8 @@ def latest() -> Path:
     return config
 
 
-def _config(options: argparse.Namespace) -> Path:
+def _config(options: Namespace) -> Path:
+    flags.allow_headers(options)
     file: Path | None = options.configfile
     if options.kernels is None:
         for flag in ("shapes", "operations"):
@@ -114,7 +112,10 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
 
     Raises UserError for mistakes in the config and in the kernels, before anything runs.
     """
-    page = _project(config, only).reports / "index.html"
+    document = validation.read_mapping(config, config) | ({"only": only} if only else {})
+    # Nothing is compiled for it.
+    project = projects.load(document, config, files=[config], thorough=False)
+    page = project.reports / "index.html"
     if unlock(Path.cwd()):
         return 1
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
@@ -122,17 +123,7 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
     if only:
         command[-2:-2] = ["--config", f"only={only}"]
     environment = child_environment()
-    code = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, check=False
-    ).returncode
+    code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL).returncode
     if rule == "report" and page.is_file():
         print(f"The report is in {page.resolve()}")
     return code
-
-
-def _project(config: Path, only: str) -> projects.Project:
-    """Load the config, its kernels and its cases without compiling."""
-    document = validation.read_mapping(config, config)
-    return projects.load(
-        document | ({"only": only} if only else {}), config, files=[config], thorough=False
-    )

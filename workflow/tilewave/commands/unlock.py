@@ -13,23 +13,15 @@ from pathlib import Path
 import psutil
 
 
-def _arguments(process: psutil.Process, folder: Path) -> list[str]:
-    """Return the command line of a process that works in ``folder``; empty for any other."""
-    try:
-        return process.cmdline() if Path(process.cwd()) == folder else []
-    except (psutil.Error, OSError):  # has ended, or belongs to another user
-        return []
-
-
 def processes(folder: Path) -> tuple[list[psutil.Process], list[psutil.Process]]:
     """Return the living Snakemake runs of ``folder``, and the jobs there whose run is dead."""
     # A shell that runs this command may name snakemake, too.
     ancestry = {psutil.Process().pid, *(parent.pid for parent in psutil.Process().parents())}
     runs, jobs = [], []
-    for process in psutil.process_iter():
-        if process.pid in ancestry:
+    for process in psutil.process_iter(["cmdline", "cwd"]):  # None where it belongs to another user
+        arguments = process.info["cmdline"] or []
+        if process.pid in ancestry or process.info["cwd"] != str(folder):
             continue
-        arguments = _arguments(process, folder)
         if any(Path(argument).name == "snakemake" for argument in arguments):
             runs.append(process)
         elif any(argument.startswith(f"{folder}/.snakemake/scripts/") for argument in arguments):
@@ -39,10 +31,9 @@ def processes(folder: Path) -> tuple[list[psutil.Process], list[psutil.Process]]
 
 
 def _parents(process: psutil.Process) -> set[int]:
-    try:
+    with contextlib.suppress(psutil.Error):
         return {parent.pid for parent in process.parents()}
-    except psutil.Error:
-        return set()
+    return set()
 
 
 def end(jobs: list[psutil.Process]) -> None:

@@ -7,6 +7,12 @@ CODE = (".text.", ".nv.constant", ".nv.global.init")
 SIZES = (".nv.shared.", ".nv.global")
 
 
+def resources(registers: int, shared: int, stack: int, *spills: int) -> dict[str, int]:
+    """Return registers of a thread, and bytes of static shared memory, stack, spill stores and spill loads."""
+    names = "registers static_shared_bytes stack_bytes spill_store_bytes spill_load_bytes".split()
+    return dict(zip(names, (registers, shared, stack, *(spills or (0, 0)))))
+
+
 def code_digest(cubin: bytes) -> str:
     """Return the SHA-256 over executable code, constant and initialised sections, and reserved sizes.
 

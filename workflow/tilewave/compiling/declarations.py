@@ -46,6 +46,10 @@ class Token:
         return self.at + len(self.text)
 
 
+Stream = Sequence[Token]
+Tokens = tuple[Token, ...]
+
+
 @dataclass(frozen=True)
 class Declaration:
     """A declaration, from its first character to the one after its last.
@@ -60,8 +64,8 @@ class Declaration:
     scope: tuple[str, ...]
     start: int
     end: int
-    head: tuple[Token, ...]
-    body: tuple[Token, ...] = ()
+    head: Tokens
+    body: Tokens = ()
 
     @property
     def name(self) -> str:
@@ -83,7 +87,6 @@ class Declaration:
 
     @property
     def defined(self) -> bool:
-        """True for a function with a body."""
         return self.kind == "function" and self.head[-1].end < self.end
 
 
@@ -120,7 +123,7 @@ def macros(text: str) -> dict[str, Macro]:
 
 
 @functools.lru_cache(maxsize=256)
-def tokens(text: str) -> tuple[Token, ...]:
+def tokens(text: str) -> Tokens:
     """Return the tokens of a text without comments, preprocessor lines and ``#if 0`` blocks."""
     kept = []
     off: list[bool] = []  # for each open conditional: True within its `#if 0` branch
@@ -139,7 +142,7 @@ def tokens(text: str) -> tuple[Token, ...]:
     return tuple(kept)
 
 
-def closing(stream: Sequence[Token], start: int) -> int:
+def closing(stream: Stream, start: int) -> int:
     """Return the index of the bracket that closes the one at ``start``. Raises Unreadable."""
     waiting = []
     for i in range(start, len(stream)):
@@ -154,7 +157,7 @@ def closing(stream: Sequence[Token], start: int) -> int:
     raise Unreadable(stream[start].text)
 
 
-def angle(stream: Sequence[Token], start: int) -> int:
+def angle(stream: Stream, start: int) -> int:
     """Return the index of the ``>`` that closes the ``<`` at ``start``. Raises Unreadable."""
     depth, i = 0, start
     while i < len(stream):
@@ -173,7 +176,7 @@ def angle(stream: Sequence[Token], start: int) -> int:
     raise Unreadable("<")
 
 
-def plain_head(head: Sequence[Token]) -> list[Token]:
+def plain_head(head: Stream) -> list[Token]:
     """Return a head without ``template <...>`` and attributes with their arguments."""
     plain, i = [], 0
     while i < len(head):
@@ -191,7 +194,7 @@ def plain_head(head: Sequence[Token]) -> list[Token]:
     return plain
 
 
-def _name_before(head: Sequence[Token], end: int) -> str:
+def _name_before(head: Stream, end: int) -> str:
     """Return the identifier that ends before index ``end``; of ``name<...>`` the name."""
     depth = 0
     for token in head[end - 1 :: -1] if end else ():
@@ -201,7 +204,7 @@ def _name_before(head: Sequence[Token], end: int) -> str:
     return ""
 
 
-def _signs(head: Sequence[Token], wanted: str) -> list[int]:
+def _signs(head: Stream, wanted: str) -> list[int]:
     """Return the indices of these signs outside of all brackets."""
     indices, i = [], 0
     while i < len(head):
@@ -213,7 +216,7 @@ def _signs(head: Sequence[Token], wanted: str) -> list[int]:
     return indices
 
 
-def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
+def _described(head: Stream) -> tuple[str, tuple[str, ...]]:
     """Return the kind and names of a declaration without a function's body."""
     plain = plain_head(head)
     texts = [token.text for token in plain]
@@ -245,7 +248,7 @@ def _described(head: Sequence[Token]) -> tuple[str, tuple[str, ...]]:
     return "variable", tuple(dict.fromkeys(names))
 
 
-def _scan(stream: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declaration]:
+def _scan(stream: Stream, scope: tuple[str, ...]) -> Iterable[Declaration]:
     i = start = 0
     while i < len(stream):
         text = stream[i].text
@@ -279,7 +282,7 @@ def _scan(stream: Sequence[Token], scope: tuple[str, ...]) -> Iterable[Declarati
         i += 1
 
 
-def _is_body(head: Sequence[Token]) -> bool:
+def _is_body(head: Stream) -> bool:
     """Return whether a brace after this head opens a function's body."""
     plain = plain_head(head)
     texts = [token.text for token in plain]
@@ -315,5 +318,4 @@ def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:
 
 
 def line_of(text: str, at: int) -> int:
-    """Return the line number of a character position."""
     return text.count("\n", 0, at) + 1

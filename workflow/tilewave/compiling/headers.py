@@ -7,32 +7,18 @@ different bytes on every machine. A header in memory has only the name of its #i
 import functools
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from tilewave.kernel.includes import (
-    INCLUDE,
-    INSTEAD,
-    INSTEAD_OF_HOST,
-    STAND_INS,
-    folders,
-    of_host,
-    read_header,
-)
+from tilewave.kernel import includes
+from tilewave.kernel.includes import folders
 
 
-@dataclass(frozen=True)
-class Toolkit:
-    """The headers from outside the kernel's folders: name -> text."""
+class Toolkit(NamedTuple):
+    """The headers from outside the kernel's folders, name -> text, and their SHA-256."""
 
     texts: Mapping[str, str]
-
-    @functools.cached_property
-    def digest(self) -> str:
-        digest = hashlib.sha256()
-        for name, text in self.texts.items():
-            digest.update(f"{name}\0{text}\0".encode())
-        return digest.hexdigest()
+    digest: str
 
 
 def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) -> Toolkit:
@@ -42,7 +28,7 @@ def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) ->
     code. NVRTC reports any other missing header, with file and line.
     """
     texts = (text, *kernel_headers.values())
-    wanted = {name for source in texts for _, name in INCLUDE.findall(source)}
+    wanted = {name for source in texts for _, name in includes.INCLUDE.findall(source)}
     # crt/ last: it has another mma.h, and the runtime's may lie in a later site folder.
     search_path = (*folders(), *(folder / "crt" for folder in folders()))
     return _toolkit(tuple(sorted(wanted - set(kernel_headers))), search_path, nvcc)
@@ -56,19 +42,20 @@ def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool)
         name, near, direct = waiting.pop()
         if name in texts:
             continue
-        of_the_host = nvcc and direct and of_host(name)
+        of_the_host = nvcc and direct and includes.of_host(name)
         paths = (folder / name for folder in (*near, *search_path))
         path = next((path for path in paths if path.is_file()), None)
-        if path is not None and name not in INSTEAD and not of_the_host:
-            texts[name], included = read_header(path)
-            waiting += [
-                (header, (path.parent,) if mark == '"' else (), False) for mark, header in included
-            ]
+        if path is not None and name not in includes.INSTEAD and not of_the_host:
+            texts[name], included = includes.read_header(path)
+            near = (path.parent,)
+            waiting += [(header, near if mark == '"' else (), False) for mark, header in included]
             continue
-        stand_in = STAND_INS.get(name)
+        stand_in = includes.STAND_INS.get(name)
         if of_the_host:
-            stand_in = INSTEAD_OF_HOST.get(name, stand_in or "#pragma once\n")
+            stand_in = includes.INSTEAD_OF_HOST.get(name, stand_in or "#pragma once\n")
         if stand_in is not None:
             texts[name] = stand_in
-            waiting += [(header, (), False) for _, header in INCLUDE.findall(stand_in)]
-    return Toolkit(dict(sorted(texts.items())))
+            waiting += [(header, (), False) for _, header in includes.INCLUDE.findall(stand_in)]
+    texts = dict(sorted(texts.items()))
+    content = "".join(f"{name}\0{text}\0" for name, text in texts.items())
+    return Toolkit(texts, hashlib.sha256(content.encode()).hexdigest())

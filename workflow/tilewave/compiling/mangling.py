@@ -24,9 +24,8 @@ def _runtime() -> ctypes.CDLL | None:
 def _demangled(symbol: str) -> str | None:
     """Return the name as c++filt prints it; None for no symbol, or without a demangler."""
     library = _runtime()
-    demangled = library and library.__cxa_demangle(
-        symbol.encode(), None, None, ctypes.byref(ctypes.c_int())
-    )
+    state = ctypes.byref(ctypes.c_int())
+    demangled = library and library.__cxa_demangle(symbol.encode(), None, None, state)
     if not library or not demangled:
         return None
     text = ctypes.string_at(demangled).decode()

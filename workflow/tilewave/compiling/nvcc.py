@@ -7,23 +7,13 @@ names that nvcc takes from the C and C++ library. Headers that support NVRTC (CU
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilewave.compiling import declarations as syntax
 from tilewave.compiling import source
-from tilewave.compiling.declarations import (
-    CONSTANT_KEYWORDS,
-    DEVICE_KEYWORDS,
-    TOKEN,
-    Declaration,
-    Macro,
-    Unreadable,
-    declarations,
-    line_of,
-    macros,
-    members,
-)
+from tilewave.compiling.declarations import Declaration, Macro, Unreadable
 from tilewave.kernel.includes import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
@@ -110,7 +100,7 @@ OPTIONS = {
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
-EVERYTHING = re.compile(rf"{TOKEN.pattern}|.", TOKEN.flags)
+EVERYTHING = re.compile(rf"{syntax.TOKEN.pattern}|.", syntax.TOKEN.flags)
 NAMED = 4
 """Declarations of the kernel file that a warning names; it only counts those of headers."""
 
@@ -131,7 +121,7 @@ class Part:
 
     def __str__(self) -> str:
         lines = (
-            f"line {self.first}" if self.first == self.last else f"lines {self.first}-{self.last}"
+            f"lines {self.first}-{self.last}" if self.last > self.first else f"line {self.first}"
         )
         return f"{self.name or 'a declaration'} ({lines})"
 
@@ -235,11 +225,8 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
             for _, name in INCLUDE.findall(headers[member])
             if name in headers and name not in knowing
         )
-    return {
-        name
-        for name in knowing
-        if KNOWS_NVRTC in headers[name] or not FOR_HOST.search(source.code(headers[name]))
-    }
+    plain = {name for name in knowing if not FOR_HOST.search(source.code(headers[name]))}
+    return plain | {name for name in knowing if KNOWS_NVRTC in headers[name]}
 
 
 def _prelude(texts: Iterable[str]) -> str:
@@ -262,9 +249,6 @@ def _prelude(texts: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
-# ------------------------------------------------------------------------------------ skipped host code
-
-
 @dataclass(frozen=True)
 class _Piece:
     """A declaration of a file; ``cuts``: the host functions among a type's members."""
@@ -285,7 +269,7 @@ class _Piece:
 
 def _device_marks(defined: Mapping[str, Macro]) -> frozenset[str]:
     """Return the annotations of device code, and the macros that contain one."""
-    marks, before = set(DEVICE_KEYWORDS), 0
+    marks, before = set(syntax.DEVICE_KEYWORDS), 0
     while len(marks) != before:
         before = len(marks)
         marks |= {name for name, macro in defined.items() if macro.identifiers & marks}
@@ -303,22 +287,20 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
 
     def of_host_only(declaration: Declaration) -> bool:
         names = {token.text for token in declaration.head if token.word}
-        constant = names & (CONSTANT_KEYWORDS | {"default", "delete"})
+        constant = names & (syntax.CONSTANT_KEYWORDS | {"default", "delete"})
         return declaration.kind == "function" and not marked(names) and not constant
 
     pieces = []
     for file, text in texts.items():
-        for declaration in declarations(text):
+        for declaration in syntax.declarations(text):
             names = {token.text for token in declaration.head if token.word}
-            inside = members(text, declaration) if declaration.kind == "type" else ()
+            inside = syntax.members(text, declaration) if declaration.kind == "type" else ()
             cuts = tuple(member for member in inside if of_host_only(member))
             pieces.append(_Piece(file, declaration, marked(names), cuts))
     return pieces
 
 
-def _needless(
-    pieces: list[_Piece], defined: Mapping[str, Macro], roots: frozenset[str]
-) -> set[int]:
+def _needless(pieces: list[_Piece], defined: Mapping[str, Macro], roots: Set[str]) -> set[int]:
     """Return the indices of the pieces that are no device code and that no device code needs."""
     kernels = {piece.declaration.name for piece in pieces if piece.device}
 
@@ -365,27 +347,26 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
     It cannot need host functions and variables, because NVRTC accepts these only as constants.
     """
     variable = declaration.kind == "variable"
-    keywords = CONSTANT_KEYWORDS | {"const"} if variable else CONSTANT_KEYWORDS
+    keywords = syntax.CONSTANT_KEYWORDS | {"const"} if variable else syntax.CONSTANT_KEYWORDS
     fixed = bool(declaration.identifiers & keywords)
     if declaration.kind == "function":
         return fixed and declaration.name in called
     return (fixed or not variable) and not named.isdisjoint(declaration.names)
 
 
-def _cut(
-    texts: Mapping[str, str], roots: frozenset[str]
-) -> tuple[dict[str, str], tuple[Part, ...]]:
+def _cut(texts: Mapping[str, str], roots: Set[str]) -> tuple[dict[str, str], tuple[Part, ...]]:
     """Return the texts without host-only code, and the skipped parts. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():
-        defined = {**macros(text), **defined}
+        defined = {**syntax.macros(text), **defined}
     pieces = _pieces(texts, defined)
     needless = _needless(pieces, defined, roots)
     cut, left_out = dict(texts), []
     for i, piece in enumerate(pieces):
         text = texts[piece.file]
         for declaration in (piece.declaration,) if i in needless else piece.cuts:
-            lines = line_of(text, declaration.start), line_of(text, declaration.end - 1)
+            ends = declaration.start, declaration.end - 1
+            lines = [syntax.line_of(text, at) for at in ends]
             left_out.append(Part(piece.file, declaration.name, *lines))
             cut[piece.file] = _blanked(cut[piece.file], declaration.start, declaration.end)
     return cut, tuple(left_out)

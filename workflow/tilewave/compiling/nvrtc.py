@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from tilewave.basics.errors import printable
 from tilewave.basics.packages import nvrtc_version
 from tilewave.compiling import headers, mangling, nvcc, source
+from tilewave.compiling.cubin import resources
 from tilewave.kernel import includes
+from tilewave.kernel.expressions import Names
 from tilewave.kernel.front_matter import Kernel
 from tilewave.theory.architectures import of as architecture
 
@@ -28,7 +29,7 @@ OF_NVRTC = "__nv_nvrtc_builtin_header.h"
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
 NUMBER = r"\b(\d{1,18})"
 SPILLS = re.compile(
-    f"{NUMBER} bytes stack frame, {NUMBER} bytes spill stores, {NUMBER} bytes spill loads"
+    ", ".join(f"{NUMBER} bytes {of}" for of in ("stack frame", "spill stores", "spill loads"))
 )
 USED = re.compile(f"Used {NUMBER} registers")
 SHARED = re.compile(f"{NUMBER} bytes smem")
@@ -83,14 +84,11 @@ def architectures() -> tuple[str, ...]:
         return ()
     if error:
         return ()
-    return tuple(
-        f"sm_{number}{suffix}"
-        for number in numbers
-        for suffix in ("", *architecture(number).targets)
-    )
+    suffixes = {number: ("", *architecture(number).targets) for number in numbers}
+    return tuple(f"sm_{number}{of}" for number, all_of in suffixes.items() for of in all_of)
 
 
-def options(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> tuple[str, ...]:
+def options(kernel: Kernel, arch: str, macros: Names) -> tuple[str, ...]:
     """Return the compiler options; they and the text decide the cubin's bytes."""
     defines = [f"-D{name}={value}" for name, value in macros.items()]
     requested = kernel.compiler_options(macros)
@@ -115,11 +113,10 @@ def expressions(kernel: Kernel) -> list[str]:
 
 
 def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
-    """Return the adapted text of a file for nvcc; None for other files."""
     return nvcc.adapted(kernel.path.name, kernel.text, kernel.headers, " ".join(kernel.entries))
 
 
-def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+def text_key(kernel: Kernel, arch: str, macros: Names) -> str:
     """Return the content key of the compiler's input, whatever the compiler.
 
     It covers the code without comments, the kernel's headers, the options, and their adapted forms.
@@ -137,7 +134,7 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
     return _digest(*parts, *expressions(kernel))
 
 
-def cache_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+def cache_key(kernel: Kernel, arch: str, macros: Names) -> str:
     """Return the content key of a compilation: `text_key`, CUDA's headers and NVRTC's version."""
     toolkit = [headers.toolkit(kernel.text, kernel.headers).digest]
     adapted = _adapted(kernel)
@@ -162,15 +159,10 @@ def _resources(log: str) -> dict[str, dict[str, int]]:
         if not entry or not used:
             continue
         spills = SPILLS.search(part)
-        stack, stores, loads = map(int, spills.groups()) if spills else (0, 0, 0)
+        stack = map(int, spills.groups() if spills else (0, 0, 0))
         shared = SHARED.search(part)
-        by_entry[entry["name"]] = {
-            "registers": int(used[1]),
-            "static_shared_bytes": int(shared[1]) if shared else 0,
-            "stack_bytes": stack,
-            "spill_store_bytes": stores,
-            "spill_load_bytes": loads,
-        }
+        static = int(shared[1]) if shared else 0
+        by_entry[entry["name"]] = resources(int(used[1]), static, *stack)
     return by_entry
 
 
@@ -204,7 +196,7 @@ def symbol(entry: str, names: Iterable[str]) -> str:
     raise NoSymbol(f"entry {entry} {problem}. Set `entry` in the front matter to {remedy}")
 
 
-def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
+def compile_kernel(kernel: Kernel, arch: str, macros: Names) -> Compiled:
     """Compile one kernel file with its macros for ``arch``.
 
     If NVRTC refuses a file for nvcc, the adapted text (`nvcc.adapted`) is compiled. A kernel that does not
@@ -235,7 +227,6 @@ def _compile(
     named: Sequence[str],
     adapted: nvcc.Adapted | None = None,
 ) -> Compiled:
-    """Compile a text with all of its headers."""
     from cuda.bindings import nvrtc
 
     # Headers in memory have priority; the folders serve only names that a scan of #include misses.

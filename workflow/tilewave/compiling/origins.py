@@ -36,7 +36,6 @@ class Origin:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Columns of the rows of instructions: name -> value."""
         return vars(self)
 
 
@@ -52,7 +51,6 @@ def source_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[st
 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:
-    """Return `source_texts` of a kernel."""
     return {kernel.path.name: kernel.text, **kernel.headers}
 
 
@@ -108,5 +106,4 @@ def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, 
 
 
 def columns(origins: Mapping[int, Origin], addresses: Iterable[int]) -> list[dict[str, Any]]:
-    """Return `Origin.columns` of each address."""
     return [origins.get(int(address), NOWHERE).columns for address in addresses]

@@ -4,19 +4,18 @@ A kernel whose front matter names a `cubin` is not compiled here; all other stag
 """
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
 
 from tilewave.basics import elf as images
 from tilewave.basics import files
 from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling import cubin as parts
 from tilewave.compiling.nvrtc import Compiled
+from tilewave.kernel.expressions import Names
 from tilewave.kernel.front_matter import MOST_CUBIN, Kernel
 from tilewave.theory import architectures
 
 
-def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | str]:
+def _content(kernel: Kernel, macros: Names) -> tuple[str, bytes | str]:
     """Return the file's name with these macros, and its bytes or the reason why there are none."""
     assert kernel.front.cubin is not None
     name = kernel.formatted("cubin", kernel.front.cubin, macros)
@@ -29,7 +28,7 @@ def _content(kernel: Kernel, macros: Mapping[str, Any]) -> tuple[str, bytes | st
         return name, str(error.moved(HERE))
 
 
-def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
+def text_key(kernel: Kernel, arch: str, macros: Names) -> str:
     """Return the content key, from the file's bytes."""
     name, content = _content(kernel, macros)
     data = content if isinstance(content, bytes) else f"{name}: {content}".encode()
@@ -39,7 +38,7 @@ def text_key(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> str:
 cache_key = text_key
 
 
-def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Compiled:
+def compile_kernel(kernel: Kernel, arch: str, macros: Names) -> Compiled:
     """Return the cubin as if it had been compiled for ``arch``; a message if it does not fit."""
     name, content = _content(kernel, macros)
 
@@ -57,16 +56,8 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Mapping[str, Any]) -> Comp
     if archs != {wanted}:
         was = " and ".join(f"sm_{number}" for number in sorted(archs)) or "no kernel"
         return refused(f"it was compiled for {was}, not for {arch}")
-    used = {entry: _resources(image) for entry, image in kernels.items()}
+    used = {}
+    for entry, image in kernels.items():  # it does not separate spills from other stack memory
+        static = architectures.of(image.arch).declared(image.shared_size)
+        used[entry] = parts.resources(image.registers, static, image.stack_size)
     return Compiled(content, (), "", "", resources=used)
-
-
-def _resources(image: images.Image) -> dict[str, int]:
-    """Return the entry of `Compiled.resources`; a cubin does not separate spills from other stack memory."""
-    return {
-        "registers": image.registers,
-        "static_shared_bytes": architectures.of(image.arch).declared(image.shared_size),
-        "stack_bytes": image.stack_size,
-        "spill_store_bytes": 0,
-        "spill_load_bytes": 0,
-    }

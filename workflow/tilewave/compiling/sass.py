@@ -81,7 +81,6 @@ def tensor_opcodes(listing: str, function: str) -> frozenset[str] | None:
 
 
 def functions_with(listing: str, opcode: str) -> list[str]:
-    """Return the functions of `as_text` that contain this opcode."""
     return sorted(name for name, code in _codes(listing).items() if opcode in code)
 
 

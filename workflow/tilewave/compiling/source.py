@@ -34,7 +34,6 @@ def code_lines(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def line_numbers(text: str) -> list[int]:
-    """Return the numbers of the lines with code."""
     return [number for number, _ in code_lines(text)]
 
 

@@ -38,9 +38,7 @@ class StructLayout:
 def _whole(name: object, value: int, size: int) -> Number:
     """Return a whole number in so many bytes, signed or not. Raises ValueError where it does not fit."""
     if not -(1 << 8 * size - 1) <= value < 1 << 8 * size:
-        raise ValueError(
-            f"argument {name}: {value} does not fit into the {size} bytes of the kernel's"
-        )
+        raise ValueError(f"argument {name}: {value} does not fit into the {size} bytes it has")
     return np.array([value % (1 << 8 * size)], f"u{size}").view(WHOLE[size])[0]
 
 
@@ -115,11 +113,9 @@ def values(
             raise wrong(index, size, f"{name}: {kind}, {' or '.join(map(str, widths))} bytes")
         if name in buffers or name in maps:
             return str(name), None
-        number_value: Any = numbers[name] if isinstance(name, str) else name or 0
+        raw: Any = numbers[name] if isinstance(name, str) else name or 0
         real = kind == "a number"
-        number = (
-            _real(float(number_value), size, job) if real else _whole(name, int(number_value), size)
-        )
+        number = _real(float(raw), size, job) if real else _whole(name, int(raw), size)
         return str(name), number
 
     def member(name: Argument, index: int, most: int) -> tuple[int, int, list[tuple[int, Value]]]:
@@ -172,7 +168,6 @@ def _laid_out(
 
 
 def as_text(name: Argument) -> str:
-    """Return an argument as front matter writes it."""
     if isinstance(name, tuple):
         return f"[{', '.join(map(as_text, name))}]"
     return f"{{{name.dtype}: {name.value}}}" if isinstance(name, Typed) else str(name)

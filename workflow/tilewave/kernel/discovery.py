@@ -1,13 +1,101 @@
 """Kernels in folders that may hold anything: the usable files, and why others are skipped."""
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tilewave.basics.errors import KernelRefused, NoKernel, UserError
-from tilewave.kernel import operations, trial
-from tilewave.kernel.front_matter import Kernel, find_kernels, line_of, spared
+from tilewave.basics.errors import KernelRefused, NoKernel, UserError, shown
+from tilewave.basics.paths import PARTS, has_parts, is_shipped, relative
+from tilewave.kernel import front_matter, includes, operations, trial
+from tilewave.kernel.front_matter import NAME, SUFFIXES, Kernel
 from tilewave.kernel.variants import choices
+
+
+def _check_name(path: Path) -> None:
+    """Check that a file's name can be a kernel's. Raises NoKernel."""
+    if not NAME.fullmatch(path.stem) or path.stem == "all":
+        problem = f"the file name {shown(path.stem)} is no name of a kernel"
+        remedy = "Use a lower-case letter, then lower-case letters, digits and _; not `all`"
+        if path.suffix == ".cu":
+            remedy += f". Or `tilewave wrap {relative(path)}` writes a file that includes this one"
+        raise NoKernel.because(path, problem, remedy, "file name")
+
+
+def line_of(text: str, key: str) -> int:
+    """Return the line of front matter that holds the first part of a key; 1 where none does."""
+    first = re.escape(key.partition(".")[0])
+    match = re.search(rf"""^\s*["']?{first}["']?\s*:""", text, re.MULTILINE)
+    at = re.search(r"\bline (\d+)$", key)
+    return int(at[1]) if at else text.count("\n", 0, match.end()) + 1 if match else 1
+
+
+def spared(path: Path, folders: Sequence[Path]) -> bool:
+    """Return whether a run skips a kernel file that has a mistake: it lies in a user's folder."""
+    return path not in folders and not is_shipped(path)
+
+
+def kernel_files(folder: Path) -> list[Path]:
+    """Return the files of a folder of kernels by name. In one laid out as Tilewave's, those of its parts follow.
+
+    A kernel file stands for itself.
+    """
+    if not folder.is_dir():
+        return [folder]
+    parts = [folder / part for part in PARTS] if has_parts(folder) else []
+    return [path for part in (folder, *parts) for path in sorted(part.iterdir())]
+
+
+def find_kernels(
+    folders: Iterable[Path], left_out: dict[str, UserError] | None = None
+) -> dict[str, Kernel]:
+    """Return all kernels of the folders by name, in the order of folders and file names.
+
+    left_out: gets, by name, why a file was skipped: it cannot be read, or it is `spared` and no kernel file, or
+    its front matter has a mistake. Without it that is raised. Raises UserError for a missing folder and for two
+    files of one name.
+    """
+    kernels: dict[str, Kernel] = {}
+    folders = list(folders)
+    for folder in folders:
+        if not folder.exists():
+            problem = f"kernel_folders: {folder} does not exist"
+            remedy = "Correct the path, or make the folder"
+            raise UserError.because("config", problem, remedy, "kernel_folders")
+        for path in kernel_files(folder):
+            if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
+                continue
+            try:
+                _check_name(path)
+                kernel = front_matter.load_kernel(path)
+            except UserError as error:
+                unread = isinstance(error, KernelRefused) and not isinstance(error, NoKernel)
+                of_kernel = error.where_file == str(path)  # not a mistake in a folder of operations
+                if left_out is None or not of_kernel or not (unread or spared(path, folders)):
+                    raise
+                if not isinstance(error, KernelRefused):
+                    error.at(line_of(path.read_text("utf-8", "replace"), error.key))
+                left_out[path.name if path.stem in left_out else path.stem] = error
+                continue
+            if kernel.name in kernels:
+                problem = f"{relative(kernels[kernel.name].path)} has the same name"
+                raise UserError.because(path, problem, "Rename one of the two files", "file name")
+            kernels[kernel.name] = kernel
+    if left_out:
+        _settle(left_out, kernels)
+    return kernels
+
+
+def _settle(left_out: dict[str, UserError], kernels: Mapping[str, Kernel]) -> None:
+    """Remove files that a kernel includes, as `tilewave wrap` writes it, and give a kernel's name its suffix."""
+    texts = (kernel.text for kernel in kernels.values() if kernel.provider == "nvrtc")
+    included = {Path(name).name for text in texts for _, name in includes.INCLUDE.findall(text)}
+    for name, why in list(left_out.items()):
+        file = Path(why.where_file).name
+        if isinstance(why, NoKernel) and file in included:
+            del left_out[name]
+        elif name in kernels:
+            left_out[file] = left_out.pop(name)
 
 
 def tried(kernel: Kernel) -> None:
@@ -21,12 +109,12 @@ def leave_out(
     left_out: dict[str, UserError],
     folders: Sequence[Path],
     names: Iterable[str],
-) -> list[str]:
-    """Move kernels whose front matter has no values from ``kernels`` to ``left_out``; return their names.
+) -> bool:
+    """Move those of the named kernels that are `spared` and whose front matter has no values to ``left_out``.
 
-    names: kernels to look at. Only those that are `spared` are moved.
+    Return whether there are any.
     """
-    gone = []
+    before = len(kernels)
     for name in names:
         kernel = kernels[name]
         if not spared(kernel.path, folders):
@@ -40,10 +128,8 @@ def leave_out(
                 raise
             error.at(line_of(kernel.text, error.key))
             left_out[name] = error
-            gone.append(name)
-    for name in gone:
-        del kernels[name]
-    return gone
+            del kernels[name]
+    return len(kernels) < before
 
 
 def with_user_operation(kernels: Mapping[str, Kernel], names: Iterable[str]) -> list[str]:
@@ -63,11 +149,8 @@ def gathered(folders: Iterable[Path], left_out: dict[str, UserError]) -> dict[st
     return kernels
 
 
-def mistakes(left_out: Mapping[str, UserError]) -> dict[str, str]:
-    """Return the skipped kernel files that need a fix, with the reason."""
-    return {name: str(why) for name, why in left_out.items() if not isinstance(why, NoKernel)}
-
-
-def no_kernels(left_out: Mapping[str, UserError]) -> dict[str, str]:
-    """Return the skipped files that are no kernel files, with the reason."""
-    return {name: str(why) for name, why in left_out.items() if isinstance(why, NoKernel)}
+def reasons(left_out: Mapping[str, UserError]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return why files were skipped: the kernel files that need a fix, and those that are no kernel files."""
+    texts = {name: (str(why), isinstance(why, NoKernel)) for name, why in left_out.items()}
+    mistakes = {name: text for name, (text, none) in texts.items() if not none}
+    return mistakes, {name: text for name, (text, none) in texts.items() if none}

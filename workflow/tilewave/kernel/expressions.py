@@ -16,27 +16,22 @@ from simpleeval import DEFAULT_OPERATORS, EvalWithCompoundTypes, FeatureNotAvail
 from tilewave.basics.validation import WIDEST
 from tilewave.theory.dtypes import DTYPES, SIZES
 
+Names = Mapping[str, Any]
+"""Names in expressions and their values."""
+Sizes = Mapping[str, int]
+"""A shape: the sizes by the names of the dimensions."""
 LAYOUTS = ("row", "col")
-WORDS: dict[str, Any] = {
-    **{name: name for name in DTYPES},
-    **{name: name for name in LAYOUTS},
-    "true": True,
-    "false": False,
-}
+WORDS: dict[str, Any] = {name: name for name in (*DTYPES, *LAYOUTS)}
+WORDS |= {"true": True, "false": False}
 
 
 LONGEST = 10_000
 """Limit of an expression, in characters."""
 MOST_BITS = 128
 """Limit of an intermediate number: a product of two of 64 bits, before its remainder is taken."""
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "min": min,
-    "max": max,
-    "abs": abs,
-    "size": SIZES.__getitem__,
-}
+ROUNDING = {"ceil": math.ceil, "floor": math.floor}
+FUNCTIONS: dict[str, Callable[..., Any]] = {**ROUNDING, "min": min, "max": max, "abs": abs}
+FUNCTIONS["size"] = SIZES.__getitem__
 
 
 def _for_arrays(
@@ -52,7 +47,6 @@ def _for_arrays(
 
 
 def _narrow(value: Any) -> Any:
-    """Return a value unchanged. Raises _TooWide."""
     if isinstance(value, int) and value not in WIDEST:
         raise _TooWide
     return value
@@ -149,11 +143,9 @@ def _names_used(text: str) -> tuple[str, ...]:
         return ()
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    loop_names = {
-        node.id for node in names if isinstance(node.ctx, ast.Store)
-    }  # of a comprehension
+    stored = {node.id for node in names if isinstance(node.ctx, ast.Store)}  # comprehensions
     used = {node.id for node in names if id(node) not in called}
-    return tuple(sorted(used - loop_names - set(WORDS)))
+    return tuple(sorted(used - stored - set(WORDS)))
 
 
 def names_in(text: Any) -> set[str]:
@@ -171,9 +163,7 @@ def _cached_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
 
 
 def evaluate(
-    text: Any,
-    names: Mapping[str, Any] | None = None,
-    functions: Mapping[str, Callable[..., Any]] | None = None,
+    text: Any, names: Names | None = None, functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> Any:
     """Return the value of ``text``; numbers and booleans stay as they are.
 
@@ -196,9 +186,7 @@ def evaluate(
 
 
 def _evaluate(
-    text: str,
-    names: Mapping[str, Any] | None,
-    functions: Mapping[str, Callable[..., Any]] | None,
+    text: str, names: Names | None, functions: Mapping[str, Callable[..., Any]] | None
 ) -> Any:
     scope = {**WORDS, **(names or {})}
     evaluator = EvalWithCompoundTypes(
@@ -217,7 +205,7 @@ def _evaluate(
         raise problem from error
 
 
-def integer(text: Any, names: Mapping[str, Any] | None = None) -> int:
+def integer(text: Any, names: Names | None = None) -> int:
     """Return the whole number of an expression, as `evaluate`. A float without a fraction counts as one."""
     value = evaluate(text, names)
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())

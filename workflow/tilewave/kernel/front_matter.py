@@ -1,25 +1,21 @@
 """Kernel files: one file is one kernel, and its front matter holds all that a launch needs."""
 
-import ast
-import contextlib
-import glob
-import hashlib
 import re
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tilewave.basics import files
 from tilewave.basics.errors import KernelRefused, NoKernel, UserError, shown
-from tilewave.basics.paths import HEADERS, PARTS, has_parts, is_shipped, relative
+from tilewave.basics.paths import HEADERS, has_parts, relative
 from tilewave.basics.validation import NoYaml, mapping, validated, yaml_of
 from tilewave.kernel import includes, operations
-from tilewave.kernel.expressions import Expression
+from tilewave.kernel.expressions import Expression, Names
 from tilewave.kernel.launches import MEMBERS, Provider, Typed
 from tilewave.theory.tensor_map_limits import RANKS
 
@@ -53,7 +49,13 @@ MOST_VARIANTS = 100_000
 """Limit of the combinations of a kernel's macros: a study may look at all of them."""
 
 
-class DeclaredBuffer(BaseModel):
+class _Keys(BaseModel):
+    """Keys of front matter. An attribute's docstring describes it in messages and in docs/front_matter.md."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class DeclaredBuffer(_Keys):
     """A probe's buffer, or scratch memory of another operation.
 
     A probe's buffer without ``expect``, ``report`` and case values is unchecked output. Scratch memory lies
@@ -61,90 +63,76 @@ class DeclaredBuffer(BaseModel):
     every launch must leave it so.
     """
 
-    model_config = ConfigDict(extra="forbid")
-    dtype: str = Field(description="dtype of the elements")
-    size: Expression = Field(description="number of elements")
+    dtype: str
+    """dtype of the elements"""
+    size: Expression
+    """number of elements"""
     expect: Expression | None = None
     report: dict[str, str] | None = None
     zeroed: bool = False
 
 
-class DeclaredTensorMap(BaseModel):
+class DeclaredTensorMap(_Keys):
     """A tensor map (TMA descriptor) of an operand or of scratch memory, an argument by its name.
 
     All lists have the contiguous dimension first.
     """
 
-    model_config = ConfigDict(extra="forbid")
-    of: str = Field(description="an array or buffer")
-    box: list[Expression] = Field(
-        min_length=RANKS[0],
-        max_length=RANKS[-1],
-        description="elements of a copy, one to five numbers of at most 256; the contiguous dimension comes first, "
-        "here and below",
-    )
-    sizes: list[Expression] | None = Field(
-        None, description="elements of the array; default: the array's own"
-    )
-    strides: list[Expression] | None = Field(
-        None,
-        description="elements from one to the next along each dimension but the first; default: the array's own, or no "
-        "gaps",
-    )
-    element_strides: list[Expression] | None = Field(
-        None, description="every how many elements a box takes one; the driver ignores the first"
-    )
-    swizzle: Expression = Field(0, description="0 (default), 32, 64 or 128 bytes")
-    l2: Expression = Field(128, description="bytes that L2 fetches: 0, 64, 128 (default) or 256")
+    of: str
+    """an array or buffer"""
+    box: list[Expression] = Field(min_length=RANKS[0], max_length=RANKS[-1])
+    """elements of a copy, one to five numbers of at most 256; the contiguous dimension comes first, here and below"""
+    sizes: list[Expression] | None = None
+    """elements of the array; default: the array's own"""
+    strides: list[Expression] | None = None
+    """elements from one to the next along each dimension but the first; default: the array's own, or no gaps"""
+    element_strides: list[Expression] | None = None
+    """every how many elements a box takes one; the driver ignores the first"""
+    swizzle: Expression = 0
+    """0 (default), 32, 64 or 128 bytes"""
+    l2: Expression = 128
+    """bytes that L2 fetches: 0, 64, 128 (default) or 256"""
 
     @property
     def expressions(self) -> Iterator[tuple[str, Expression]]:
-        """Key and text of all expressions."""
         for key in ("box", "sizes", "strides", "element_strides"):
             yield from ((f"{key}.{i}", text) for i, text in enumerate(getattr(self, key) or ()))
         yield "swizzle", self.swizzle
         yield "l2", self.l2
 
 
-class WorkOf(BaseModel):
+class WorkOf(_Keys):
     """The work of one launch of a probe, for a rate: expressions over macros and scalars."""
 
-    model_config = ConfigDict(extra="forbid")
     flop: Expression | None = None
     byte: Expression | None = None
 
 
-class ProbeCase(BaseModel):
+class ProbeCase(_Keys):
     """A named case of a probe, with the expected counters and buffers."""
 
-    model_config = ConfigDict(extra="forbid")
-    macros: dict[str, Scalar] = Field(default_factory=dict)
-    values: dict[str, Expression] = Field(default_factory=dict)
-    sizes: dict[str, Expression] = Field(default_factory=dict)
-    scalars: dict[str, Expression] = Field(default_factory=dict)
-    expect: dict[str, float] = Field(default_factory=dict)
-    claimed: dict[str, float] = Field(default_factory=dict)
+    macros: dict[str, Scalar] = {}
+    values: dict[str, Expression] = {}
+    sizes: dict[str, Expression] = {}
+    scalars: dict[str, Expression] = {}
+    expect: dict[str, float] = {}
+    claimed: dict[str, float] = {}
     instruction: str | None = None
-    status: str = Field("ok", description="How the case ends on purpose, e.g. `timed out`.")
-    finds: Literal["", "race", "uninitialised read", "barrier"] = Field(
-        "", description="What executing the case finds on purpose."
-    )
-    limit_s: float | None = Field(None, gt=0, description="Shortens the check's limit.")
+    status: str = "ok"
+    """How the case ends on purpose, e.g. `timed out`."""
+    finds: Literal["", "race", "uninitialised read", "barrier"] = ""
+    """What executing the case finds on purpose."""
+    limit_s: float | None = Field(None, gt=0)
+    """Shortens the check's limit."""
     note: str = ""
 
 
-class Compiler(BaseModel):
+class Compiler(_Keys):
     """Input of the compiler besides macros. ``{MACRO}`` in an option is a macro's value. Folders of headers are
     relative to the kernel file's folder, which comes first."""
 
-    model_config = ConfigDict(extra="forbid")
-    options: list[str] = Field(default_factory=list)
-    include: list[str] = Field(default_factory=list)
-
-
-def _unit() -> list[Expression]:
-    """Return the default geometry: one block, one thread."""
-    return [1]
+    options: list[str] = []
+    include: list[str] = []
 
 
 def _member(argument: Any, depth: int = 0) -> Any:
@@ -156,136 +144,98 @@ def _member(argument: Any, depth: int = 0) -> Any:
         if dtype in MEMBERS and isinstance(value, str | int | float):
             return Typed(dtype, value)
     if isinstance(argument, dict) or (depth and not isinstance(argument, str | int | float | None)):
-        raise ValueError(
-            f"a name, a number, null, a list, or {{TYPE: VALUE}} of {', '.join(MEMBERS)}"
-        )
+        types = ", ".join(MEMBERS)
+        raise ValueError(f"a name, a number, null, a list, or {{TYPE: VALUE}} of {types}")
     return argument
 
 
-class Launched(BaseModel):
+class Launched(_Keys):
     """The keys of one launch."""
 
-    model_config = ConfigDict(extra="forbid")
-    block: list[Expression] = Field(
-        default_factory=_unit, description="threads of a block, one to three expressions"
-    )
-    grid: list[Expression] = Field(
-        default_factory=_unit,
-        description="blocks of the grid, one to three expressions; blocks also with a cluster",
-    )
-    cluster: list[Expression] | None = Field(
-        None, description="thread blocks of a cluster, at most 16"
-    )
-    shared_bytes: Expression = Field(0, description="dynamic shared memory of a block")
-    arguments: list[Expression | bool | Typed | tuple[Any, ...] | None] = Field(
-        default_factory=list, description="in the kernel's order, see below"
-    )
+    block: list[Expression] = [1]
+    """threads of a block, one to three expressions"""
+    grid: list[Expression] = [1]
+    """blocks of the grid, one to three expressions; blocks also with a cluster"""
+    cluster: list[Expression] | None = None
+    """thread blocks of a cluster, at most 16"""
+    shared_bytes: Expression = 0
+    """dynamic shared memory of a block"""
+    arguments: list[Expression | bool | Typed | tuple[Any, ...] | None] = []
+    """in the kernel's order, see below"""
 
     @field_validator("arguments", mode="before")
     @classmethod
     def _structs(cls, arguments: Any) -> Any:
-        return (
-            [_member(argument) for argument in arguments]
-            if isinstance(arguments, list)
-            else arguments
-        )
+        return list(map(_member, arguments)) if isinstance(arguments, list) else arguments
 
 
 class SeriesLaunch(Launched):
     """A launch of a series; all kernels of the series are in the file."""
 
-    entry: str = Field(description="the `__global__` function of this launch")
+    entry: str
+    """the `__global__` function of this launch"""
 
 
 class FrontMatter(Launched):
     """The YAML block at the top of a kernel file."""
 
-    title: str = Field(description="one line")
-    operation: str = Field(
-        description="what the kernel computes: `matmul`, `batched_matmul`, `block_scaled_matmul`, `copy`, `transpose`, "
-        "`reduction`, `softmax`, `vector_add`, `reverse`, `probe`, or a user-defined operation"
-    )
-    follows: str | None = Field(None, description="the rung before")
-    idea: str = Field("", description="text, for files without a comment")
-    provider: Provider | None = Field(
-        None, description="who runs it; required in a `.yaml` file without `cubin`"
-    )
-    dtypes: dict[str, str] = Field(
-        default_factory=dict,
-        description="of each array, and `accumulate`: f64 f32 tf32 f16 bf16 e4m3 e5m2 i8 i32 u32, f22 for FP8 sums of "
-        "the tensor cores; or an expression over macros",
-    )
-    layouts: dict[str, str] = Field(
-        default_factory=dict, description="`row` (default) or `col` of each matrix"
-    )
-    strides: dict[str, Expression] = Field(
-        default_factory=dict,
-        description="of padded memory: `lda`, `ldb`, `ldc`, in a batch `stride_a` and so on",
-    )
-    macros: dict[str, list[Scalar]] = Field(
-        default_factory=dict,
-        description="name: list of values; the first is the default. The compiler gets `-DNAME=value`",
-    )
-    where: list[str] = Field(
-        default_factory=list, description="conditions that a combination of macros must meet"
-    )
-    let: dict[str, Expression] = Field(
-        default_factory=dict, description="named expressions; each may use the ones before it"
-    )
-    tile: list[Expression] | None = Field(
-        None, description="output rows, output columns and k step of a block"
-    )
-    working_blocks: Expression | None = Field(
-        None, description="blocks that have work, if fewer than the grid"
-    )
-    programmatic: Expression = Field(
-        0,
-        description="1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` "
-        "before it reads or writes global memory",
-    )
-    requires: dict[str, Any] = Field(
-        default_factory=dict,
-        description="`arch` (compute capability times ten), divisors of sizes (`n: 8`), `conditions`",
-    )
-    architecture_specific: bool = Field(
-        False, description="`true`: compiled for sm_90a instead of sm_90 (wgmma, setmaxnreg)"
-    )
-    entry: str | None = Field(
-        None,
-        description="name of the `__global__` function, by default the file's; with `<` or `::` a template that NVRTC "
-        "instantiates",
-    )
-    compiler: Compiler = Field(
-        default_factory=Compiler,
-        description="`options` of NVRTC, `include` folders of headers; `{MACRO}` in an option is its value",
-    )
-    cubin: str | None = Field(
-        None,
-        description="file that something else compiled; `{MACRO}` in its name ([wrapping.md](wrapping.md))",
-    )
-    buffers: dict[str, DeclaredBuffer] = Field(
-        default_factory=dict,
-        description="scratch memory: `dtype` and `size`; `zeroed: true` is zero before the first launch, and each launch "
-        "must leave it so",
-    )
-    tensor_maps: dict[str, DeclaredTensorMap] = Field(
-        default_factory=dict, description="TMA descriptors, see below"
-    )
-    launches: list[SeriesLaunch] = Field(
-        default_factory=list, description="several launches that are one case, see below"
-    )
-    reads_c: bool = Field(
-        False,
-        description="`true`: C is read even where beta is 0, so its check gives it numbers instead of NaN",
-    )
-    flop_rate: float | None = Field(
-        None, gt=0, description="of CPU kernels: FLOP/s that are surely reached"
-    )
-    work: WorkOf | None = Field(None, description="of probes: `flop` and `byte` of a launch")
-    cases: dict[str, ProbeCase] = Field(
-        default_factory=dict,
-        description="of probes: values, scalars and what is expected (`kernels/probes/shared_access.cu`)",
-    )
+    title: str
+    """one line"""
+    operation: str
+    """what the kernel computes: `matmul`, `batched_matmul`, `block_scaled_matmul`, `copy`, `transpose`, `reduction`,
+    `softmax`, `vector_add`, `reverse`, `probe`, or a user-defined operation"""
+    follows: str | None = None
+    """the rung before"""
+    idea: str = ""
+    """text, for files without a comment"""
+    provider: Provider | None = None
+    """who runs it; required in a `.yaml` file without `cubin`"""
+    dtypes: dict[str, str] = {}
+    """of each array, and `accumulate`: f64 f32 tf32 f16 bf16 e4m3 e5m2 i8 i32 u32, f22 for FP8 sums of the tensor
+    cores; or an expression over macros"""
+    layouts: dict[str, str] = {}
+    """`row` (default) or `col` of each matrix"""
+    strides: dict[str, Expression] = {}
+    """of padded memory: `lda`, `ldb`, `ldc`, in a batch `stride_a` and so on"""
+    macros: dict[str, list[Scalar]] = {}
+    """name: list of values; the first is the default. The compiler gets `-DNAME=value`"""
+    where: list[str] = []
+    """conditions that a combination of macros must meet"""
+    let: dict[str, Expression] = {}
+    """named expressions; each may use the ones before it"""
+    tile: list[Expression] | None = None
+    """output rows, output columns and k step of a block"""
+    working_blocks: Expression | None = None
+    """blocks that have work, if fewer than the grid"""
+    programmatic: Expression = 0
+    """1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` before it reads
+    or writes global memory"""
+    requires: dict[str, Any] = {}
+    """`arch` (compute capability times ten), divisors of sizes (`n: 8`), `conditions`"""
+    architecture_specific: bool = False
+    """`true`: compiled for sm_90a instead of sm_90 (wgmma, setmaxnreg)"""
+    entry: str | None = None
+    """name of the `__global__` function, by default the file's; with `<` or `::` a template that NVRTC instantiates"""
+    compiler: Compiler = Compiler()
+    """`options` of NVRTC, `include` folders of headers; `{MACRO}` in an option is its value. A folder outside the file's
+    needs `--include`"""
+    cubin: str | None = None
+    """file that something else compiled; `{MACRO}` in its name ([wrapping.md](wrapping.md))"""
+    buffers: dict[str, DeclaredBuffer] = {}
+    """scratch memory: `dtype` and `size`; `zeroed: true` is zero before the first launch, and each launch must leave
+    it so"""
+    tensor_maps: dict[str, DeclaredTensorMap] = {}
+    """TMA descriptors, see below"""
+    launches: list[SeriesLaunch] = []
+    """several launches that are one case, see below"""
+    reads_c: bool = False
+    """`true`: C is read even where beta is 0, so its check gives it numbers instead of NaN"""
+    flop_rate: float | None = Field(None, gt=0)
+    """of CPU kernels: FLOP/s that are surely reached"""
+    work: WorkOf | None = None
+    """of probes: `flop` and `byte` of a launch"""
+    cases: dict[str, ProbeCase] = {}
+    """of probes: values, scalars and what is expected (`kernels/probes/shared_access.cu`)"""
 
 
 @dataclass(frozen=True)
@@ -323,7 +273,6 @@ class Kernel:
 
     @property
     def leading(self) -> int:
-        """Index of the leading launch, the first of `entry`."""
         return [entry for entry, _ in self.launches].index(self.entry)
 
     @property
@@ -343,11 +292,12 @@ class Kernel:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders that are searched for its headers, in order: its folder, those that front matter names, and
-        for Tilewave's kernels the shared one."""
+        """Folders that are searched for its headers, in order: its folder, those that front matter names and may
+        name, and for Tilewave's kernels the shared one."""
         folder = self.path.parent
+        named = (folder / name for name in self.front.compiler.include)
         shared = (parent / HEADERS for parent in (folder, folder.parent) if has_parts(parent))
-        return folder, *(folder / name for name in self.front.compiler.include), *shared
+        return folder, *(path for path in named if includes.allowed(path, folder)), *shared
 
     @cached_property
     def chosen(self) -> dict[str, Any]:
@@ -364,7 +314,7 @@ class Kernel:
         """Name -> text of the headers in `folders` that it includes, directly or not. They are read once."""
         return includes.kernel_headers(self.text, *self.folders)
 
-    def compiler_options(self, macros: Mapping[str, Any]) -> list[str]:
+    def compiler_options(self, macros: Names) -> list[str]:
         """Return the compiler's options from front matter, with macros filled in.
 
         Raises UserError for an option that a kernel may not set, or that uses an unknown macro.
@@ -380,7 +330,7 @@ class Kernel:
             options.append(option)
         return options
 
-    def formatted(self, key: str, text: str, macros: Mapping[str, Any]) -> str:
+    def formatted(self, key: str, text: str, macros: Names) -> str:
         """Fill macros in braces into a text of front matter, without widths or attributes.
 
         Raises UserError for anything else in braces.
@@ -454,11 +404,9 @@ def load_kernel(path: Path) -> Kernel:
         implied = "nvrtc"
     if implied is not None and front.provider not in (None, implied):
         raise UserError(path, "provider", front.provider, [implied])
-    if front.provider is None:
-        if implied is None:
-            raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
-        front = front.model_copy(update={"provider": implied})
-    return Kernel(path, front, text)
+    if (provider := front.provider or implied) is None:
+        raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
+    return Kernel(path, front.model_copy(update={"provider": provider}), text)
 
 
 def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
@@ -478,154 +426,12 @@ def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
             key = f"macros.{name}"
             problem = f"{key} makes {combinations} combinations, more than {MOST_VARIANTS}"
             raise KernelRefused.because(path, problem, "List fewer values", key)
-    longest = sum(
-        len(name) + max(len(str(value)) for value in values) + 1 for name, values in macros.items()
-    )
+    lengths = {name: max(map(len, map(str, values))) for name, values in macros.items()}
+    longest = sum(len(name) + length + 1 for name, length in lengths.items())
     if len(path.stem) + longest > MOST_NAME:
         length = len(path.stem) + longest
-        problem = (
-            f"macros: a variant's name has {length} characters together, more than {MOST_NAME}"
-        )
+        problem = f"macros: a variant's name has {length} characters together (most: {MOST_NAME})"
         raise UserError.because(path, problem, "Shorten names or values", "macros")
-
-
-def _check_name(path: Path) -> None:
-    """Check that a file's name can be a kernel's. Raises NoKernel."""
-    if not NAME.fullmatch(path.stem) or path.stem == "all":
-        problem = f"the file name {shown(path.stem)} is no name of a kernel"
-        remedy = "Use a lower-case letter, then lower-case letters, digits and _; not `all`"
-        if path.suffix == ".cu":
-            remedy += f". Or `tilewave wrap {relative(path)}` writes a file that includes this one"
-        raise NoKernel.because(path, problem, remedy, "file name")
-
-
-def line_of(text: str, key: str) -> int:
-    """Return the line of front matter that holds the first part of a key; 1 where none does."""
-    first = re.escape(key.partition(".")[0])
-    match = re.search(rf"""^\s*["']?{first}["']?\s*:""", text, re.MULTILINE)
-    at = re.search(r"\bline (\d+)$", key)
-    return int(at[1]) if at else text.count("\n", 0, match.end()) + 1 if match else 1
-
-
-def spared(path: Path, folders: Sequence[Path]) -> bool:
-    """Return whether a run skips a kernel file that has a mistake: it lies in a user's folder."""
-    return path not in folders and not is_shipped(path)
-
-
-def kernel_files(folder: Path) -> list[Path]:
-    """Return the files of a folder of kernels by name. In one laid out as Tilewave's, those of its parts follow.
-
-    A kernel file stands for itself.
-    """
-    if not folder.is_dir():
-        return [folder]
-    parts = [folder / part for part in PARTS] if has_parts(folder) else []
-    return [path for part in (folder, *parts) for path in sorted(part.iterdir())]
-
-
-def find_kernels(
-    folders: Iterable[Path], left_out: dict[str, UserError] | None = None
-) -> dict[str, Kernel]:
-    """Return all kernels of the folders by name, in the order of folders and file names.
-
-    A kernel file among the folders stands for itself. left_out: gets, by name, why a file was skipped: it
-    cannot be read, or it is `spared` and no kernel file, or its front matter has a mistake. Without
-    ``left_out`` that is raised. Raises UserError for a missing folder and for two files of one name.
-    """
-    kernels: dict[str, Kernel] = {}
-    folders = list(folders)
-    for folder in folders:
-        if not folder.exists():
-            problem = f"kernel_folders: {folder} does not exist"
-            remedy = "Correct the path, or make the folder"
-            raise UserError.because("config", problem, remedy, "kernel_folders")
-        for path in kernel_files(folder):
-            if path.suffix not in SUFFIXES or path.name.startswith((".", "_")):
-                continue
-            try:
-                _check_name(path)
-                kernel = load_kernel(path)
-            except UserError as error:
-                unread = isinstance(error, KernelRefused) and not isinstance(error, NoKernel)
-                of_kernel = error.where_file == str(path)  # not a mistake in a folder of operations
-                if left_out is None or not of_kernel or not (unread or spared(path, folders)):
-                    raise
-                if not isinstance(error, KernelRefused):
-                    error.at(line_of(path.read_text("utf-8", "replace"), error.key))
-                left_out[path.name if path.stem in left_out else path.stem] = error
-                continue
-            if kernel.name in kernels:
-                problem = f"{relative(kernels[kernel.name].path)} has the same name"
-                raise UserError.because(path, problem, "Rename one of the two files", "file name")
-            kernels[kernel.name] = kernel
-    if left_out:
-        _settle(left_out, kernels)
-    return kernels
-
-
-def _settle(left_out: dict[str, UserError], kernels: Mapping[str, Kernel]) -> None:
-    """Remove the files that a kernel includes from ``left_out``, and name those of a kernel's name with suffix.
-
-    Kernels that `tilewave wrap` writes include such files.
-    """
-    texts = (kernel.text for kernel in kernels.values() if kernel.provider == "nvrtc")
-    included = {Path(name).name for text in texts for _, name in includes.INCLUDE.findall(text)}
-    for name, why in list(left_out.items()):
-        file = Path(why.where_file).name
-        if isinstance(why, NoKernel) and file in included:
-            del left_out[name]
-        elif name in kernels:
-            left_out[file] = left_out.pop(name)
-
-
-def cubins(kernel: Kernel) -> dict[str, str]:
-    """Return the SHA-256 of each file that may be the code of a variant, by name."""
-    if kernel.front.cubin is None:
-        return {}
-    folder, digests = kernel.path.parent, dict[str, str]()
-    parts = PurePosixPath(kernel.front.cubin).parts
-    if not parts or parts[0] == "/" or ".." in parts or "\0" in kernel.front.cubin:
-        return digests  # refused where it is read
-    pattern = re.sub(r"(?:\{[^{}]*\})+", "*", glob.escape(kernel.front.cubin))
-    for path in sorted(folder.glob(pattern)):
-        with contextlib.suppress(KernelRefused):  # the variant whose code it is reports it
-            if files.lies_in(path, [folder]):
-                digest = hashlib.sha256(files.content(path, MOST_CUBIN)).hexdigest()
-                digests[path.relative_to(folder).as_posix()] = digest
-    return digests
-
-
-def source_digest(kernel: Kernel) -> str:
-    """Return the SHA-256 of the file's text, of its `headers` and of its cubins."""
-    digest = hashlib.sha256(kernel.text.encode())
-    for name, text in kernel.headers.items():
-        digest.update(f"\0{name}\0{text}".encode())
-    for name, code in cubins(kernel).items():
-        digest.update(f"\0{name}\0{code}".encode())
-    return digest.hexdigest()
-
-
-def operation_code(name: str) -> str:
-    """Return the digest of a user-defined operation and of its reference kernel; empty for Tilewave's."""
-    file = operations.kernel_of(name)
-    more = f"-{source_digest(load_kernel(file))[:16]}" if file else ""
-    return operations.MODULES.code(name) + more
-
-
-def host_code(kernel: Kernel) -> str:
-    """Return the digest of a host kernel without comments and the docstring of front matter.
-
-    The tree is unparsed, because its dump differs between versions of Python.
-    """
-    if kernel.path.suffix != ".py":
-        return kernel.provider  # a vendor's product: there is no source
-    try:
-        tree = ast.parse(kernel.text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # its cases say so when they run
-        return hashlib.sha256(kernel.text.encode()).hexdigest()
-    body = tree.body[1:] if ast.get_docstring(tree) is not None else tree.body
-    text = "\n".join(ast.unparse(node) for node in body)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def idea(kernel: Kernel) -> list[str]:

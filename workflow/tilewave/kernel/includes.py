@@ -4,10 +4,28 @@ import functools
 import os
 import posixpath
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from tilewave.basics.files import lies_in
+
+VARIABLE = "TILEWAVE_INCLUDE"
+"""The environment variable with folders outside the kernel's that `compiler: include` may name."""
+GIVEN = os.environ.get(VARIABLE, "")
+
+
+def allow(folders: Iterable[Path], anew: bool = False) -> None:
+    """Let front matter name these folders, besides those before or, ``anew``, of the user's environment."""
+    before = GIVEN if anew else os.environ.get(VARIABLE, "")
+    names = [before, *(str(folder.resolve()) for folder in folders)]
+    os.environ[VARIABLE] = os.pathsep.join(filter(None, names))
+
+
+def allowed(folder: Path, home: Path) -> bool:
+    """Return whether a kernel file in the folder ``home`` may name a folder of headers."""
+    names = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return lies_in(folder, [home, *map(Path, filter(None, names))])
+
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n\0]+)[>\"]", re.MULTILINE)
 
@@ -59,12 +77,8 @@ INSTEAD_OF_HOST = {
 """The parts of CUDA's headers that device code can use: cub.cuh without its device-wide algorithms, and the types of
 cuBLAS."""
 
-STAND_INS = {
-    **INSTEAD,
-    **dict.fromkeys(EMPTY, "#pragma once\n"),
-    "stdint.h": STDINT,
-    "cstdint": STDINT,
-}
+STAND_INS = {**INSTEAD, **dict.fromkeys(EMPTY, "#pragma once\n")}
+STAND_INS |= dict.fromkeys(("stdint.h", "cstdint"), STDINT)
 
 
 def of_host(name: str) -> bool:
@@ -75,9 +89,8 @@ def of_host(name: str) -> bool:
 def provided(name: str) -> bool:
     """Return whether a header exists without the user's doing: CUDA's, or one with a stand-in."""
     parents = [parent for folder in folders() for parent in (folder, folder / "crt")]
-    return (
-        name in STAND_INS or of_host(name) or any((parent / name).is_file() for parent in parents)
-    )
+    paths = (parent / name for parent in parents)
+    return name in STAND_INS or of_host(name) or any(path.is_file() for path in paths)
 
 
 @functools.cache
@@ -157,17 +170,12 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
     """
     texts: dict[str, str] = {}
     renamed: dict[str, list[tuple[str, str]]] = {}
-    waiting: list[tuple[str, tuple[Path, ...], str]] = [
-        (name, (), "") for _, name in INCLUDE.findall(text)
-    ]
+    names = INCLUDE.findall(text)
+    waiting: list[tuple[str, tuple[Path, ...], str]] = [(name, (), "") for _, name in names]
     while waiting:
         name, near, includer = waiting.pop()
         full_name = posixpath.normpath(posixpath.join(posixpath.dirname(includer), name))
-        if (
-            near
-            and full_name != name
-            and _ambiguous(near[0] / name, name, full_name, folders, taken)
-        ):
+        if near and _ambiguous(near[0] / name, name, full_name, folders, taken):
             renamed.setdefault(includer, []).append((name, full_name))
             name = full_name
         if name in texts:
@@ -177,10 +185,8 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
             texts[name] = header
         elif header is not None and (header.parent in folders or name not in INSTEAD):
             texts[name], included = read_header(header)
-            waiting += [
-                (included_name, (header.parent,) if mark == '"' else (), name)
-                for mark, included_name in included
-            ]
+            beside = (header.parent,)
+            waiting += [(of, beside if mark == '"' else (), name) for mark, of in included]
     for includer, names in renamed.items():
         for name, full_name in names:
             quoted = re.compile(rf'^([ \t]*#[ \t]*include[ \t]*"){re.escape(name)}"', re.MULTILINE)
@@ -192,7 +198,7 @@ def _ambiguous(
     beside: Path, name: str, full_name: str, folders: Sequence[Path], taken: Collection[str]
 ) -> bool:
     """Return whether the short name of the header beside its includer also names another header."""
-    if not beside.is_file():
+    if name == full_name or not beside.is_file():
         return False
     another = name in taken or any((folder / name).is_file() for folder in folders)
     return another and any((folder / full_name).is_file() for folder in folders)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from tilewave.basics.validation import of_document
 from tilewave.kernel.expressions import Expression, evaluate
-from tilewave.kernel.launches import Argument, LaunchPlan, Provider, argument
+from tilewave.kernel.launches import Argument, LaunchPlan, Provider
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,10 @@ class Job:
     """A stage of a case, as a worker gets it in JSON (`write_jobs`, `read_jobs`).
 
     stage: one of `kernel.result.STAGES`.
-    source: the kernel file.
     entry: the kernel's symbol, or the Python function's name. Of several launches, entry and arguments are
     those of the leading one (see `steps`).
     arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta, numbers, and None for null
     pointers, in the kernel's order.
-    seed: seed of the inputs.
-    limit_s: time limit of the case.
     clock_control, cache_control: options of ncu.
     key: see `records.keys`.
     code: digest of the cubin's code, or of a host kernel's source.
@@ -148,29 +146,11 @@ class Job:
         names = self.probe.names(self.device)
         return {**self.shape, **{name: names[name] for name in self.probe.scalars}}
 
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Make a job from JSON of its fields."""
-        probe, rival = document["probe"], document["rival"]
-        if probe is not None:
-            buffers = {name: ProbeBuffer(**buffer) for name, buffer in probe["buffers"].items()}
-            probe = Probe(**{**probe, "buffers": buffers})
-        members = {
-            "launch": LaunchPlan.of_document(document["launch"]),
-            "timing": BlockTiming(**document["timing"]),
-            "probe": probe,
-            "rival": rival and cls.of_document(rival),
-        }
-        lists = ("arguments", "metrics", "sections", "include", "versions")
-        members |= {name: argument(document[name]) for name in lists}
-        return cls(**{**document, **members})
-
 
 def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
-    """Write a list of jobs, for the process that runs them."""
     path.write_text(json.dumps(list(jobs), default=vars), encoding="utf-8")
 
 
 def read_jobs(path: Path) -> list[Job]:
     """Read the jobs from a file of `write_jobs`."""
-    return [Job.of_document(document) for document in json.loads(path.read_text(encoding="utf-8"))]
+    return [of_document(Job, document) for document in json.loads(path.read_bytes())]

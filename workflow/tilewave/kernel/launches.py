@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from typing_extensions import TypeAliasType
+
+from tilewave.kernel.expressions import Names
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 from tilewave.theory.occupancy import REGISTERS, WARP, block_registers
@@ -30,7 +33,9 @@ class Typed:
 
 
 MEMBERS = ("i8", "i16", "i32", "i64", "f16", "f32", "f64")
-Argument = str | int | float | None | Typed | tuple["Argument", ...]
+Argument = TypeAliasType(
+    "Argument", "str | int | float | bool | Typed | tuple[Argument, ...] | None"
+)
 """A kernel's argument: a name, a number, None for a null pointer, or the members of a struct by value."""
 
 
@@ -41,16 +46,6 @@ def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
             yield from leaves(item)
         else:
             yield item.value if isinstance(item, Typed) else item
-
-
-def argument(document: Any) -> Argument:
-    """Return an argument from JSON. A list is a struct."""
-    if isinstance(document, list):
-        return tuple(map(argument, document))
-    if isinstance(document, dict):
-        return Typed(**document)
-    plain: str | int | float | None = document
-    return plain
 
 
 CLUSTER_LIMIT = 16
@@ -84,12 +79,6 @@ class MapPlan:
     l2: int
     strides: tuple[int, ...] = ()
     element_strides: tuple[int, ...] = ()
-
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Make it from JSON of its fields."""
-        lists = ("sizes", "box", "strides", "element_strides")
-        return cls(**{**document, **{name: tuple(document[name]) for name in lists}})
 
     @property
     def pitches(self) -> tuple[int, ...]:
@@ -132,19 +121,12 @@ class Step:
     shared_bytes: int
     cluster: tuple[int, int, int] | None
 
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Make it from JSON of its fields."""
-        lists = {name: value for name, value in document.items() if isinstance(value, list)}
-        return cls(**{**document, **{name: argument(value) for name, value in lists.items()}})
-
 
 @dataclass(frozen=True)
 class LaunchPlan:
     """Geometry of one launch.
 
-    shared_bytes: dynamic shared memory of a block.
-    grid: blocks, with a cluster too.
+    shared_bytes: dynamic shared memory of a block. grid: blocks, with a cluster too.
     cluster: None where a block stands alone.
     programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
     guide, programmatic dependent launch). The kernel waits itself.
@@ -163,28 +145,14 @@ class LaunchPlan:
     programmatic: bool = False
     series: tuple[Step, ...] = ()
 
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """Make a plan from JSON of its fields."""
-        triples = {
-            name: None if document[name] is None else tuple(document[name])
-            for name in ("grid", "block", "cluster", "tile")
-        }
-        maps = tuple(map(MapPlan.of_document, document["tensor_maps"]))
-        scratch = tuple(Scratch(**buffer) for buffer in document["scratch"])
-        series = tuple(map(Step.of_document, document["series"]))
-        members = {**triples, "tensor_maps": maps, "scratch": scratch, "series": series}
-        return cls(**{**document, **members})
-
     @property
     def steps(self) -> tuple[Self, ...]:
         """Launches of the case in their order, each as a plan."""
         return tuple(map(self._alone, self.series)) or (self,)
 
     def _alone(self, step: Step) -> Self:
-        maps = tuple(
-            map_plan for map_plan in self.tensor_maps if map_plan.name in leaves(step.arguments)
-        )
+        names = set(leaves(step.arguments))
+        maps = tuple(map_plan for map_plan in self.tensor_maps if map_plan.name in names)
         geometry: dict[str, Any] = {**vars(step)}
         del geometry["entry"], geometry["arguments"]
         return replace(self, **geometry, tensor_maps=maps, series=())
@@ -195,15 +163,13 @@ class LaunchPlan:
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of memory beside the operands."""
         return sum(buffer.nbytes for buffer in self.scratch)
 
     @property
     def cluster_blocks(self) -> int:
-        """Blocks of a cluster; 1 where a block stands alone."""
         return math.prod(self.cluster or ())
 
-    def exceeded_limit(self, device: Mapping[str, Any]) -> str:
+    def exceeded_limit(self, device: Names) -> str:
         """Return the limit of CUDA that the launch exceeds (CUDA programming guide, compute capabilities);
         empty if it exceeds none.
 
@@ -216,13 +182,12 @@ class LaunchPlan:
             reasons = [why and f"{step.entry}: {why}" for step, why in zip(self.series, reasons)]
         return next(filter(None, reasons), "")
 
-    def _exceeded_limit(self, device: Mapping[str, Any]) -> str:
-        for axis, size, limit in zip("xyz", self.grid, GRID_LIMITS):
-            if size > limit:
-                return f"grid {axis} = {size} exceeds {limit}"
-        for axis, size, limit in zip("xyz", self.block, BLOCK_LIMITS):
-            if size > limit:
-                return f"block {axis} = {size} exceeds {limit}"
+    def _exceeded_limit(self, device: Names) -> str:
+        limits = {"grid": (self.grid, GRID_LIMITS), "block": (self.block, BLOCK_LIMITS)}
+        for name, sides in limits.items():
+            for axis, size, limit in zip("xyz", *sides):
+                if size > limit:
+                    return f"{name} {axis} = {size} exceeds {limit}"
         threads = self.block[0] * self.block[1] * self.block[2]
         if threads > BLOCK_LIMIT:
             return f"a block of {threads} threads exceeds {BLOCK_LIMIT}"
@@ -240,10 +205,7 @@ class LaunchPlan:
         return next(filter(None, (map_plan.broken_rule() for map_plan in self.tensor_maps)), "")
 
     def exceeded_code_limit(
-        self,
-        used: Mapping[str, Mapping[str, int]],
-        entries: Sequence[str],
-        device: Mapping[str, Any],
+        self, used: Mapping[str, Mapping[str, int]], entries: Sequence[str], device: Names
     ) -> str:
         """Return the limit of a block that the compiled code exceeds; empty if it exceeds none.
 
@@ -252,10 +214,8 @@ class LaunchPlan:
         for entry, step in zip(entries, self.steps):
             before = f"{entry}: " if self.series else ""
             resources = used.get(entry, {})
-            registers, static = (
-                resources.get("registers", 0),
-                resources.get("static_shared_bytes", 0),
-            )
+            registers = resources.get("registers", 0)
+            static = resources.get("static_shared_bytes", 0)
             warps = -(-math.prod(step.block) // WARP)
             if block_registers(warps, registers) > REGISTERS:
                 return f"{before}{registers} registers in each of {warps} warps exceed {REGISTERS} of a block"
@@ -266,7 +226,7 @@ class LaunchPlan:
         return ""
 
 
-def _most_shared(device: Mapping[str, Any]) -> int | None:
+def _most_shared(device: Names) -> int | None:
     """Return the most bytes of shared memory of a block; None for an unknown device."""
     limit: int | None = device.get("shared_per_block_optin")
     row = architectures.ARCHITECTURES.get(device.get("arch", 0))  # its neighbours may have more

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.basics.errors import UserError
+from tilewave.kernel.expressions import Names, Sizes
 from tilewave.kernel.front_matter import DeclaredTensorMap, Kernel
 from tilewave.kernel.launches import MapPlan, Scratch
 from tilewave.kernel.operations.base import Operation
@@ -11,16 +12,12 @@ from tilewave.kernel.padding import Placement, stride_names
 from tilewave.theory.dtypes import SIZES
 from tilewave.theory.tensor_map_limits import L2_PROMOTIONS, SWIZZLES
 
-Whole = Callable[[str, Any, Mapping[str, Any]], int]
+Whole = Callable[[str, Any, Names], int]
 """Evaluator of an expression of front matter to a whole number, from its key, text and names."""
 
 
 def strides(
-    kernel: Kernel,
-    operation: Operation,
-    layouts: Mapping[str, str],
-    shape: Mapping[str, int],
-    whole: Whole,
+    kernel: Kernel, operation: Operation, layouts: Mapping[str, str], shape: Sizes, whole: Whole
 ) -> dict[str, int]:
     """Return every stride of the operands by name, in elements: the front matter's, else one without gaps.
 
@@ -48,83 +45,80 @@ def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator
 
 
 def tensor_maps(
-    kernel: Kernel,
-    placed: Mapping[str, Placement],
-    dtypes: Mapping[str, str],
-    whole: Whole,
+    kernel: Kernel, placed: Mapping[str, Placement], dtypes: Mapping[str, str], whole: Whole
 ) -> Iterator[MapPlan]:
     """Yield the tensor maps of operands and scratch, whose placements and dtypes are given by name.
 
     Raises UserError for a map that reaches past its memory, and for lists not as long as its box.
     """
     for name, declared in kernel.front.tensor_maps.items():
-        yield _MapPlanner(kernel, f"tensor_maps.{name}", declared, whole).plan(
-            name, placed[declared.of], dtypes[declared.of]
-        )
+        yield _map_plan(kernel, name, declared, placed[declared.of], dtypes[declared.of], whole)
 
 
-class _MapPlanner:
-    """The conversion of a tensor map of front matter to whole numbers."""
+def _map_plan(
+    kernel: Kernel, name: str, about: DeclaredTensorMap, placed: Placement, dtype: str, whole: Whole
+) -> MapPlan:
+    """Return a tensor map of front matter in whole numbers."""
+    rank, prefix = len(about.box), f"tensor_maps.{name}"
 
-    def __init__(self, kernel: Kernel, key: str, about: DeclaredTensorMap, whole: Whole) -> None:
-        self.kernel, self.key, self.about, self.whole = kernel, key, about, whole
+    def refuse(key: str, value: object, allowed: Any) -> UserError:
+        return UserError(kernel.path, f"{prefix}.{key}", value, allowed)
 
-    def refuse(self, key: str, value: object, allowed: Any) -> UserError:
-        return UserError(self.kernel.path, f"{self.key}.{key}", value, allowed)
-
-    def numbers(self, key: str, texts: Sequence[Any], count: int) -> tuple[int, ...]:
-        """Return the positive numbers of ``count`` expressions."""
+    def numbers(key: str, texts: Sequence[Any], count: int) -> tuple[int, ...]:
         if len(texts) != count:
-            raise self.refuse(key, list(texts), f"a list of {count} expressions")
-        values = [self.whole(f"{self.key}.{key}", text, {}) for text in texts]
+            raise refuse(key, list(texts), f"a list of {count} expressions")
+        values = [whole(f"{prefix}.{key}", text, {}) for text in texts]
         if values and min(values) < 1:
-            raise self.refuse(key, values, "positive sizes")
+            raise refuse(key, values, "positive sizes")
         return tuple(values)
 
-    def choice(self, key: str, text: Any, allowed: Mapping[int, str]) -> int:
-        value = self.whole(f"{self.key}.{key}", text, {})
+    def choice(key: str, allowed: Mapping[int, str]) -> int:
+        value = whole(f"{prefix}.{key}", getattr(about, key), {})
         if value not in allowed:
-            raise self.refuse(key, value, map(str, allowed))
+            raise refuse(key, value, map(str, allowed))
         return value
 
-    def plan(self, name: str, placed: Placement, dtype: str) -> MapPlan:
-        about, rank = self.about, len(self.about.box)
-        box = self.numbers("box", about.box, rank)
-        if about.sizes is None:
-            array = self.as_dimensions(placed, rank)
-        else:
-            array = Placement.of("", self.numbers("sizes", about.sizes, rank), "F", {})
-        if about.strides is not None:
-            array = Placement(array.sizes, (1, *self.numbers("strides", about.strides, rank - 1)))
-        reach = 1 + sum((size - 1) * stride for size, stride in zip(array.sizes, array.strides))
-        if reach > placed.count:
-            sizes = "sizes" if about.sizes is not None else "box"
-            problem = f"{self.key}.{sizes}: the map reaches over {reach} elements, but {about.of} has {placed.count}"
-            remedy = "Make its sizes or strides smaller"
-            raise UserError.because(self.kernel.path, problem, remedy, f"{self.key}.{sizes}")
-        steps = self.numbers("element_strides", about.element_strides or [1] * rank, rank)
-        return MapPlan(
-            name=name,
-            of=about.of,
-            dtype=dtype,
-            sizes=array.sizes,
-            strides=tuple(step * SIZES[dtype] for step in array.strides[1:]),
-            box=box,
-            element_strides=steps if max(steps) > 1 else (),
-            swizzle=self.choice("swizzle", about.swizzle, SWIZZLES),
-            l2=self.choice("l2", about.l2, L2_PROMOTIONS),
-        )
+    box = numbers("box", about.box, rank)
+    if about.sizes is not None:
+        array = Placement.of("", numbers("sizes", about.sizes, rank), "F", {})
+    elif (merged := _as_dimensions(placed, rank)) is not None:
+        array = merged
+    else:
+        allowed = f"{len(placed.sizes)} numbers, because padding separates the dimensions"
+        raise refuse("box", about.box, allowed)
+    if about.strides is not None:
+        array = Placement(array.sizes, (1, *numbers("strides", about.strides, rank - 1)))
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(array.sizes, array.strides))
+    if reach > placed.count:
+        key = f"{prefix}.{'sizes' if about.sizes is not None else 'box'}"
+        problem = f"{key}: the map reaches over {reach} elements, but {about.of} has {placed.count}"
+        raise UserError.because(kernel.path, problem, "Make its sizes or strides smaller", key)
+    steps = numbers("element_strides", about.element_strides or [1] * rank, rank)
+    return MapPlan(
+        name=name,
+        of=about.of,
+        dtype=dtype,
+        sizes=array.sizes,
+        strides=tuple(step * SIZES[dtype] for step in array.strides[1:]),
+        box=box,
+        element_strides=steps if max(steps) > 1 else (),
+        swizzle=choice("swizzle", SWIZZLES),
+        l2=choice("l2", L2_PROMOTIONS),
+    )
 
-    def as_dimensions(self, placed: Placement, rank: int) -> Placement:
-        """Return an array with so many dimensions: the outermost ones merged, or further ones of size 1."""
-        sizes, steps = list(placed.sizes) or [1], list(placed.strides) or [1]
-        while len(sizes) > rank:
-            outer, step = sizes.pop(), steps.pop()
-            if step != sizes[-1] * steps[-1]:
-                allowed = f"{len(placed.sizes)} numbers, because padding separates the dimensions"
-                raise self.refuse("box", self.about.box, allowed)
-            sizes[-1] *= outer
-        while len(sizes) < rank:
-            steps.append(sizes[-1] * steps[-1])
-            sizes.append(1)
-        return Placement(tuple(sizes), tuple(steps))
+
+def _as_dimensions(placed: Placement, rank: int) -> Placement | None:
+    """Return an array with so many dimensions: the outermost ones merged, or further ones of size 1.
+
+    None where padding separates dimensions that would merge.
+    """
+    sizes, steps = list(placed.sizes) or [1], list(placed.strides) or [1]
+    while len(sizes) > rank:
+        outer, step = sizes.pop(), steps.pop()
+        if step != sizes[-1] * steps[-1]:
+            return None
+        sizes[-1] *= outer
+    while len(sizes) < rank:
+        steps.append(sizes[-1] * steps[-1])
+        sizes.append(1)
+    return Placement(tuple(sizes), tuple(steps))

@@ -39,10 +39,7 @@ class Placement:
         order: Literal["C", "F"],
         strides_by_name: Mapping[str, int],
     ) -> Self:
-        """Return an operand's placement. A stride that is not given leaves no gap.
-
-        extents and order: as in numpy.
-        """
+        """Return an operand's placement. A stride that is not given leaves no gap. extents and order: as in numpy."""
         sizes = extents[::-1] if order == "C" else extents
         names = ["", *stride_names(operand, len(sizes))]
         strides: list[int] = []
@@ -58,7 +55,6 @@ class Placement:
 
     @property
     def count(self) -> int:
-        """Elements of the memory, with padding."""
         return self.sizes[-1] * self.strides[-1] if self.sizes else 1
 
     def _view(self, memory: np.ndarray) -> np.ndarray:
@@ -74,7 +70,6 @@ class Placement:
         return memory
 
     def take(self, memory: np.ndarray) -> np.ndarray:
-        """Return the values of the memory without gaps."""
         return self._view(memory).flatten()
 
     def overwritten(self, memory: np.ndarray) -> np.ndarray:

@@ -22,15 +22,9 @@ TRAPPED = "trap"
 TIMED_OUT = "timed out"
 UNSUPPORTED = "unsupported"
 STALE = "stale"
+ENDS = (INVALID_ACCESS, ASSERTION_FAILED, TRAPPED, TIMED_OUT)
 # Statuses that the kernel causes; the others come from the machine.
-FAILURES = (
-    FAILED_TO_COMPILE,
-    FAILED_TO_LAUNCH,
-    INVALID_ACCESS,
-    ASSERTION_FAILED,
-    TRAPPED,
-    TIMED_OUT,
-)
+FAILURES = (FAILED_TO_COMPILE, FAILED_TO_LAUNCH, *ENDS)
 STATUSES = (OK, NOT_MEASURED, *FAILURES, UNSUPPORTED, STALE)
 
 CORRECT = "correct"
@@ -41,7 +35,7 @@ UNINITIALISED = "uninitialised read"
 BARRIER = "barrier"
 # Findings of an execution in a case that ended.
 FINDINGS = (RACE, UNINITIALISED, BARRIER)
-VERDICTS = (CORRECT, WRONG, NOT_CHECKED, RACE, UNINITIALISED, BARRIER)
+VERDICTS = (CORRECT, WRONG, NOT_CHECKED, *FINDINGS)
 
 RIGHT, NOT_RIGHT, USAGE, UNCLEAR = range(4)
 """Exit codes of the command line: right; not right; a mistake on the command line or in a file; the verdict
@@ -62,14 +56,8 @@ SAMPLE = "sample"
 TUNE = "tune"
 STAGES = ("check", "time", TUNE, "counters", SAMPLE, EXECUTE)
 # Source of a stage's figures that were measured on this machine.
-SOURCES = {
-    "check": "events",
-    "time": "events",
-    "tune": "events",
-    "counters": "counters",
-    SAMPLE: "samples",
-    EXECUTE: "executed",
-}
+SOURCES = dict.fromkeys(("check", "time", TUNE), "events") | {"counters": "counters"}
+SOURCES |= {SAMPLE: "samples", EXECUTE: "executed"}
 EXECUTED = SOURCES[EXECUTE]
 INSTEAD = "executed here, because on this GPU "
 """Start of the reason of a result that replaces one that this machine's GPU did not give."""
@@ -142,9 +130,8 @@ class Result:
         for name, kind in KINDS.items():
             if name not in document or not isinstance(document[name], kind):
                 raise ValueError(f"no {name} of its kind")
-        result = cls(
-            **{entry.name: document[entry.name] for entry in fields(cls) if entry.name in document}
-        )
+        names = [entry.name for entry in fields(cls)]
+        result = cls(**{name: document[name] for name in names if name in document})
         if not all(
             isinstance(row, dict) for row in (*result.figures, *result.instructions)
         ) or not all(
@@ -156,12 +143,10 @@ class Result:
         return result
 
     def only(self, *names: str) -> dict[str, Any]:
-        """Return these fields by name."""
         return {name: getattr(self, name) for name in names}
 
     @property
     def by_metric(self) -> dict[str, Any]:
-        """Values of its figures by metric."""
         return {figure["metric"]: figure["value"] for figure in self.figures}
 
     @property

@@ -18,6 +18,7 @@ from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.padding import POISON
 
+Array = np.ndarray[Any, Any]
 READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
 """Reason beside the verdict of a product that was not checked against an uninitialised C."""
 
@@ -47,7 +48,6 @@ class Tolerance:
 
     @property
     def typical(self) -> float:
-        """Tolerance of an element of typical size."""
         return self.absolute + self.relative_out * self.deviation
 
 
@@ -70,12 +70,10 @@ class JudgedOutput:
 
     @property
     def count(self) -> int:
-        """Elements."""
         return math.prod(self.extents)
 
     @property
     def least_norm(self) -> float:
-        """Norm of an output of this many typical elements."""
         return math.sqrt(self.count) * self.bound.deviation
 
     def element(self, index: int) -> str:
@@ -181,9 +179,7 @@ def judged(
     )
 
 
-def compare(
-    output: JudgedOutput, got: np.ndarray, want: np.ndarray, dtype: str = "f64"
-) -> Judgement:
+def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -> Judgement:
     """Compare an output with its reference, both in memory's order (one dimension).
 
     dtype: dtype of ``got``, see `inputs.to_float64`; the reference is float64. A NaN is wrong unless the reference is
@@ -195,9 +191,9 @@ def compare(
             result.WRONG, f"{output.name} has {got.size} elements, expected {want.size}",
             badness=(True, math.inf),
         )  # fmt: skip
+    starts = range(0, got.size, PART)
     parts = [
-        _compared(bound, got[at : at + PART], dtype, want[at : at + PART], at)
-        for at in range(0, got.size, PART)
+        _compared(bound, got[at : at + PART], dtype, want[at : at + PART], at) for at in starts
     ]
     first = next((part.first for part in parts if part.wrong), -1)
     wrong = sum(part.wrong for part in parts)
@@ -236,9 +232,7 @@ class _Part(NamedTuple):
     worst: tuple[float, float]
 
 
-def _compared(
-    bound: Tolerance, memory: np.ndarray, dtype: str, want: np.ndarray, start: int
-) -> _Part:
+def _compared(bound: Tolerance, memory: Array, dtype: str, want: Array, start: int) -> _Part:
     got = to_float64(memory, dtype)
     # Fast path for outputs that are only moved: a quarter of the cost.
     if np.array_equal(got, want):
@@ -269,7 +263,7 @@ def _compared(
     )
 
 
-def left_dirty(job: Job, read: Callable[[str], np.ndarray]) -> str:
+def left_dirty(job: Job, read: Callable[[str], Array]) -> str:
     """Return a sentence if a launch left zeroed scratch not zero, else empty: the next launch relies on it.
 
     read: returns a buffer's bytes.

@@ -1,9 +1,11 @@
 """The trial of a variant's front matter, before any device or shape is known."""
 
 import math
+from collections.abc import Set
 from pathlib import Path
 
 from tilewave.basics.errors import UserError
+from tilewave.kernel import includes
 from tilewave.kernel.expressions import FUNCTIONS, LAYOUTS, WORDS, names_in
 from tilewave.kernel.front_matter import Launched
 from tilewave.kernel.launches import leaves
@@ -28,13 +30,10 @@ def try_out(variant: Variant) -> None:
     name (in any branch), an expression without a value, and an unknown dtype, layout or requirement.
     """
     _check_requires(variant)
-    _check_launches(variant)
-    _check_compiling(variant)
-    _check_let(variant)
+    _check_places(variant)
+    _check_names(variant)
     _check_strides(variant)
-    _check_work(variant)
     if variant.kernel.front.operation != "probe":
-        _check_memory(variant)
         _check_arrays(variant)
     _check_expressions(variant)
     shape = _trial_shape(variant)
@@ -44,12 +43,6 @@ def try_out(variant: Variant) -> None:
         variant.strides(shape)
 
 
-def _reserved(path: Path, key: str, name: str) -> UserError:
-    """Return the error of a name that already has a meaning."""
-    problem = f"{key}: the name {name} already has a meaning"
-    return UserError.because(path, problem, "Choose another name", key)
-
-
 def _check_requires(variant: Variant) -> None:
     front, path = variant.kernel.front, variant.kernel.path
     allowed = ("arch", "conditions", *variant.operation.dimensions)
@@ -57,13 +50,85 @@ def _check_requires(variant: Variant) -> None:
         if name not in allowed:
             raise UserError.unknown(path, "key", name, allowed, "requires")
     conditions = front.requires.get("conditions", [])
-    if not isinstance(conditions, list) or not all(
-        isinstance(condition, str | int | float) for condition in conditions
-    ):
+    texts = conditions if isinstance(conditions, list) else [None]
+    if not all(isinstance(condition, str | int | float) for condition in texts):
         raise UserError(path, "requires.conditions", conditions, "a list of expressions")
     least = front.requires.get("arch", 0)
     if isinstance(least, bool) or not isinstance(least, int):
         raise UserError(path, "requires.arch", least, "compute capability times ten, e.g. 75")
+
+
+def _check_places(variant: Variant) -> None:
+    """Check that the file has only keys that its operation and its provider can have, and lists of their lengths."""
+    front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
+    probe, compiled = front.operation == "probe", variant.kernel.provider == "nvrtc"
+    for key, refused, problem in (
+        ("launches", probe, "a probe has one launch"),
+        ("launches", not compiled, "only a .cu file or a cubin has several kernels"),
+        ("let", probe, "a probe has no named expressions"),
+        ("strides", not operation.stride_names(), f"no array of {front.operation} has rows"),
+        ("strides", not compiled, "only a kernel that NVRTC compiles has strides"),
+        ("work", not probe, "only a probe states its work"),
+        (
+            "reads_c",
+            "beta" not in operation.scalars,
+            f"the operation {front.operation} has no beta",
+        ),
+        ("tensor_maps", probe, "a probe has no tensor maps"),
+    ):
+        if refused and getattr(front, key):
+            raise UserError.because(path, f"{key}: {problem}", "Remove the key", key)
+    for key in Launched.model_fields if front.launches else ():
+        if key in front.model_fields_set:
+            problem = f"{key}: each entry of `launches` has its own"
+            raise UserError.because(path, problem, "Move the key into `launches`", key)
+    for before, launched in variant.launched:
+        for key in ("grid", "block", "cluster"):
+            texts = getattr(launched, key)
+            if texts is not None and not 1 <= len(texts) <= 3:
+                raise UserError(path, f"{before}{key}", texts, "one to three expressions")
+
+
+def _check_names(variant: Variant) -> None:
+    """Check that declared names are new, that their texts use known ones, and folders of headers."""
+    front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
+    words = (*operation.dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS)
+    taken = [(f"macros.{name}", name) for name in front.macros if name in words]
+    earlier = {*variant.names, *operation.dimensions, *DEVICE_NAMES}
+    for name, meaning in front.let.items():
+        if names_in(name) != {name} or name in (*earlier, *FUNCTIONS, "arch"):
+            taken.append((f"let.{name}", name))
+        elif not taken:
+            _refuse_unknown(path, f"let.{name}", names_in(meaning), earlier)
+        earlier.add(name)
+    if front.operation != "probe":
+        plain = _operation_names(variant)
+        taken += [(f"buffers.{name}", name) for name in front.buffers if name in plain]
+        maps = [name for name in front.tensor_maps if name in (*plain, *front.buffers)]
+        taken += [(f"tensor_maps.{name}", name) for name in maps]
+    for key, name in taken:
+        problem = f"{key}: the name {name} already has a meaning"
+        raise UserError.because(path, problem, "Choose another name", key)
+    variant.kernel.compiler_options(variant.names)
+    if front.cubin is not None:
+        variant.kernel.formatted("cubin", front.cubin, variant.names)
+    for name in front.compiler.include:
+        if not includes.allowed(path.parent / name, path.parent):
+            problem = f"compiler.include: {name} lies outside the kernel file's folder"
+            remedy = f"Allow it with --include FOLDER, or in {includes.VARIABLE}"
+            raise UserError.because(path, problem, remedy, "compiler.include")
+        if not (path.parent / name).is_dir():
+            raise UserError(path, "compiler.include", name, "folders that exist")
+    if front.work is not None:
+        scalars = {name for case in front.cases.values() for name in case.scalars}
+        allowed = {*front.macros, *DEVICE_NAMES, *front.buffers, *scalars}
+        for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
+            _refuse_unknown(path, key, names_in(text), allowed)
+
+
+def _refuse_unknown(path: Path, key: str, names: Set[str], allowed: Set[str]) -> None:
+    for name in sorted(names - allowed):
+        raise UserError.unknown(path, "name", name, allowed, key)
 
 
 def _check_expressions(variant: Variant) -> None:
@@ -96,11 +161,8 @@ def _check_expressions(variant: Variant) -> None:
                 if text == name and keywords:
                     raise UserError(path, key, name, valid_names)
                 raise UserError.unknown(path, "name", name, valid_names, key)
-    for key, values, keywords in (
-        ("dtypes", variant.dtypes, SIZES),
-        ("layouts", variant.layouts, LAYOUTS),
-    ):
-        for name, value in values.items():
+    for key, keywords in (("dtypes", SIZES), ("layouts", LAYOUTS)):
+        for name, value in getattr(variant, key).items():
             if value not in keywords:
                 raise UserError(path, f"{key}.{name}", value, keywords)
     for name in operation.needs_dtypes:
@@ -121,94 +183,27 @@ def _trial_shape(variant: Variant) -> dict[str, int]:
     return shape
 
 
-def _check_launches(variant: Variant) -> None:
-    path = variant.kernel.path
-    if variant.kernel.front.launches:
-        _check_series(variant)
-    for before, launched in variant.launched:
-        for key in ("grid", "block", "cluster"):
-            texts = getattr(launched, key)
-            if texts is not None and not 1 <= len(texts) <= 3:
-                raise UserError(path, f"{before}{key}", texts, "one to three expressions")
-
-
-def _check_compiling(variant: Variant) -> None:
-    """Check names of macros, the texts that use them, and folders of headers."""
-    front, path = variant.kernel.front, variant.kernel.path
-    for name in front.macros:
-        if name in (*variant.operation.dimensions, *DEVICE_NAMES, *architectures.NAMES, *WORDS):
-            raise _reserved(path, f"macros.{name}", name)
-    variant.kernel.compiler_options(variant.names)
-    if front.cubin is not None:
-        variant.kernel.formatted("cubin", front.cubin, variant.names)
-    for folder, name in zip(variant.kernel.folders[1:], front.compiler.include):
-        if not folder.is_dir():
-            raise UserError(path, "compiler.include", name, "folders that exist")
-
-
-def _check_let(variant: Variant) -> None:
-    """Check that `let` has new names, each defined by earlier ones."""
-    front, path = variant.kernel.front, variant.kernel.path
-    if front.let and front.operation == "probe":
-        problem = "let: a probe has no named expressions"
-        raise UserError.because(path, problem, "Remove the key", "let")
-    earlier = {*variant.names, *variant.operation.dimensions, *DEVICE_NAMES}
-    for name, meaning in front.let.items():
-        if names_in(name) != {name} or name in (*earlier, *FUNCTIONS, "arch"):
-            raise _reserved(path, f"let.{name}", name)
-        for unknown in sorted(names_in(meaning) - earlier):
-            raise UserError.unknown(path, "name", unknown, earlier, f"let.{name}")
-        earlier.add(name)
-
-
-def _check_work(variant: Variant) -> None:
-    """Check keys that only a probe, or only some operations may have."""
-    front, path = variant.kernel.front, variant.kernel.path
-    if front.work is not None:
-        if front.operation != "probe":
-            problem = "work: only a probe states its work"
-            raise UserError.because(path, problem, "Remove the key", "work")
-        scalars = {name for case in front.cases.values() for name in case.scalars}
-        allowed = {*front.macros, *DEVICE_NAMES, *front.buffers, *scalars}
-        for key, text in (("work.flop", front.work.flop), ("work.byte", front.work.byte)):
-            for name in sorted(names_in(text) - allowed):
-                raise UserError.unknown(path, "name", name, allowed, key)
-    if front.reads_c and "beta" not in variant.operation.scalars:
-        problem = f"reads_c: the operation {front.operation} has no beta"
-        raise UserError.because(path, problem, "Remove the key", "reads_c")
-    if front.operation == "probe" and front.tensor_maps:
-        problem = "tensor_maps: a probe has no tensor maps"
-        raise UserError.because(path, problem, "Remove the key", "tensor_maps")
-
-
 def _operation_names(variant: Variant) -> tuple[str, ...]:
     """Return the names that arguments may have without a declaration: arrays, sizes, scalars."""
     operation = variant.operation
     return (*operation.operands, *operation.dimensions, *operation.scalars)
 
 
-def _check_memory(variant: Variant) -> None:
-    """Check that scratch memory and tensor maps have new names and are used."""
-    front, path, plain = variant.kernel.front, variant.kernel.path, _operation_names(variant)
+def _check_arrays(variant: Variant) -> None:
+    """Check scratch memory and tensor maps, and that keys about arrays name each that the operation has."""
+    front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
+    operands = tuple(operation.operands)
     for name, buffer in front.buffers.items():
-        if name in plain:
-            raise _reserved(path, f"buffers.{name}", name)
         if buffer.expect is not None or buffer.report is not None:
             problem = f"buffers.{name}: only a probe's buffers have expect and report"
             raise UserError.because(path, problem, "Remove these keys", f"buffers.{name}")
-    for name in front.tensor_maps:
-        if name in (*plain, *front.buffers):
-            raise _reserved(path, f"tensor_maps.{name}", name)
+    for name, tensor_map in front.tensor_maps.items():
         if not any(name in leaves(launch.arguments) for _, launch in variant.kernel.launches):
             problem = f"tensor_maps.{name}: no launch takes this map"
             remedy = "Add it to `arguments`, or remove it"
             raise UserError.because(path, problem, remedy, f"tensor_maps.{name}")
-
-
-def _check_arrays(variant: Variant) -> None:
-    """Check that keys about arrays name the operation's, and each array that needs a dtype."""
-    front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
-    operands = tuple(operation.operands)
+        if tensor_map.of not in (memory := (*operands, *front.buffers)):
+            raise UserError(path, f"tensor_maps.{name}.of", tensor_map.of, memory)
     for name in operation.needs_dtypes:
         if name not in front.dtypes:
             allowed = f"a dtype for each of {', '.join(operation.needs_dtypes)}"
@@ -225,9 +220,6 @@ def _check_arrays(variant: Variant) -> None:
         for name in names if operands else ():
             if name not in valid_names:
                 raise UserError.unknown(path, kind, name, valid_names, key)
-    for name, tensor_map in front.tensor_maps.items():
-        if tensor_map.of not in (memory := (*operands, *front.buffers)):
-            raise UserError(path, f"tensor_maps.{name}.of", tensor_map.of, memory)
     if operation.tiles and front.tile is not None and len(front.tile) != len(operation.tiles):
         allowed = f"one expression for each of {', '.join(operation.tiles)}"
         raise UserError(path, "tile", front.tile, allowed)
@@ -235,41 +227,16 @@ def _check_arrays(variant: Variant) -> None:
 
 def _check_strides(variant: Variant) -> None:
     """Check that the operation has these strides, and that they use earlier names only."""
-    front, path, stride_names = (
-        variant.kernel.front,
-        variant.kernel.path,
-        variant.operation.stride_names(),
-    )
-    earlier = {*variant.names, *front.let, *variant.operation.dimensions}
+    front, path, names = variant.kernel.front, variant.kernel.path, variant.operation.stride_names()
     for name in front.strides:
-        if not stride_names:
-            problem = f"strides: no array of {front.operation} has rows"
-            raise UserError.because(path, problem, "Remove the key", "strides")
-        if name not in stride_names:
-            raise UserError.unknown(path, "stride", name, stride_names, "strides")
+        if name not in names:
+            raise UserError.unknown(path, "stride", name, names, "strides")
         if name in (*front.macros, *front.let):
             problem = f"strides.{name}: a macro or `let` has this name"
             remedy = "Rename the macro or `let`"
             raise UserError.because(path, problem, remedy, f"strides.{name}")
-    if front.strides and variant.kernel.provider != "nvrtc":
-        problem = "strides: only a kernel that NVRTC compiles has strides"
-        raise UserError.because(path, problem, "Remove the key", "strides")
-    for name in stride_names:
-        for unknown in sorted(names_used(variant.kernel, front.strides.get(name)) - earlier):
-            raise UserError.unknown(path, "name", unknown, earlier, f"strides.{name}")
+    earlier = {*variant.names, *front.let, *variant.operation.dimensions}
+    for name in names:
+        used = names_used(variant.kernel, front.strides.get(name))
+        _refuse_unknown(path, f"strides.{name}", used, earlier)
         earlier.add(name)
-
-
-def _check_series(variant: Variant) -> None:
-    """Check that a kernel may have several launches, and that keys of a launch stand in them."""
-    front, path = variant.kernel.front, variant.kernel.path
-    if front.operation == "probe":
-        problem = "launches: a probe has one launch"
-        raise UserError.because(path, problem, "Remove the key", "launches")
-    if variant.kernel.provider != "nvrtc":
-        problem = "launches: only a .cu file or a cubin has several kernels"
-        raise UserError.because(path, problem, "Remove the key", "launches")
-    for key in Launched.model_fields:
-        if key in front.model_fields_set:
-            problem = f"{key}: each entry of `launches` has its own"
-            raise UserError.because(path, problem, "Move the key into `launches`", key)

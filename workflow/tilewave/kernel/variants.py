@@ -11,7 +11,7 @@ from typing import Any
 from tilewave.basics.errors import KernelRefused, UserError, shown
 from tilewave.basics.validation import WIDEST
 from tilewave.kernel import memory_plan, operations
-from tilewave.kernel.expressions import ExpressionError, evaluate, integer, names_in
+from tilewave.kernel.expressions import ExpressionError, Names, Sizes, evaluate, integer, names_in
 from tilewave.kernel.front_matter import Kernel, Launched
 from tilewave.kernel.launches import Argument, LaunchPlan, MapPlan, Scratch, Step, Typed, leaves
 from tilewave.kernel.operations.base import Operation
@@ -26,7 +26,7 @@ DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 class _Scope(dict[str, Any]):
     """The values of the names of a launch, macros among them. let_values: cache of evaluated `let` names."""
 
-    def __init__(self, names: Mapping[str, Any]) -> None:
+    def __init__(self, names: Names) -> None:
         super().__init__(names)
         self.let_values: dict[str, Any] = {}
 
@@ -51,28 +51,27 @@ class Variant:
     def names(self) -> dict[str, Any]:
         return dict(self.macros)
 
-    def _scope(self, names: Mapping[str, Any]) -> _Scope:
-        """Return a scope of the macros and these names."""
+    def _scope(self, names: Names) -> _Scope:
         return names if isinstance(names, _Scope) else _Scope({**self.names, **names})
 
-    def _with_strides(self, text: Any, names: Mapping[str, Any]) -> _Scope:
+    def _with_strides(self, text: Any, names: Names) -> _Scope:
         """Return the same scope with the strides that an expression uses."""
         strides = self._strides_for(text, names)
         return _Scope({**self.names, **strides, **names}) if strides else self._scope(names)
 
-    def _evaluate(self, key: str, text: Any, names: Mapping[str, Any] | None = None) -> Any:
+    def _evaluate(self, key: str, text: Any, names: Names | None = None) -> Any:
         names = self._with_strides(text, names or {})
         try:
             return evaluate(text, _with_let(self.kernel, text, names))
         except ExpressionError as error:
             raise _expression_error(self.kernel, key, text, error) from error
 
-    def integer(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
+    def integer(self, key: str, text: Any, names: Names) -> int:
         if type(text) is int and text in WIDEST:  # most are plain numbers
             return text
         return self._whole(key, text, self._with_strides(text, names))
 
-    def _whole(self, key: str, text: Any, names: Mapping[str, Any]) -> int:
+    def _whole(self, key: str, text: Any, names: Names) -> int:
         """Return a whole number from these names, macros and `let`, without strides."""
         try:
             return integer(text, _with_let(self.kernel, text, self._scope(names)))
@@ -89,10 +88,10 @@ class Variant:
         taken = {*self.kernel.front.macros, *self.kernel.front.let}
         return set(self.operation.stride_names()) - taken
 
-    def _all_strides(self, shape: Mapping[str, int]) -> dict[str, int]:
+    def _all_strides(self, shape: Sizes) -> dict[str, int]:
         return memory_plan.strides(self.kernel, self.operation, self.layouts, shape, self._whole)
 
-    def _strides_for(self, text: Any, names: Mapping[str, Any]) -> dict[str, int]:
+    def _strides_for(self, text: Any, names: Names) -> dict[str, int]:
         """Return the strides that an expression uses, if the sizes are among the names."""
         used = (self.stride_names & names_in(text)) - names.keys()
         if not used or not names.keys() >= set(self.operation.dimensions):
@@ -100,7 +99,7 @@ class Variant:
         lengths = self._all_strides({name: names[name] for name in self.operation.dimensions})
         return {name: lengths[name] for name in used}
 
-    def strides(self, shape: Mapping[str, int]) -> dict[str, int]:
+    def strides(self, shape: Sizes) -> dict[str, int]:
         """Return the strides that the front matter gives, in elements."""
         texts = self.kernel.front.strides
         if not texts:
@@ -109,7 +108,6 @@ class Variant:
 
     @cached_property
     def dtypes(self) -> dict[str, str]:
-        """Dtype of each operand and of ``accumulate``."""
         texts = self.kernel.front.dtypes
         return {name: str(self._evaluate(f"dtypes.{name}", text)) for name, text in texts.items()}
 
@@ -126,7 +124,7 @@ class Variant:
         accumulate = self.dtypes.get("accumulate", operand)
         return product_label(operand, accumulate)
 
-    def supports(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> str:
+    def supports(self, shape: Sizes, device: Names) -> str:
         """Return the requirement that the shape or device does not meet; empty if it meets all.
 
         ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
@@ -170,13 +168,12 @@ class Variant:
     def _device_names(self, text: Any) -> set[str]:
         return set(DEVICE_NAMES).intersection(names_used(self.kernel, text))
 
-    def unknown_device(self, device: Mapping[str, Any]) -> str:
+    def unknown_device(self, device: Names) -> str:
         """Return the device attributes that the launch needs and ``device`` lacks; empty if none."""
         return ", ".join(sorted(self._device_of_launch - device.keys()))
 
     @cached_property
     def _device_of_launch(self) -> frozenset[str]:
-        """Device attributes that the geometry and the arguments use."""
         front = self.kernel.front
         texts = [*(front.tile or []), *(buffer.size for buffer in front.buffers.values())]
         texts += [text for _, text in (*self.geometry_texts(), *self.map_texts())]
@@ -207,18 +204,14 @@ class Variant:
     def plain_arguments(self) -> list[str]:
         """Arguments that are plain names. The others are numbers or expressions."""
         front = self.kernel.front
-        kernel_names = {
-            *front.buffers,
-            *(name for case in front.cases.values() for name in case.scalars),
-        }
+        scalars = {name for case in front.cases.values() for name in case.scalars}
+        kernel_names = {*front.buffers, *scalars}
         numbers = {*self.names, *front.let, *self.stride_names, *set(DEVICE_NAMES) - kernel_names}
         texts = [text for _, launch in self.kernel.launches for text in leaves(launch.arguments)]
         identifiers = [text for text in texts if isinstance(text, str) and text.isidentifier()]
         return [name for name in identifiers if name not in numbers]
 
-    def arguments(
-        self, shape: Mapping[str, int], device: Mapping[str, Any]
-    ) -> tuple[Argument, ...]:
+    def arguments(self, shape: Sizes, device: Names) -> tuple[Argument, ...]:
         """Return the arguments of the leading launch: names of buffers, sizes and so on, numbers, None for null.
 
         device: at least the attributes that they use (`device_of_arguments`). Raises UserError for an expression
@@ -233,9 +226,7 @@ class Variant:
         texts = [text for _, launch in self.kernel.launches for text in leaves(launch.arguments)]
         return frozenset(name for text in texts for name in self._device_names(text))
 
-    def _arguments(
-        self, before: str, launch: Launched, names: Mapping[str, Any]
-    ) -> tuple[Argument, ...]:
+    def _arguments(self, before: str, launch: Launched, names: Names) -> tuple[Argument, ...]:
         plain_names = self.plain_arguments
 
         def value(key: str, argument: Argument) -> Argument:
@@ -251,18 +242,16 @@ class Variant:
                 raise UserError(self.kernel.path, key, argument, "an expression with a number")
             return int(number) if float(number).is_integer() else number
 
-        return tuple(
-            value(f"{before}arguments.{index}", argument)
-            for index, argument in enumerate(launch.arguments)
-        )
+        items = enumerate(launch.arguments)
+        return tuple(value(f"{before}arguments.{index}", argument) for index, argument in items)
 
-    def _values(self, condition: str, names: Mapping[str, Any]) -> str:
+    def _values(self, condition: str, names: Names) -> str:
         """Return the values of the names in a condition, for the sentence that it failed."""
         values = _with_let(self.kernel, condition, self._scope(names))
         identifiers = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", str(condition)))
         return ", ".join(f"{name} = {values[name]}" for name in identifiers if name in values)
 
-    def plan(self, shape: Mapping[str, int], device: Mapping[str, Any]) -> LaunchPlan:
+    def plan(self, shape: Sizes, device: Names) -> LaunchPlan:
         """Return the launch at a shape.
 
         Raises UserError where an expression has no whole value or a size is not positive.
@@ -292,13 +281,7 @@ class Variant:
             series=tuple(steps) if len(steps) > 1 else (),
         )
 
-    def _step(
-        self,
-        before: str,
-        entry: str,
-        launch: Launched,
-        names: Mapping[str, Any],
-    ) -> Step:
+    def _step(self, before: str, entry: str, launch: Launched, names: Names) -> Step:
         """Return one launch in whole numbers."""
 
         def three(key: str, texts: list[Any]) -> tuple[int, int, int]:
@@ -323,7 +306,7 @@ class Variant:
         )
 
     def _memory(
-        self, shape: Mapping[str, int], names: Mapping[str, Any]
+        self, shape: Sizes, names: Names
     ) -> tuple[tuple[Scratch, ...], tuple[MapPlan, ...]]:
         """Return scratch and tensor maps; a probe's buffers belong to its operation."""
         front, operation = self.kernel.front, self.operation
@@ -337,15 +320,13 @@ class Variant:
             if dtype not in SIZES:
                 raise UserError(self.kernel.path, f"buffers.{name}.dtype", dtype, SIZES)
 
-        def whole(key: str, text: Any, more: Mapping[str, Any]) -> int:
+        def whole(key: str, text: Any, more: Names) -> int:
             return self.integer(key, text, {**names, **more} if more else names)
 
         buffers = tuple(memory_plan.scratch(self.kernel, dtypes, whole))
         strides = self.strides(shape)
-        placed = {
-            name: operation.placement(name, shape, self.layouts, strides)
-            for name in operation.operands
-        }
+        arrays = operation.operands
+        placed = {name: operation.placement(name, shape, self.layouts, strides) for name in arrays}
         for scratch in buffers:
             placed[scratch.name] = Placement((scratch.nbytes // SIZES[dtypes[scratch.name]],), (1,))
         first = next(iter(self.dtypes.values()), "")
@@ -371,7 +352,7 @@ def names_used(kernel: Kernel, text: Any) -> Set[str]:
     return kernel.names_used[text]
 
 
-def _with_let(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_let(kernel: Kernel, text: Any, names: Names) -> Names:
     """Return ``names`` with the `let` names that an expression uses; others may have no value yet.
 
     Raises UserError where one of these has no value.
@@ -391,7 +372,7 @@ def _with_let(kernel: Kernel, text: Any, names: Mapping[str, Any]) -> Mapping[st
     return scope
 
 
-def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
+def _allowed(kernel: Kernel, macros: Names) -> bool:
     for condition in kernel.front.where:
         try:
             if not evaluate(condition, _with_let(kernel, condition, macros)):
@@ -401,7 +382,7 @@ def _allowed(kernel: Kernel, macros: Mapping[str, Any]) -> bool:
     return True
 
 
-def variant(kernel: Kernel, chosen: Mapping[str, Any], where_file: object, key: str) -> Variant:
+def variant(kernel: Kernel, chosen: Names, where_file: object, key: str) -> Variant:
     """Return the variant with the chosen macros, the others at their defaults.
 
     Raises UserError for a macro or value that the front matter does not offer.
@@ -434,9 +415,8 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
     if kernel.text in _PLAINEST:
         return _PLAINEST[kernel.text]
     offered = kernel.front.macros
-    deciding_names = set().union(
-        *(names_used(kernel, text) for text in kernel.front.dtypes.values())
-    )
+    texts = kernel.front.dtypes.values()
+    deciding_names = set().union(*(names_used(kernel, text) for text in texts))
     best: dict[str, tuple[int, dict[str, Any]]] = {}
     labels: dict[tuple[Any, ...], str] = {}  # by the values of the macros that decide it
     for values in itertools.product(*offered.values()):
@@ -454,9 +434,7 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
     return _PLAINEST[kernel.text]
 
 
-def choices(
-    kernel: Kernel, how: str | Mapping[str, Any], where_file: object, key: str
-) -> Iterator[Variant]:
+def choices(kernel: Kernel, how: str | Names, where_file: object, key: str) -> Iterator[Variant]:
     """Yield variants of a kernel, each once.
 
     ``how`` is ``defaults``; ``each_dtype`` (for every dtype the variant with the fewest macros

@@ -20,7 +20,8 @@ from tilewave.basics.paths import ROOT
 from tilewave.compiling import cubin, nvrtc, origins, ready, sass, source
 from tilewave.compiling.origins import Origin
 from tilewave.kernel import includes, result
-from tilewave.kernel.front_matter import Kernel, host_code, source_digest
+from tilewave.kernel.digests import host_code, source_digest
+from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.variants import Variant
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store, write_atomically, write_where_other

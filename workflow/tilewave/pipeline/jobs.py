@@ -11,7 +11,7 @@ from typing import Any
 from tilewave import execution
 from tilewave.execution import cost
 from tilewave.kernel import operations, result
-from tilewave.kernel.front_matter import operation_code
+from tilewave.kernel.digests import operation_code
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline.cases import Case, wants

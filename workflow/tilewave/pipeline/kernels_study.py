@@ -9,8 +9,8 @@ from typing import Any
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import ROOT, SHIPPED
 from tilewave.kernel import operations
-from tilewave.kernel.discovery import gathered
-from tilewave.kernel.front_matter import SUFFIXES, Kernel, kernel_files, load_kernel
+from tilewave.kernel.discovery import gathered, kernel_files
+from tilewave.kernel.front_matter import SUFFIXES, Kernel, load_kernel
 
 RESULTS, REPORTS = "tilewave-results", "tilewave-report"
 CEILINGS = ("ceilings_memory", "ceilings_math", "ceilings_wgmma")

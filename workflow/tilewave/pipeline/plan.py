@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.basics.errors import UserError
+from tilewave.basics.validation import of_document
 from tilewave.kernel.front_matter import Kernel
-from tilewave.kernel.launches import LaunchPlan, argument
+from tilewave.kernel.launches import Argument, LaunchPlan
 from tilewave.kernel.variants import Variant
 from tilewave.pipeline.cases import Case, Plan, Shape
 from tilewave.pipeline.resolving import resolve
@@ -67,8 +68,8 @@ def _case(variant: Variant, document: Mapping[str, Any]) -> Case:
         studies=tuple(document["studies"]),
         counters=frozenset(document["counters"]),
         refusal=None if refusal is None else (refusal[0], refusal[1]),
-        launch=None if launch is None else LaunchPlan.of_document(launch),
-        arguments=tuple(map(argument, document["arguments"])),
+        launch=None if launch is None else of_document(LaunchPlan, launch),
+        arguments=of_document(tuple[Argument, ...], document["arguments"]),
         **{name: document[name] for name in PLAIN},
     )
 

@@ -22,13 +22,13 @@ from tilewave.kernel import operations, trial
 from tilewave.kernel.discovery import (
     gathered,
     leave_out,
-    mistakes,
-    no_kernels,
+    reasons,
+    spared,
     tried,
     with_user_operation,
 )
 from tilewave.kernel.expressions import ExpressionError
-from tilewave.kernel.front_matter import Kernel, spared
+from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.operations import user_defined
 from tilewave.kernel.variants import Variant
 from tilewave.pipeline import outputs, parameters, plan
@@ -164,8 +164,7 @@ def load(
         for variant in cases.variants.values():
             _try_out(variant)
         _try_operations(cases)
-    reasons = mistakes(left_out), no_kernels(left_out)
-    return Project(config, str(where), kernels, cases, recorded_root, *reasons)
+    return Project(config, str(where), kernels, cases, recorded_root, *reasons(left_out))
 
 
 def _kernels(

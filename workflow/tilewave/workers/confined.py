@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import struct
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,16 +28,6 @@ confined = False
 """True once `confine` has succeeded in this process."""
 
 
-class _Ruleset(ctypes.Structure):
-    _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64))
-
-
-class _Beneath(ctypes.Structure):
-    _pack_ = 1
-    _layout_ = "ms"  # Python 3.14 wants it said
-    _fields_ = (("allowed", ctypes.c_uint64), ("folder", ctypes.c_int))
-
-
 def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
     """Let this process and its children open only files in these folders. Return whether that worked.
 
@@ -50,9 +41,8 @@ def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
     version = call(CREATE_RULESET, None, 0, 1)
     if version < 1:
         return False
-    wanted = _Ruleset(READ | WRITE, 3)
-    size = ctypes.sizeof(_Ruleset) if version >= NETWORK_FROM else 8
-    rules = call(CREATE_RULESET, ctypes.byref(wanted), size, 0)
+    wanted = struct.pack("=QQ", READ | WRITE, 3)[: 16 if version >= NETWORK_FROM else 8]
+    rules = call(CREATE_RULESET, wanted, len(wanted), 0)
     if rules < 0:
         return False
     try:
@@ -71,7 +61,6 @@ def _allow(call: ctypes._NamedFuncPointer, rules: int, path: Path, allowed: int)
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             kind = allowed if path.is_dir() else allowed & (READ_FILE | WRITE_FILE)
-            rule = _Beneath(kind, handle)
-            call(ADD_RULE, rules, PATH_BENEATH, ctypes.byref(rule), 0)
+            call(ADD_RULE, rules, PATH_BENEATH, struct.pack("=Qi", kind, handle), 0)
         finally:
             os.close(handle)

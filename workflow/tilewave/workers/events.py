@@ -7,8 +7,6 @@
 {"event": "failed", "status": ..., "reason": ...}   no job can run (no GPU, ...)
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -3,8 +3,6 @@
 An item that crashes its process, or exceeds its limits, harms no other item: the next one gets a new process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import inspect
@@ -165,9 +163,8 @@ class _Worker:
     ) -> None:
         context = multiprocessing.get_context("fork")
         self.pipe, worker_pipe = context.Pipe()
-        self._process = context.Process(
-            target=_serve, args=(worker_pipe, function, items, limits), daemon=True
-        )
+        work = (worker_pipe, function, items, limits)
+        self._process = context.Process(target=_serve, args=work, daemon=True)
         self._process.start()
         worker_pipe.close()  # the end of the process is the end of the pipe
         self._wait_s = limits.by_clock_s
@@ -219,7 +216,6 @@ class Pool:
         return len(self._busy)
 
     def _start(self) -> None:
-        """Start a process if an item waits."""
         if self._waiting:
             self._busy.append(_Worker(self._function, self._items, self._limits))
             self._busy[-1].give(self._waiting.popleft())
@@ -245,7 +241,6 @@ class Pool:
                 self.stop()
 
     def stop(self) -> None:
-        """Kill all processes."""
         for worker in self._busy:
             worker.kill()
         self._busy.clear()

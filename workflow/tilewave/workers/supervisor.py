@@ -3,8 +3,6 @@
 Whatever the worker does, every job gets one result, and `on_result` receives it at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -15,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -205,28 +203,25 @@ def _child(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
         kill_group(child)
 
 
+@dataclass
 class _Watch:
     """The observer of one worker process, from its start to its end."""
 
-    def __init__(
-        self,
-        stage: str,
-        jobs: Sequence[Job],
-        start: int,
-        limit_s: float | None,
-        grace_s: float,
-        finish: Callable[[int, Result], None],
-        results: dict[int, Result],
-        spared: set[int],
-    ) -> None:
-        self._stage, self._jobs, self._start = stage, jobs, start
-        self._limit_s, self._grace_s = limit_s, grace_s
-        self._finish, self._results, self._spared = finish, results, spared
-        self.current: int | None = None
-        self._deadline = Deadline.after(grace_s)
-        self.failure = ""
-        self.ending = "ended"
-        self.interrupted = False
+    stage: str
+    jobs: Sequence[Job]
+    start: int
+    limit_s: float | None
+    grace_s: float
+    finish: Callable[[int, Result], None]
+    results: dict[int, Result]
+    spared: set[int]
+    current: int | None = None
+    failure: str = ""
+    ending: str = "ended"
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        self._deadline = Deadline.after(self.grace_s)
 
     def follow(
         self, child: subprocess.Popen[bytes], events: Path, stop: threading.Event | None = None
@@ -245,10 +240,10 @@ class _Watch:
                 if code is not None:
                     self._ended(code)
                     return
-                if _next(len(self._jobs), self._results) is None:
+                if _next(len(self.jobs), self.results) is None:
                     # All results are there: wait until it releases the GPU, at most `grace_s`.
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        child.wait(self._grace_s)
+                        child.wait(self.grace_s)
                     return
                 if self._deadline.passed():
                     self._expire()
@@ -257,7 +252,7 @@ class _Watch:
                     time.sleep(POLL_S)
 
     def _limit(self, index: int) -> float:
-        return self._jobs[index].limit_s if self._limit_s is None else self._limit_s
+        return self.jobs[index].limit_s if self.limit_s is None else self.limit_s
 
     def _handle(self, line: bytes) -> None:
         """Apply one line of the event file; ignore a malformed one."""
@@ -271,22 +266,22 @@ class _Watch:
         if kind == "waiting":
             self._deadline = Deadline()  # no limit: another run may hold the GPU for long
         elif kind == "ready":
-            self._deadline = Deadline.after(self._grace_s)
+            self._deadline = Deadline.after(self.grace_s)
         elif kind == "failed":
             self.failure = str(event.get("reason") or "")
-        elif not isinstance(index, int) or not self._start <= index < len(self._jobs):
+        elif not isinstance(index, int) or not self.start <= index < len(self.jobs):
             return
         elif kind == "started":
             self.current = index
-            setup = SETUP_S if self._stage in ("time", "tune") else 0.0
+            setup = SETUP_S if self.stage in ("time", "tune") else 0.0
             self._deadline = Deadline.after(self._limit(index) + setup)
         elif kind == "finished":
-            self._finish(index, self._understood(index, event.get("result")))
+            self.finish(index, self._understood(index, event.get("result")))
             self.current = None
-            self._deadline = Deadline.after(self._grace_s)
+            self._deadline = Deadline.after(self.grace_s)
 
     def _understood(self, index: int, document: Any) -> Result:
-        job = self._jobs[index]
+        job = self.jobs[index]
         try:
             # The case and key are the job's: a worker cannot store a result under another key.
             return replace(Result.of_document(document), case=job.case, key=job.key)
@@ -296,17 +291,17 @@ class _Watch:
 
     def _expire(self) -> None:
         if self.current is None:
-            self.ending = f"did nothing for {self._grace_s:g} s"
+            self.ending = f"did nothing for {self.grace_s:g} s"
             return
         limit = self._limit(self.current)
         reason = f"no result within {limit:g} s (case_limit_s)"
-        self._finish(self.current, Result.of_job(self._jobs[self.current], "timed out", reason))
+        self.finish(self.current, Result.of_job(self.jobs[self.current], "timed out", reason))
 
     def unmeasured(self, index: int, reason: str) -> Result:
         """Return the result of a case that the worker's end left without one."""
         interruption = self.failure or (self.interrupted and self.ending)
         notes = {"interrupted": interruption} if interruption else {}
-        return Result.of_job(self._jobs[index], "not measured", reason, notes=notes)
+        return Result.of_job(self.jobs[index], "not measured", reason, notes=notes)
 
     def _ended(self, code: int) -> None:
         name = ended_by(code)
@@ -319,6 +314,6 @@ class _Watch:
             return
         if not self.interrupted:
             status = "invalid access" if name in _MEMORY_SIGNALS else "failed to launch"
-            self._finish(index, Result.of_job(self._jobs[index], status, reason))
-        elif index in self._spared:
-            self._finish(index, self.unmeasured(index, f"{reason}, twice"))
+            self.finish(index, Result.of_job(self.jobs[index], status, reason))
+        elif index in self.spared:
+            self.finish(index, self.unmeasured(index, f"{reason}, twice"))

@@ -1,7 +1,7 @@
 """Front matter for a file that was written for nvcc.
 
-`reading` finds kernels and their launches in the host's code. `arithmetic` translates the host's expressions,
-and `matching` finds the operand or size that each parameter is. `guessing` makes front matter from these, and
-`trying` executes it. `deriving` makes an operation from what a kernel touches. `compiled` reads a cubin
-instead of code. `commands.wrap` asks the user and writes the file.
+`finding` reads the files around a kernel, and `reading` finds kernels and launches in them. `arithmetic` translates
+the host's expressions, and `matching` finds the operand or size that each parameter is. `guessing` makes front
+matter from these, `target` adds the user's facts, and `trying` executes it. `probing` and `deriving` learn from what
+a kernel touches. `compiled` reads a cubin instead of code. `commands.wrap` writes the file.
 """

@@ -2,11 +2,11 @@
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tilewave.commands.wrapping.reading import Scope, Source, parts
-from tilewave.compiling.declarations import OPEN, Token, Unreadable, closing, tokens
+from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate
 from tilewave.theory.dtypes import SIZES
 
@@ -36,9 +36,7 @@ class Unknown(ValueError):
     """An expression that front matter cannot have; the message is the part that prevents it."""
 
 
-def of_tokens(
-    expression: Sequence[Token], scope: Scope, names: Mapping[str, str], depth: int = 0
-) -> str:
+def of_tokens(expression: Stream, scope: Scope, names: Mapping[str, str], depth: int = 0) -> str:
     """Translate an expression of the host into front matter.
 
     names: the host's names and expressions, and their names there, as ``M`` or ``B * T`` is ``m``; other names
@@ -47,7 +45,7 @@ def of_tokens(
     return ast.unparse(_Translation(scope, names, depth).expression(expression))
 
 
-def plain(expression: Sequence[Token], scope: Scope) -> str:
+def plain(expression: Stream, scope: Scope) -> str:
     """Return an expression of the host as a key of ``names``: without casts. Empty if it is not one."""
     try:
         return ast.unparse(_Translation(scope, {}, 0).parsed(expression))
@@ -55,7 +53,7 @@ def plain(expression: Sequence[Token], scope: Scope) -> str:
         return ""
 
 
-def number(expression: Sequence[Token], scope: Scope) -> int:
+def number(expression: Stream, scope: Scope) -> int:
     """Return the value of an expression of constants. Raises Unknown."""
     text = of_tokens(expression, scope, {})
     try:
@@ -65,7 +63,6 @@ def number(expression: Sequence[Token], scope: Scope) -> int:
 
 
 def outside(source: Source) -> Scope:
-    """Return the scope outside of all functions."""
     return Scope(source, (), 0)
 
 
@@ -77,14 +74,14 @@ class _Translation(ast.NodeTransformer):
             raise Unknown("names that stand for each other")
         self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth
 
-    def parsed(self, expression: Sequence[Token]) -> ast.expr:
+    def parsed(self, expression: Stream) -> ast.expr:
         text = self._python(list(expression))
         try:
             return ast.parse(text.strip(), mode="eval").body
         except SyntaxError as error:
             raise Unknown(text.strip()) from error
 
-    def expression(self, expression: Sequence[Token]) -> ast.expr:
+    def expression(self, expression: Stream) -> ast.expr:
         translated: ast.expr = self.visit(self.parsed(expression))
         return translated
 
@@ -94,7 +91,7 @@ class _Translation(ast.NodeTransformer):
             return ast.parse(name, mode="eval").body
         return super().visit(node)
 
-    def _again(self, expression: Sequence[Token], scope: Scope | None = None) -> ast.expr:
+    def _again(self, expression: Stream, scope: Scope | None = None) -> ast.expr:
         return _Translation(scope or self.scope, self.names, self.depth + 1).expression(expression)
 
     def _python(self, expression: list[Token]) -> str:
@@ -103,10 +100,9 @@ class _Translation(ast.NodeTransformer):
         for i, text in enumerate(texts):
             if text == "?" and ":" in texts[i:]:
                 colon = texts.index(":", i)
-                test, yes, no = expression[:i], expression[i + 1 : colon], expression[colon + 1 :]
-                return (
-                    f"(({self._python(yes)}) if ({self._python(test)}) else ({self._python(no)}))"
-                )
+                pieces = expression[:i], expression[i + 1 : colon], expression[colon + 1 :]
+                test, yes, no = map(self._python, pieces)
+                return f"(({yes}) if ({test}) else ({no}))"
         python, i = "", 0
         while i < len(expression):
             token = expression[i]
@@ -170,10 +166,8 @@ class _Translation(ast.NodeTransformer):
             over, under = (self.visit(argument) for argument in node.args)
             return _ceil(over, under)
         if macro is not None and macro.arguments is not None:
-            arguments = {
-                name: f"({ast.unparse(self.visit(value))})"
-                for name, value in zip(macro.arguments, node.args)
-            }
+            pairs = zip(macro.arguments, node.args)
+            arguments = {name: f"({ast.unparse(self.visit(value))})" for name, value in pairs}
             inner = _Translation(self.scope, {**self.names, **arguments}, self.depth + 1)
             return inner.expression(tokens(macro.body))
         if name in KEPT:
@@ -209,7 +203,6 @@ def _divided(node: ast.expr) -> ast.expr:
 
 
 def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
-    """Return the terms of a sum with their signs."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
         right_sign = sign if isinstance(node.op, ast.Add) else -sign
         return [*_terms(node.left, sign), *_terms(node.right, right_sign)]

@@ -18,6 +18,7 @@ from tilewave.commands.wrapping.arithmetic import WHOLE
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.reading import Function
 from tilewave.execution.case import UnjudgedRun
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
@@ -94,13 +95,11 @@ class DerivedOperation:
         return tuple(self.sizes.values())
 
     def operation(self) -> Operation:
-        """Return an instance, before there is a file."""
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
         instance: Operation = type(_class_name(self.name), (Operation,), body)()
         return instance
 
     def text(self, reference: str = "None") -> str:
-        """Return the text of the operation's file."""
         items = self.operands.items()
         operands = (f'        "{name}": {_operand(operand)},\n' for name, operand in items)
         names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
@@ -155,7 +154,7 @@ def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> 
     return replace(derived, operands=held)
 
 
-def with_room(derived: DerivedOperation, shape: Mapping[str, int]) -> DerivedOperation:
+def with_room(derived: DerivedOperation, shape: Sizes) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
     room = max(product, min(product * max(ROOM, largest), MOST))

@@ -12,7 +12,7 @@ from tilewave.commands.wrapping import matching
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, shortened
-from tilewave.compiling.declarations import Token, Unreadable, angle, tokens
+from tilewave.compiling.declarations import Stream, Token, Tokens, Unreadable, angle, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
@@ -62,7 +62,6 @@ class Guess:
     line: int = 0
 
     def mark(self, key: str) -> None:
-        """Mark a key of front matter as guessed."""
         self.front["marks"] = {**self.front.get("marks", {}), key: GUESSED}
 
     def macros(self) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def _template(
     return entry, names, types
 
 
-def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, ...]]:
+def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
     """Return the arguments of an explicit instantiation in the file."""
     for path, declaration in source.declarations(function.name):
         texts = [token.text for token in declaration.head]
@@ -144,7 +143,7 @@ def _instantiated(function: Function, source: Source) -> Sequence[tuple[Token, .
     return []
 
 
-def _sides(sides: Sequence[Token], launch: Launch, names: Mapping[str, str]) -> list[int | str]:
+def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
     if len(sides) == 1 and sides[0].word:
         sides = launch.scope.value(sides[0].text) or sides
@@ -243,11 +242,7 @@ def guessed(
 
 
 def _with_numbers(
-    guess: Guess,
-    code: Code,
-    types: Mapping[str, str],
-    arguments: list[Any],
-    unknown: Sequence[str],
+    guess: Guess, code: Code, types: Mapping[str, str], arguments: list[Any], unknown: Sequence[str]
 ) -> list[str]:
     """Set unknown real numbers from the launch, else guess; return what is still unknown."""
     function, launch = code.function, code.launch
@@ -387,7 +382,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
     return block
 
 
-def _stride(function: Function, axis: str) -> Sequence[Token]:
+def _stride(function: Function, axis: str) -> Stream:
     """Return the threads of a block along an axis: of ``blockIdx.x * WIDTH + threadIdx.x`` the WIDTH.
 
     Where a loop adds to the sum in steps, as in ``threadIdx.y + j``, it is the step. Raises Unknown.

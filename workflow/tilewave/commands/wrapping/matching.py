@@ -28,16 +28,9 @@ INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
 VECTOR = re.compile(r"gemv|mat_?vec", re.IGNORECASE)
 """Names of products with a vector, whose n is 1."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
-SYNONYMS = {
-    "gemm": "matmul",
-    "bmm": "batched_matmul",
-    "gemv": "matmul",
-    "matvec": "matmul",
-    "block_sum": "reduction",
-    "reduce": "reduction",
-    "vecadd": "vector_add",
-    "vec_add": "vector_add",
-}
+SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"), "matmul")
+SYNONYMS |= dict.fromkeys(("block_sum", "reduce"), "reduction")
+SYNONYMS |= dict.fromkeys(("vecadd", "vec_add"), "vector_add")
 """Part of a kernel's name -> name of the operation."""
 Roles = Mapping[str, str] | None
 """The array or size of each parameter of a kernel from which the operation was derived; None to guess."""
@@ -218,7 +211,6 @@ def alternatives(
 
 
 def leaves(arguments: Any) -> Iterator[str]:
-    """Yield the arguments, and those in structs."""
     if isinstance(arguments, list | dict):
         for member in arguments.values() if isinstance(arguments, dict) else arguments:
             yield from leaves(member)

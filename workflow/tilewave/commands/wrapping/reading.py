@@ -5,37 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewave.basics.errors import HERE, UserError
-from tilewave.compiling.declarations import (
-    OPEN,
-    Declaration,
-    Macro,
-    Token,
-    Unreadable,
-    angle,
-    closing,
-    declarations,
-    line_of,
-    macros,
-    members,
-    plain_head,
-    tokens,
-)
-from tilewave.kernel import includes
+from tilewave.compiling import declarations as syntax
+from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
 
-SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
-MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
-"""Limits of the search for launches and headers: files, bytes of a file, folders above the kernel's, and entries
-of a folder (a larger one is no project's)."""
-OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
-"""Folders of installed packages, and hidden folders."""
+LEVELS = 3
+"""Most levels of structs inside structs."""
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
@@ -69,7 +49,7 @@ class TemplateParameter:
 
     kind: str
     name: str
-    default: tuple[Token, ...]
+    default: Tokens
 
     @property
     def is_type(self) -> bool:
@@ -89,7 +69,7 @@ class Function:
     declaration: Declaration
     template: tuple[TemplateParameter, ...]
     parameters: tuple[Parameter, ...]
-    bound: tuple[Token, ...]
+    bound: Tokens
     tree: tuple[Any, ...]
 
     def nested(self, arguments: Sequence[Any]) -> list[Any]:
@@ -103,9 +83,9 @@ class Function:
 
         return [of(node, member=False) for node in self.tree]
 
-    def launch_arguments(self, arguments: Sequence[tuple[Token, ...]]) -> list[tuple[Token, ...]]:
+    def launch_arguments(self, arguments: Sequence[Tokens]) -> list[Tokens]:
         """Return the argument of a launch for each parameter; empty for members of a struct."""
-        by_parameter: list[tuple[Token, ...]] = [()] * len(self.parameters)
+        by_parameter: list[Tokens] = [()] * len(self.parameters)
         for node, argument in zip(self.tree, arguments):
             if isinstance(node, int):
                 by_parameter[node] = argument
@@ -114,7 +94,7 @@ class Function:
     @property
     def qualified(self) -> str:
         """The name with its namespaces; ``::name`` for a static function, so that NVRTC keeps it."""
-        static = any(token.text == "static" for token in plain_head(self.declaration.head))
+        static = any(token.text == "static" for token in syntax.plain_head(self.declaration.head))
         scoped = "::".join((*self.declaration.scope, self.name))
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
@@ -128,27 +108,27 @@ class Function:
 class Launch:
     """A launch in the host's code, each part as tokens; ``scope`` resolves its names."""
 
-    template: tuple[tuple[Token, ...], ...]
-    grid: tuple[Token, ...]
-    block: tuple[Token, ...]
-    shared: tuple[Token, ...]
-    arguments: tuple[tuple[Token, ...], ...]
+    template: tuple[Tokens, ...]
+    grid: Tokens
+    block: Tokens
+    shared: Tokens
+    arguments: tuple[Tokens, ...]
     scope: Scope
     line: int
 
 
-def parts(tokens: Sequence[Token]) -> list[tuple[Token, ...]]:
+def parts(tokens: Stream) -> list[Tokens]:
     """Split tokens at commas outside of brackets, also of those around template arguments."""
     groups: list[list[Token]] = [[]]
     i = 0
     while i < len(tokens):
         end = i
-        if tokens[i].text in OPEN:
-            end = closing(tokens, i)
+        if tokens[i].text in syntax.OPEN:
+            end = syntax.closing(tokens, i)
         elif tokens[i].text == "<" and i and tokens[i - 1].word:
             try:
-                end = angle(tokens, i)
-            except Unreadable:
+                end = syntax.angle(tokens, i)
+            except syntax.Unreadable:
                 end = i
         if tokens[i].text == "," and end == i:
             groups.append([])
@@ -171,15 +151,15 @@ class Source:
     def macros(self) -> dict[str, Macro]:
         by_name: dict[str, Macro] = {}
         for path in (*self.kernel_files, *self.texts):
-            by_name = {**macros(self.texts[path]), **by_name}
+            by_name = {**syntax.macros(self.texts[path]), **by_name}
         return by_name
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
         """Yield the declarations of the files that contain a word, those of the kernel's files first."""
         for path in dict.fromkeys((*self.kernel_files, *self.texts)):
             if word in self.texts[path]:
-                with contextlib.suppress(Unreadable):
-                    yield from ((path, item) for item in declarations(self.texts[path]))
+                with contextlib.suppress(syntax.Unreadable):
+                    yield from ((path, item) for item in syntax.declarations(self.texts[path]))
 
     def functions(self) -> list[Function]:
         """Return the kernels of the file, then those of its headers."""
@@ -221,7 +201,7 @@ class Source:
             return fields if all(name in TYPED or self.members(name) for name in types) else ()
         return ()
 
-    def constant(self, name: str) -> tuple[Token, ...] | None:
+    def constant(self, name: str) -> Tokens | None:
         """Return the value of a variable or an enumerator outside of functions."""
         for _, declaration in self.declarations(name):
             if name in declaration.names and declaration.kind == "variable":
@@ -243,7 +223,7 @@ class Source:
                 return str(next(filter(None, match.groups())))
         return kind
 
-    def returned(self, name: str) -> tuple[Scope, tuple[Token, ...]] | None:
+    def returned(self, name: str) -> tuple[Scope, Tokens] | None:
         """Return the last return value of a function without arguments, and the scope of its names."""
         for _, declaration in self.declarations(name):
             ends = [i for i, token in enumerate(declaration.body) if token.text == "return"]
@@ -255,13 +235,13 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(line_of, self.texts[path]))
+            (item.body, functools.partial(syntax.line_of, self.texts[path]))
             for path, item in self.declarations(kernel)
             if "__global__" not in {token.text for token in item.head}
         ]
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
-                bodies.append((tokens(macro.body), functools.partial(self._line, macro)))
+                bodies.append((syntax.tokens(macro.body), functools.partial(self._line, macro)))
         launches = (
             launch
             for body, line in bodies
@@ -275,19 +255,17 @@ class Source:
         """Return the line that defines a macro."""
         define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
         matches = ((text, define.search(text)) for text in self.texts.values())
-        return next((line_of(text, match.start()) for text, match in matches if match), 1)
+        return next((syntax.line_of(text, match.start()) for text, match in matches if match), 1)
 
-    def _launch(
-        self, body: Sequence[Token], position: int, line_at: Callable[[int], int]
-    ) -> Iterator[Launch]:
-        """Yield the launch that begins with the name at ``position``, or follows a pointer to it."""
-        i, line = position + 1, line_at(body[position].at)
-        scope = Scope(self, tuple(body), body[position].at)
-        template: tuple[tuple[Token, ...], ...] = ()
+    def _launch(self, body: Stream, at: int, line_at: Callable[[int], int]) -> Iterator[Launch]:
+        """Yield the launch that begins with the name at ``at``, or follows a pointer to it."""
+        i, line = at + 1, line_at(body[at].at)
+        scope = Scope(self, tuple(body), body[at].at)
+        template: tuple[Tokens, ...] = ()
         if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
             try:
-                end = angle(body, i)
-            except Unreadable:
+                end = syntax.angle(body, i)
+            except syntax.Unreadable:
                 return
             template = tuple(parts(body[i + 1 : end]))
             i = end + 1
@@ -297,15 +275,14 @@ class Source:
             if stop is None:
                 return
             grid, block, shared, *_ = [*parts(body[start:stop]), (), (), ()]
-            arguments = tuple(parts(body[stop + 4 : closing(body, stop + 3)]))
+            arguments = tuple(parts(body[stop + 4 : syntax.closing(body, stop + 3)]))
             yield Launch(template, grid, block, shared, arguments, scope, line)
         elif i < len(body) and body[i].text in ";,):}":
-            yield from self._by_pointer(
-                body, position, i, Launch(template, (), (), (), (), scope, line)
-            )
+            launch = Launch(template, (), (), (), (), scope, line)
+            yield from self._by_pointer(body, at, i, launch)
 
     def _by_pointer(
-        self, body: Sequence[Token], position: int, end: int, launch: Launch
+        self, body: Stream, position: int, end: int, launch: Launch
     ) -> Iterator[Launch]:
         """Yield the launch of a kernel whose name is an argument, or is assigned to a pointer.
 
@@ -315,7 +292,7 @@ class Source:
         while opening > 0 and body[opening].text in ("&", "*", "(", ")", "void"):
             opening -= 1
         if body[opening].text.startswith("cudaLaunch") and body[opening + 1].text == "(":
-            _, *geometry = parts(body[opening + 2 : closing(body, opening + 1)])
+            _, *geometry = parts(body[opening + 2 : syntax.closing(body, opening + 1)])
             grid, block, array, shared, *_ = [*geometry, (), (), (), ()]
             pointers = launch.scope.value(array[0].text) if array else None
             arguments = tuple(part[-1:] for part in parts(pointers or ()))
@@ -348,12 +325,12 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
     return kept
 
 
-def _chevrons(body: Sequence[Token], i: int, sign: str) -> int | None:
+def _chevrons(body: Stream, i: int, sign: str) -> int | None:
     """Return the index after three signs at ``i``, as in a launch (also ``<< <``); else None."""
     return i + 3 if [token.text for token in body[i : i + 3]] == [sign] * 3 else None
 
 
-def _other_branches(body: Sequence[Token], position: int, launch: int) -> tuple[int, int]:
+def _other_branches(body: Stream, position: int, launch: int) -> tuple[int, int]:
     """Return the part of the text between a position and a launch that does not run after the position.
 
     It begins with a `break`, or with the end of the block before an `else`.
@@ -373,7 +350,7 @@ def _other_branches(body: Sequence[Token], position: int, launch: int) -> tuple[
     return 0, 0
 
 
-def _names_of_dim3(body: Sequence[Token]) -> frozenset[str]:
+def _names_of_dim3(body: Stream) -> frozenset[str]:
     """Return the variables of a function whose type is dim3."""
     names, inside = [], False
     for before, token in itertools.pairwise(body):
@@ -383,11 +360,11 @@ def _names_of_dim3(body: Sequence[Token]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _enumerator(head: Sequence[Token], wanted: str) -> tuple[Token, ...] | None:
+def _enumerator(head: Stream, wanted: str) -> Tokens | None:
     """Return the value of an enumerator: its own, else that before it and one."""
     start = [token.text for token in head].index("{")
-    value: tuple[Token, ...] = ()
-    for part in parts(head[start + 1 : closing(head, start)]):
+    value: Tokens = ()
+    for part in parts(head[start + 1 : syntax.closing(head, start)]):
         after = (*value, Token("+", 0), Token("1", 0)) if value else (Token("0", 0),)
         value = part[2:] if len(part) > 2 else after
         if part[0].text == wanted:
@@ -395,7 +372,7 @@ def _enumerator(head: Sequence[Token], wanted: str) -> tuple[Token, ...] | None:
     return None
 
 
-def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]]]:
+def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     """Return (position in the text, name, value) of each assignment, and of each dim3."""
     entries = []
     sides = False  # in a declaration of dim3, which may have several names
@@ -413,20 +390,20 @@ def definitions(body: Sequence[Token]) -> list[tuple[int, str, tuple[Token, ...]
         elif (follows in "({" and sides and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
         ):
-            value = tuple(body[i + 2 : closing(body, i + 1)])
+            value = tuple(body[i + 2 : syntax.closing(body, i + 1)])
         else:
             continue
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
-            value = value[opening + 1 : closing(value, opening)]
+            value = value[opening + 1 : syntax.closing(value, opening)]
         entries.append((token.at, token.text, tuple(value)))
     return entries
 
 
-def _until(body: Sequence[Token], start: int, ends: str = ",;") -> tuple[Token, ...]:
+def _until(body: Stream, start: int, ends: str = ",;") -> Tokens:
     i = start
     while i < len(body) and body[i].text not in ends:
-        i = closing(body, i) + 1 if body[i].text in OPEN else i + 1
+        i = syntax.closing(body, i) + 1 if body[i].text in syntax.OPEN else i + 1
     return tuple(body[start:i])
 
 
@@ -435,35 +412,34 @@ class Scope:
     """The names at a position in a function of the host, without those of a skipped part of the text."""
 
     source: Source
-    body: tuple[Token, ...]
+    body: Tokens
     at: int
     skipped: tuple[int, int] = (0, 0)
 
-    def value(self, name: str) -> tuple[Token, ...] | None:
+    def value(self, name: str) -> Tokens | None:
         """Return the last value of a name before this position, or outside of functions."""
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
-        values = [
-            value for at, assigned, value in before if assigned == name and not start <= at < end
-        ]
+        values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
         return values[-1] if values else self.source.constant(name)
 
 
 def signature(path: Path, declaration: Declaration) -> Function:
-    """Read the signature of a kernel."""
     head = declaration.head
     template: list[TemplateParameter] = []
     if head[0].text == "template":
-        for part in parts(head[2 : angle(head, 1)]):
+        for part in parts(head[2 : syntax.angle(head, 1)]):
             texts = [token.text for token in part]
             cut = texts.index("=") if "=" in texts else len(texts)
             kind = next(text for text in texts if text != "const")
             template.append(TemplateParameter(kind, texts[cut - 1], part[cut + 1 :]))
     places = [i for i, token in enumerate(head) if token.text == declaration.name]
     opening = next(i for i in reversed(places) if head[i + 1].text == "(") + 1
-    parameters = [_parameter(part) for part in parts(head[opening + 1 : closing(head, opening)])]
+    parameters = [
+        _parameter(part) for part in parts(head[opening + 1 : syntax.closing(head, opening)])
+    ]
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
-    bound = parts(head[bounds[0] + 2 : closing(head, bounds[0] + 1)])[0] if bounds else ()
+    bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))
     return Function(name, path, declaration, tuple(template), tuple(parameters), bound, tree)
 
@@ -471,7 +447,7 @@ def signature(path: Path, declaration: Declaration) -> Function:
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
     """Return the members of a struct; none if one is no plain number or pointer."""
     fields: list[Parameter] = []
-    for member in members(text, declaration):
+    for member in syntax.members(text, declaration):
         texts = {token.text for token in member.head}
         if member.kind in ("function", "other") or "static" in texts:
             continue
@@ -482,7 +458,7 @@ def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
     return tuple(fields)
 
 
-def _parameter(part: Sequence[Token]) -> Parameter:
+def _parameter(part: Stream) -> Parameter:
     texts = [token.text for token in part]
     texts = texts[: texts.index("=")] if "=" in texts else texts
     array = "[" in texts
@@ -491,66 +467,3 @@ def _parameter(part: Sequence[Token]) -> Parameter:
     before = texts[:-1] if stars or len(texts) > 1 else texts
     kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
     return Parameter(texts[-1], kind.replace(" :: ", "::"), stars, "const" in texts)
-
-
-def _root(path: Path) -> Path:
-    """Return where to look for launches: the repository, else the folder above, if not too large."""
-    near = path.parents[: LEVELS + 1]
-    repository = next((entry for entry in near if (entry / ".git").exists()), None)
-    above = near[min(1, len(near) - 1)]
-    crowded = above in (Path.home(), Path("/"), Path("/tmp")) or len(list(above.iterdir())) > CROWD
-    return repository or (near[0] if crowded else above)
-
-
-def _around(path: Path) -> list[Path]:
-    """Return files with code, those in the kernel's folder first."""
-    root = _root(path)
-    entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
-    ours = (item for item in entries if not OTHERS.search(item.relative_to(root).as_posix()))
-    files = itertools.islice(ours, MOST_FILES)
-    readable = [entry for entry in files if entry.is_file() and entry.stat().st_size <= MOST_BYTES]
-    return sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))
-
-
-def _folder(name: str, file: Path, home: Path) -> Path | None:
-    """Return the folder in which an include's name is this file, else None; `..` starts at ``home``."""
-    parts = Path(name).parts
-    if ".." in parts:
-        return file.parent if Path(os.path.normpath(home / name)) == file else None
-    return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
-
-
-def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
-    """Read a file with the files around it, and return the folders of headers that it needs.
-
-    include: folders that are searched first. Raises UserError for one that does not exist.
-    """
-    for named in include:
-        if not named.is_dir():
-            raise UserError(HERE, "--include", str(named), "a folder that exists")
-    text = path.read_text(encoding="utf-8", errors="replace")
-    around = _around(path)
-    folders = [folder.resolve() for folder in include]
-    while True:
-        headers = includes.kernel_headers(text, path.parent, *folders)
-        missing = {
-            name
-            for text in (text, *headers.values())
-            for mark, name in includes.INCLUDE.findall(text)
-            if headers.get(name, includes.REFUSED) == includes.REFUSED
-            and not includes.provided(name)
-        }
-        searched = (None, *folders, path.resolve().parent)
-        pairs = itertools.product(sorted(missing), around)
-        candidates = (_folder(name, file, path.parent) for name, file in pairs)
-        folder = next((folder for folder in candidates if folder not in searched), None)
-        if folder is None:
-            break
-        folders.append(folder)
-    kernel_texts = {path: text}
-    texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in around}
-    by_text = {text: file for file, text in texts.items()}
-    for header in headers.values():
-        kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
-    texts = {file: text for file, text in texts.items() if file != path.resolve()}
-    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts)), tuple(folders)

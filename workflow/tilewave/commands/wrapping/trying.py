@@ -14,7 +14,7 @@ from tilewave.commands.wrapping.matching import innermost, leaves, with_leading
 from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.kernel import result
-from tilewave.kernel.expressions import ExpressionError, evaluate
+from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate
 from tilewave.kernel.front_matter import GUESSED, INFERRED, load_kernel
 from tilewave.kernel.operations.base import Operation
 
@@ -40,7 +40,6 @@ SEVERAL_TILES = 256
 
 
 def right(outcome: Outcome) -> bool:
-    """Return whether the outcome is correct or not checked."""
     good = outcome["verdict"] in (result.CORRECT, result.NOT_CHECKED)
     return bool(outcome["status"] == result.OK and good)
 
@@ -50,12 +49,12 @@ def verdict(outcome: Outcome) -> str:
     return str(outcome["verdict"] if outcome["status"] == result.OK else outcome["status"])
 
 
-def size(shape: Mapping[str, int]) -> str:
+def size(shape: Sizes) -> str:
     """Return a shape as a user types it."""
     return "x".join(map(str, shape.values()))
 
 
-def described(outcome: Outcome, shape: Mapping[str, int]) -> str:
+def described(outcome: Outcome, shape: Sizes) -> str:
     """Return an outcome with its shape and reason as text."""
     sentence = f"{verdict(outcome)} at {size(shape)}"
     return ": ".join(filter(None, (sentence, outcome["reason"])))
@@ -162,7 +161,6 @@ def without_judge(guess: Guess) -> bool:
 
 
 def _error(outcome: Outcome) -> float:
-    """Return the relative error of an outcome, infinite if it has none."""
     return float(outcome.get("check", {}).get("relative_error", math.inf))
 
 
@@ -227,7 +225,6 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
 
 
 def _shown(value: Any) -> str:
-    """Return a value of front matter as text for a note."""
     if isinstance(value, dict):
         return "; ".join(map(_shown, value.values()))
     return ", ".join(map(str, value))
@@ -270,9 +267,8 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
         least = next(possible, step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
-    guess.notes.append(
-        f"requires is inferred from this failure: {described(outcome, failed_shape)}"
-    )
+    text = described(outcome, failed_shape)
+    guess.notes.append(f"requires is inferred from this failure: {text}")
     return requires
 
 

@@ -34,9 +34,7 @@ def front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
     lines = [] if ready else [OPENING]
     for key in ORDER:
         if front.get(key) not in (None, {}, []):
-            value = yaml.safe_dump(
-                front[key], default_flow_style=True, width=10_000, sort_keys=False
-            )
+            value = yaml.safe_dump(front[key], default_flow_style=True, width=9999, sort_keys=False)
             text = f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}"
             mark = front.get("marks", {}).get(key)
             lines.append(f"{text}  # {mark}" if mark else text)

@@ -23,9 +23,7 @@ MODULES = Modules(
 )
 
 
-def names() -> list[str]:
-    """Return the names of all operations."""
-    return MODULES.names()
+names = MODULES.names
 
 
 @functools.cache
@@ -82,5 +80,4 @@ def load(name: str, where: object = "front matter") -> Operation:
 
 
 def work(job: Job) -> Work:
-    """Return the operations and bytes of a job (see `Operation.work`)."""
     return load(job.operation, job.source).work(job.shape, job.dtypes)

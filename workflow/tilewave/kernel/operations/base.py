@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from tilewave.kernel import result
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import (
     DENORMAL,
     LARGE,
@@ -58,19 +59,16 @@ class Operand:
         """True if it has values before a launch."""
         return self.stream is not None or self.zeroed
 
-    def sizes(self, shape: Mapping[str, int]) -> tuple[int, ...]:
-        """Return its extents at a shape."""
-        return tuple(
-            extent if isinstance(extent, int) else shape[extent] for extent in self.extents
-        )
+    def sizes(self, shape: Sizes) -> tuple[int, ...]:
+        return tuple(size if isinstance(size, int) else shape[size] for size in self.extents)
 
 
 @dataclass(frozen=True)
 class Product:
     """A matrix product as a reference that a GPU computes: sizes, and the first element of each operand's matrix."""
 
-    shape: Mapping[str, int]
-    starts: Mapping[str, int] = field(default_factory=dict)
+    shape: Sizes
+    starts: Sizes = field(default_factory=dict)
 
 
 class Operation:
@@ -103,19 +101,13 @@ class Operation:
         """Return the dtypes that ``name`` may have, given the others."""
         return tuple(DTYPES)
 
-    # ------------------------------------------------------------------------------------- its arrays
-
     def stride_names(self) -> list[str]:
         """Return the names of the strides that front matter may give, in order."""
         ranks = {name: len(operand.extents) for name, operand in self.operands.items()}
         return [stride for name, rank in ranks.items() for stride in stride_names(name, rank)]
 
     def placement(
-        self,
-        name: str,
-        shape: Mapping[str, int],
-        layouts: Mapping[str, str],
-        strides: Mapping[str, int],
+        self, name: str, shape: Sizes, layouts: Mapping[str, str], strides: Sizes
     ) -> Placement:
         """Return the placement of one of `operands`, with those strides that are given."""
         extents = self.operands[name].sizes(shape)
@@ -123,11 +115,9 @@ class Operation:
         return Placement.of(name, extents, order, strides)
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
-        """Return the operands of a job."""
         return self.operands
 
     def outputs(self, job: Job) -> list[str]:
-        """Return the names of the operands that a launch writes."""
         return [name for name, operand in self.arrays(job).items() if operand.written]
 
     def dtype(self, job: Job, name: str) -> str:
@@ -135,7 +125,6 @@ class Operation:
         return job.dtypes.get(name) or next(iter(job.dtypes.values()))
 
     def extents(self, job: Job, name: str) -> tuple[int, ...]:
-        """Return the sizes of an operand."""
         return self.arrays(job)[name].sizes(job.shape)
 
     def stored(self, job: Job, name: str) -> tuple[np.dtype[Any], int]:
@@ -203,15 +192,12 @@ class Operation:
         different = np.flatnonzero(np.any(bits[0] != bits[1], axis=1))
         if not different.size:
             return f"wrote padding of {name.upper()}, an input"
-        output, at = (
-            JudgedOutput(name, self.extents(job, name), self.order(job, name), Tolerance()),
-            different[0],
-        )
-        was, is_now = (
-            float(to_float64(side[at : at + 1], self.dtype(job, name))[0]) for side in sides
-        )
+        at = int(different[0])
+        output = JudgedOutput(name, self.extents(job, name), self.order(job, name), Tolerance())
+        dtype = self.dtype(job, name)
+        was, is_now = (float(to_float64(side[at : at + 1], dtype)[0]) for side in sides)
         return (
-            f"{output.element(int(at))} of this input was {was:.6g} and is {is_now:.6g} "
+            f"{output.element(at)} of this input was {was:.6g} and is {is_now:.6g} "
             f"({different.size} of {sides[0].size} elements changed)"
         )
 
@@ -219,8 +205,6 @@ class Operation:
         """Return the numbers of an operand of `inputs` in float64 and with its dimensions."""
         numbers = to_float64(flat, self.dtype(job, name))
         return numbers.reshape(self.extents(job, name), order=self.order(job, name))
-
-    # ------------------------------------------------------------------------------------- its inputs
 
     def runs(self, job: Job) -> list[tuple[float, float]]:
         """Return the (alpha, beta) of each launch of a check. The first is timed."""
@@ -270,13 +254,10 @@ class Operation:
         Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1.
         """
         limits = {name: DTYPES[self.dtype(job, name)].exponents for name in self.arrays(job)}
-        return {
-            name: {DENORMAL: low, LARGE: high - 2}.get(kind, 0)
-            for name, (low, high) in limits.items()
-        }
+        exponents = {name: {DENORMAL: low, LARGE: high - 2} for name, (low, high) in limits.items()}
+        return {name: of_kind.get(kind, 0) for name, of_kind in exponents.items()}
 
     def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
-        """Return `inputs` of a kind (`inputs.KINDS`)."""
         inputs = self.inputs(job)
         if kind == UNIFORM:
             return inputs
@@ -292,11 +273,7 @@ class Operation:
         """Return the tolerance of an output of inputs of a kind, from that of uniform ones."""
         return bound
 
-    # ---------------------------------------------------------------------------------- what is right
-
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         """Return what each output must hold, in float64 and with its dimensions, from `inputs`."""
         raise NotImplementedError(f"{self.name} has no reference")
 
@@ -309,7 +286,6 @@ class Operation:
         return Tolerance()
 
     def output(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> JudgedOutput:
-        """Return an output as it is judged."""
         return JudgedOutput(
             name=name,
             extents=self.extents(job, name),
@@ -337,9 +313,7 @@ class Operation:
         """
         given = self.of_kind(job, kind) if given is None else given
         if self.kernel is not None and executed is not None:
-            bare = {
-                name: self.without_padding(job, name, memory) for name, memory in outputs.items()
-            }
+            bare = {at: self.without_padding(job, at, memory) for at, memory in outputs.items()}
             stated = type(self).tolerance is not Operation.tolerance
             return kernel_reference.judge(self, job, bare, given, executed, stated=stated)
         if type(self).reference is Operation.reference:
@@ -369,14 +343,11 @@ class Operation:
         return self.judge(job, outputs, given, alpha, beta)
 
     def sentence(self, job: Job, runs: Sequence[tuple[float, float]], kind: str = UNIFORM) -> str:
-        """Return a sentence about the inputs of a check."""
         scaled = ", ".join(f"({alpha:g}, {beta:g})" for alpha, beta in runs if self.scalars)
         numbers = f"{kind} numbers, seed {job.seed}"
         return f"{numbers}; (alpha, beta) = {scaled}" if scaled else numbers
 
-    # --------------------------------------------------------------------------------------- its work
-
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return operations and compulsory bytes; by default no operation, and each array moved once."""
         first = next(iter(dtypes.values()), "")
         moved = 0

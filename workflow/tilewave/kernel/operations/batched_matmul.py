@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Operand, Operation, Product, Work
 from tilewave.kernel.operations.matmul import Matmul
@@ -28,6 +29,6 @@ class BatchedMatmul(Matmul):
             for at in range(job.shape["batch"])
         ]
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         flops, moved = super().work(shape, dtypes, beta)
         return Work(shape["batch"] * flops, shape["batch"] * moved)

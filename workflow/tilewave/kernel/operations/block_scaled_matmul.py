@@ -54,23 +54,19 @@ class BlockScaledMatmul(Matmul):
         scales = {name: values for name, values in self.inputs(job).items() if "scale" in name}
         return {**super().of_kind(job, kind), **scales}
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         a, b, of_a, of_b = (
             self.wide(job, operand, given[operand]) for operand in ("a", "b", "scale_a", "scale_b")
         )
         n, k = job.shape["n"], job.shape["k"]
         along = np.arange(k) // BLOCK
-        product = alpha * (
-            (a * of_a.T[:, along]) @ (b * of_b.T[np.ix_(along, np.arange(n) // BLOCK)])
-        )
+        columns = np.arange(n) // BLOCK
+        product = alpha * ((a * of_a.T[:, along]) @ (b * of_b.T[np.ix_(along, columns)]))
         return {"c": product + beta * self.wide(job, "c", given["c"]) if beta else product}
 
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
         """Return the product's tolerance, times the largest or the mean product of two scales."""
         bare = super().tolerance(job, name, alpha, beta)
-        mean = (
-            MEAN**2 + SPAN**2 / 3
-        )  # mean square of a scale, and root mean square of two multiplied
+        # The mean square of a scale is the root mean square of two multiplied.
+        mean = MEAN**2 + SPAN**2 / 3
         return replace(bare, absolute=LARGEST * bare.absolute, deviation=mean * bare.deviation)

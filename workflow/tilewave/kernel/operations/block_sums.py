@@ -18,17 +18,14 @@ class BlockSums(Operation):
 
     dimensions = ("blocks", "each")
     operands: ClassVar = {
-        "x": Operand(("blocks", "each"), stream=0),
+        "x": Operand(("blocks", "each"), 0),
         "sums": Operand(("blocks",), written=True),
     }
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Return whole eighths."""
         dtype, count = self.stored(job, "x")
         drawn = EIGHTHS * uniform(job.seed, 0, count, "f32")
         return {"x": (np.rint(drawn) / EIGHTHS).astype(dtype)}
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         return {"sums": self.wide(job, "x", given["x"]).sum(axis=1)}

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.padding import POISON
-from tilewave.kernel.tolerance import JudgedOutput, Judgement, Tolerance, compare
+from tilewave.kernel.tolerance import Judgement, Tolerance, compare
 from tilewave.theory.dtypes import DTYPES
 
 Arrays = Mapping[str, np.ndarray]
@@ -31,24 +31,6 @@ def executed(
     return execute(file, job, given, machine)
 
 
-class JudgedOperation(Protocol):
-    """The parts of an operation that are used here (see `base.Operation`)."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def kernel(self) -> Path | None: ...
-
-    def arrays(self, job: Job) -> Mapping[str, Any]: ...
-
-    def dtype(self, job: Job, name: str) -> str: ...
-
-    def extents(self, job: Job, name: str) -> tuple[int, ...]: ...
-
-    def output(self, job: Job, name: str) -> JudgedOutput: ...
-
-
 ROUNDINGS = 12
 """Roundings of an element besides those of its sum: an exponential, a quotient, a root and some products."""
 
@@ -57,7 +39,7 @@ class NoReference(ValueError):
     """A reference kernel that gives no reference, with the reason."""
 
 
-def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) -> Tolerance:
+def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance:
     """Return the tolerance between two kernels that round differently, for an operation without its own.
 
     Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
@@ -77,21 +59,14 @@ def rounding(operation: JudgedOperation, job: Job, name: str, want: np.ndarray) 
 
 
 def judge(
-    operation: JudgedOperation,
-    job: Job,
-    outputs: Arrays,
-    given: Arrays,
-    executed: Executed,
-    *,
-    stated: bool,
+    operation: Any, job: Job, outputs: Arrays, given: Arrays, executed: Executed, *, stated: bool
 ) -> Judgement:
     """Judge outputs without padding by those of `Operation.kernel`. The reason names that kernel.
 
     Elements that neither kernel wrote are equal. Elements whose reference is NaN are not compared, and the reason
     says how many. stated: whether the operation has its own tolerance.
     """
-    kernel = operation.kernel
-    assert kernel is not None
+    kernel: Path = operation.kernel
     if str(kernel) == job.source:
         return Judgement(result.NOT_CHECKED, f"it is the reference of {operation.name} itself")
     try:

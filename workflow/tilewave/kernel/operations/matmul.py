@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import DENORMAL, KINDS, LARGE, SPECIAL, to_float64, uniform
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
@@ -162,12 +163,9 @@ class Matmul(Operation):
         names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
         if job.provider != "nvrtc":
             names = self.scalars
-        takes_alpha, takes_beta = "alpha" in names, "beta" in names
-        return list(
-            dict.fromkeys(
-                (alpha if takes_alpha else 1.0, beta if takes_beta else 0.0) for alpha, beta in runs
-            )
-        )
+        has_alpha, has_beta = "alpha" in names, "beta" in names
+        taken = [(alpha if has_alpha else 1.0, beta if has_beta else 0.0) for alpha, beta in runs]
+        return list(dict.fromkeys(taken))
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
         """Return powers of two that leave products and C in range; C's is that of the product."""
@@ -205,9 +203,7 @@ class Matmul(Operation):
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         return beta != 0 or job.reads_c or not self.arrays(job)[name].written
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         """Return the product; C is read only where beta is not 0."""
         a, b = (self.wide(job, name, given[name]) for name in ("a", "b"))
         product = alpha * (a @ b)
@@ -224,11 +220,8 @@ class Matmul(Operation):
         if type(self).reference is not Matmul.reference:
             return self.judge(job, outputs, given, alpha, beta)
         memory = self.without_padding(job, "c", outputs["c"])
-        a, b, got = (
-            self.wide(job, name, flat)
-            for name, flat in {**given, "c": memory}.items()
-            if name in "abc"
-        )
+        arrays = {**given, "c": memory}
+        a, b, got = (self.wide(job, name, arrays[name]) for name in "abc")
         n = job.shape["n"]
         drawn = to_float64(uniform(job.seed, SIGNS, VECTORS * n, "f32"), "f32")
         signs = np.sign(drawn).reshape(n, VECTORS)
@@ -258,7 +251,7 @@ class Matmul(Operation):
     def tolerance(self, job: Job, name: str, alpha: float = 1.0, beta: float = 0.0) -> Tolerance:
         return tolerance(job.dtypes, job.shape["k"], alpha, beta, job.tensor_cores)
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return 2 m n k operations; A and B are read once, C is written once and read where beta is not 0."""
         m, n, k = shape["m"], shape["n"], shape["k"]
         a, b, c = (SIZES[dtypes[name]] for name in ("a", "b", "c"))

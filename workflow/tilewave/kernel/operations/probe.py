@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewave.kernel.expressions import Expression, ExpressionError, evaluate, integer
+from tilewave.kernel.expressions import Expression, ExpressionError, Sizes, evaluate, integer
 from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job, Probe
 from tilewave.kernel.operations.base import Arrays, Executed, Operand, Operation, Work
@@ -95,9 +95,7 @@ def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
             pass
         else:
             sampled = np.linspace(0, count - 1, 64, dtype=np.int64)
-            if np.array_equal(
-                filled[sampled], np.array([at(int(lane)) for lane in sampled], dtype)
-            ):
+            if np.array_equal(filled[sampled], np.array([at(int(i)) for i in sampled], dtype)):
                 return filled
     return np.array([at(lane) for lane in range(count)], dtype)
 
@@ -136,10 +134,7 @@ class ProbeOperation(Operation):
         return _dtype(probe, name, names), _size(probe, name, names)
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Return the buffers with values in the case.
-
-        Raises ExpressionError for an expression that has no value.
-        """
+        """Return the buffers with values in the case. Raises ExpressionError for an expression that has no value."""
         probe = _probe(job)
         named = [name for name in probe.buffers if name in probe.values]
         return {name: _fill(job, name, probe.values[name]) for name in named}
@@ -181,6 +176,6 @@ class ProbeOperation(Operation):
     def sentence(self, job: Job, runs: Sequence[tuple[float, float]], kind: str = UNIFORM) -> str:
         return "those of the case"
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return no work: a probe is judged by counts and cycles."""
         return Work(0, 0)

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import LARGE, SPECIAL, storage, to_float64, uniform
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
@@ -27,13 +28,9 @@ class Reduction(Operation):
 
     dimensions = ("n",)
     kinds = (SPECIAL, LARGE)  # atomics flush denormal numbers
-    operands: ClassVar = {
-        "x": Operand(("n",), stream=0),
-        "total": Operand((), stream=1, written=True),
-    }
+    operands: ClassVar = {"x": Operand(("n",), 0), "total": Operand((), 1, written=True)}
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        """Return whole eighths."""
         values = {}
         for name, operand in self.operands.items():
             dtype, count = self.stored(job, name)
@@ -51,16 +48,13 @@ class Reduction(Operation):
         room = high - math.ceil(math.log2(job.shape["n"]))
         return dict.fromkeys(self.operands, room if kind == LARGE else 0) if room > 0 else None
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         x, dtype = given["x"], self.dtype(job, "x")
         parts = (to_float64(x[at : at + PART], dtype) for at in range(0, x.size, PART))
-        return {
-            "total": self.wide(job, "total", given["total"]) + sum(part.sum() for part in parts)
-        }
+        total = self.wide(job, "total", given["total"])
+        return {"total": total + sum(part.sum() for part in parts)}
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return an addition and a read for each element; the sum is too small to count."""
         n = shape["n"]
         return Work(n, n * storage(dtypes["x"]).itemsize)

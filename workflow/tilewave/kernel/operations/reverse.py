@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import KINDS, storage
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
@@ -25,11 +26,7 @@ class Reverse(Operation):
     rehearsed = False
 
     def arrays(self, job: Job) -> Mapping[str, Operand]:
-        names = [
-            argument
-            for argument in leaves(job.arguments)
-            if isinstance(argument, str) and argument not in SCALARS
-        ]
+        names = [of for of in leaves(job.arguments) if isinstance(of, str) and of not in SCALARS]
         if not names:
             raise ValueError(f"{job.case}: no array among the arguments {list(job.arguments)}")
         source, target = names[0], names[-1]
@@ -47,12 +44,9 @@ class Reverse(Operation):
             return {source: np.arange(job.shape["n"], dtype=storage(dtype))}
         return super().inputs(job)
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         source, *_, target = [*self.arrays(job), *self.arrays(job)]
         return {target: self.wide(job, source, given[source])[::-1]}
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """Return no operations; every element is read once and written once."""
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         return Work(0, 2 * shape["n"] * SIZES[next(iter(dtypes.values()))])

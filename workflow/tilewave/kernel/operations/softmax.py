@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import LARGE, SPECIAL, to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
@@ -31,9 +32,7 @@ class Softmax(Operation):
         "y": Operand(("rows", "columns"), written=True),
     }
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         x = given["x"].reshape(self.extents(job, "x"), order=self.order(job, "x"))
         y = np.empty(x.shape)
         height = max(1, PART // job.shape["columns"])
@@ -53,12 +52,7 @@ class Softmax(Operation):
         dtype = DTYPES[self.dtype(job, "y")]
         u, columns = dtype.roundoff or 0.0, job.shape["columns"]
         relative = 2 * u * (12 + math.sqrt(columns))
-        return Tolerance(
-            absolute=dtype.spacing or 0.0,
-            relative_out=relative,
-            frobenius=relative,
-            deviation=1 / columns,
-        )
+        return Tolerance(dtype.spacing or 0.0, relative, relative, deviation=1 / columns)
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
         """Return the power of two of `LARGE` inputs, whose exponentials are infinite without the maximum."""
@@ -69,7 +63,7 @@ class Softmax(Operation):
         u = DTYPES[self.dtype(job, "y")].roundoff or 0.0
         return replace(bound, absolute=bound.absolute + 2 * u) if kind == LARGE else bound
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         """Return five operations an element; it is read once and written once."""
         moved = super().work(shape, dtypes).bytes
         return Work(OPERATIONS * shape["rows"] * shape["columns"], moved)

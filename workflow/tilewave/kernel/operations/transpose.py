@@ -2,8 +2,6 @@
 
 from typing import ClassVar
 
-import numpy as np
-
 from tilewave.kernel.inputs import KINDS
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation
@@ -14,12 +12,7 @@ class Transpose(Operation):
 
     dimensions = ("m", "n")
     kinds = KINDS[1:]
-    operands: ClassVar = {
-        "a": Operand(("m", "n"), stream=0),
-        "b": Operand(("n", "m"), written=True),
-    }
+    operands: ClassVar = {"a": Operand(("m", "n"), 0), "b": Operand(("n", "m"), written=True)}
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         return {"b": self.wide(job, "a", given["a"]).T}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewave.basics.errors import UserError, shown
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import storage
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.launches import LaunchPlan
@@ -25,9 +26,7 @@ def checked(operation: type[Operation], file: Path) -> None:
     sizes = operation.dimensions
     named = isinstance(sizes, tuple | list) and all(isinstance(size, str) for size in sizes)
     if not sizes or not named:
-        raise UserError(
-            file, "dimensions", sizes, 'names of the sizes, such as ("rows", "columns")'
-        )
+        raise UserError(file, "dimensions", sizes, 'names of sizes, such as ("rows", "columns")')
     if operation.arrays is Operation.arrays:
         _check_operands(operation.operands, sizes, file)
     if operation.reference is Operation.reference:
@@ -84,9 +83,8 @@ def _guarded(method: Callable[..., Any], name: str, file: Path) -> Callable[...,
             problem = f"{name} fails: {type(error).__name__}: {error}"
             raise UserError.because(f"{file}:{line}", problem, "Correct it", name) from error
         if name in ("reference", "inputs"):
-            return (_reference if name == "reference" else _inputs)(
-                self, arguments[0], output, file
-            )
+            check = _reference if name == "reference" else _inputs
+            return check(self, arguments[0], output, file)
         kind = {"work": Work, "tolerance": Tolerance}.get(name, object)
         if not isinstance(output, kind):
             raise UserError(file, name, output, f"a {kind.__module__}.{kind.__name__}")
@@ -95,9 +93,7 @@ def _guarded(method: Callable[..., Any], name: str, file: Path) -> Callable[...,
     return guarded
 
 
-def try_out(
-    operation: Operation, shape: Mapping[str, int], dtypes: Mapping[str, str], case: str
-) -> None:
+def try_out(operation: Operation, shape: Sizes, dtypes: Mapping[str, str], case: str) -> None:
     """Compute inputs, reference and tolerance once, so that a mistake is found before the run. Raises UserError."""
     job = Job(
         stage="check", case=case, kernel="", variant="", provider="nvrtc", operation=operation.name, source="",

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import KINDS
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
@@ -22,14 +23,11 @@ class VectorAdd(Operation):
     }
     rehearsed = False
 
-    def reference(
-        self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0
-    ) -> dict[str, np.ndarray]:
+    def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         dtype, _ = self.stored(job, "c")
         with np.errstate(all="ignore"):
             rounded = (given["a"] + given["b"]).astype(dtype)
         return {"c": self.wide(job, "c", rounded)}
 
-    def work(self, shape: Mapping[str, int], dtypes: Mapping[str, str], beta: float = 0) -> Work:
-        """Return n additions; a and b are read once, c is written once."""
+    def work(self, shape: Sizes, dtypes: Mapping[str, str], beta: float = 0) -> Work:
         return Work(shape["n"], super().work(shape, dtypes).bytes)

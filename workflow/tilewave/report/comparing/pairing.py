@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewave.basics.errors import HERE, UserError
-from tilewave.kernel.discovery import gathered, mistakes
+from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import Kernel
 from tilewave.report.cells import plural
 from tilewave.report.comparing import sides
@@ -72,10 +72,10 @@ def _side_files(name: str | None, options: KernelOptions, where: Path) -> _SideF
     folders, skipped = _kernels(name, options.kernels, where), dict[str, UserError]()
     kernels = gathered(folders, skipped)
     # The user does not know the temporary folder that a revision was written to.
-    reasons = {
+    texts = {
         file: str(why).replace(f"{where}{os.sep}", f"{name}:") for file, why in skipped.items()
     }
-    return _SideFiles(folders, kernels, reasons, list(mistakes(skipped)))
+    return _SideFiles(folders, kernels, texts, list(reasons(skipped)[0]))
 
 
 def _of_kernels(before: str, after: str | None, options: KernelOptions, work: Path) -> Comparison:

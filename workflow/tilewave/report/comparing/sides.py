@@ -15,9 +15,10 @@ import pandas as pd
 from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling import origins
 from tilewave.execution import least
-from tilewave.kernel import result
-from tilewave.kernel.discovery import gathered
-from tilewave.kernel.front_matter import Kernel, find_kernels, source_digest
+from tilewave.kernel import includes, result
+from tilewave.kernel.digests import source_digest
+from tilewave.kernel.discovery import find_kernels, gathered
+from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline import kernels_study, rules
@@ -205,6 +206,7 @@ def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
             archive.extractall(where, filter="data")
         return where / folder
 
+    includes.allow([where])
     paths = [written(os.path.relpath(os.path.realpath(folder), top)) for folder in folders]
     try:
         kernels = find_kernels(paths, {})

@@ -1,0 +1,77 @@
+"""The files around a kernel's that its launch and its headers may be in."""
+
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewave.commands.wrapping.reading import Source
+from tilewave.kernel import includes
+
+SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
+MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
+"""Limits of the search for launches and headers: files, bytes of a file, folders above the kernel's, and entries
+of a folder (a larger one is no project's)."""
+OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
+"""Folders of installed packages, and hidden folders."""
+
+
+def _root(path: Path) -> Path:
+    """Return where to look for launches: the repository, else the folder above, if not too large."""
+    near = path.parents[: LEVELS + 1]
+    repository = next((entry for entry in near if (entry / ".git").exists()), None)
+    above = near[min(1, len(near) - 1)]
+    crowded = above in (Path.home(), Path("/"), Path("/tmp")) or len(list(above.iterdir())) > CROWD
+    return repository or (near[0] if crowded else above)
+
+
+def _around(path: Path) -> list[Path]:
+    """Return files with code, those in the kernel's folder first."""
+    root = _root(path)
+    entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
+    ours = (item for item in entries if not OTHERS.search(item.relative_to(root).as_posix()))
+    files = itertools.islice(ours, MOST_FILES)
+    readable = [entry for entry in files if entry.is_file() and entry.stat().st_size <= MOST_BYTES]
+    return sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))
+
+
+def _folder(name: str, file: Path, home: Path) -> Path | None:
+    """Return the folder in which an include's name is this file, else None; `..` starts at ``home``."""
+    parts = Path(name).parts
+    if ".." in parts:
+        return file.parent if Path(os.path.normpath(home / name)) == file else None
+    return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
+
+
+def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
+    """Read a file with the files around it, and return the folders of headers that it needs.
+
+    include: folders that are searched first.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    around = _around(path)
+    folders = [folder.resolve() for folder in include]
+    while True:
+        headers = includes.kernel_headers(text, path.parent, *folders)
+        missing = {
+            name
+            for text in (text, *headers.values())
+            for mark, name in includes.INCLUDE.findall(text)
+            if headers.get(name, includes.REFUSED) == includes.REFUSED
+            and not includes.provided(name)
+        }
+        searched = (None, *folders, path.resolve().parent)
+        pairs = itertools.product(sorted(missing), around)
+        candidates = (_folder(name, file, path.parent) for name, file in pairs)
+        folder = next((folder for folder in candidates if folder not in searched), None)
+        if folder is None:
+            break
+        folders.append(folder)
+    kernel_texts = {path: text}
+    texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in around}
+    by_text = {text: file for file, text in texts.items()}
+    for header in headers.values():
+        kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
+    texts = {file: text for file, text in texts.items() if file != path.resolve()}
+    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts)), tuple(folders)

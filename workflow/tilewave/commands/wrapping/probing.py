@@ -1,0 +1,191 @@
+"""Facts that executing a kernel shows: tiles, sizes, sums of blocks, and the arrays of a new operation."""
+
+import functools
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.progress import say
+from tilewave.commands.wrapping import deriving, matching, trying
+from tilewave.commands.wrapping.deriving import DerivedOperation
+from tilewave.commands.wrapping.guessing import Guess, constant
+from tilewave.commands.wrapping.target import Target
+from tilewave.execution import case
+from tilewave.kernel import operations
+from tilewave.kernel.front_matter import INFERRED
+from tilewave.kernel.operations.base import Operand, Operation
+from tilewave.kernel.padding import POISON
+from tilewave.theory.dtypes import SIZES
+
+WIDE, SHORT = 512, 64
+"""Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
+FEW_BLOCKS = 3
+"""Blocks of the trial that shows how many elements a block sums."""
+
+
+def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
+    """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError."""
+    options, function = target.options, target.function
+    derived = deriving.first(
+        function, options.new_operation, target.source.path.name, options.arguments, options.grid
+    )
+    if not derived.sizes:
+        remedy = "Name a size in --arguments or --grid"
+        raise UserError.because(HERE, f"no parameter of {function.name} is a size", remedy)
+    if not any(deriving.trials(derived.dimensions)):
+        problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
+        raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
+    roles = {**derived.sizes, **{name: name for name in derived.operands}}
+    guess = target.guess(derived.operation(), roles)
+    dtypes = guess.front["dtypes"]
+    derived = deriving.with_indices(derived, dtypes)
+    numbers = itertools.count()
+
+    def keep(candidate: DerivedOperation) -> None:
+        folder = home / str(next(numbers))
+        folder.mkdir()
+        (folder / f"{candidate.name}.py").write_text(candidate.text(), encoding="utf-8")
+        operations.written(candidate.name, [folder])
+
+    def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
+        keep(deriving.with_room(candidate, shape))
+        while True:
+            trial = target.trial(guess.front, shape, candidate.indices)
+            front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
+            if front is None:
+                return trial
+            guess.front = front
+
+    say(f"{function.name}: executing it on the CPU to see what it touches")
+    grids = [guess.front["grid"]]
+    if "--grid" in guess.unknown and not options.grid:
+        grids += [front["grid"] for front in guess.alternatives]
+    best = -2
+    for grid in grids:
+        if best == len(derived.operands):
+            break
+        guess.front["grid"] = grid
+        candidate, shape, exact = deriving.settled(derived, dtypes, touch)
+        if exact > best:
+            best, best_candidate = exact, (candidate, shape, grid)
+    derived, shape, grid = best_candidate
+    guess.front["grid"] = grid
+    if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
+        guess.front["marks"] = {}
+        guess.notes.append("its result is the same with blocks of half the threads")
+    keep(derived)
+    guess.operation = operations.load(derived.name)
+    guess.unknown, guess.alternatives, guess.shape = {}, [], shape
+    return derived, guess
+
+
+def _independent(guess: Guess, touch: Callable[[], case.UnjudgedRun]) -> bool:
+    """Return whether a kernel gives the same with blocks of half the threads, so that a guess may judge."""
+    front, runs = guess.front, [touch()]
+    (width, *rest), (side, *sides) = front["block"], front["grid"]
+    block = [max(int(width) // 2, 1), *rest] if str(width).isdigit() else front["block"]
+    for grid in (front["grid"], [f"2 * ({side})", *sides]):
+        guess.front = {**front, "block": block, "grid": grid}
+        runs.append(touch())
+    guess.front = front
+    memory = [run.buffers.items() if not run.fatal else () for run in runs]
+    first, *halved = ({name: held.tobytes() for name, held in items} for items in memory)
+    return bool(first) and first in halved
+
+
+def with_tile(target: Target, guess: Guess) -> None:
+    """Guess the grid of an unlaunched product from the tile that one block writes."""
+    operands = guess.operation.operands
+    (written, *more_outputs) = [name for name, operand in operands.items() if operand.written]
+    extents = operands[written].extents
+    has_grid = "--grid" not in guess.unknown or target.options.grid
+    if has_grid or more_outputs or guess.operation.tiles == ():
+        return
+    shape = dict.fromkeys(guess.operation.dimensions, WIDE)
+    shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
+    shape = trying.shape_of(shape, guess.front)
+    trial = target.trial({**guess.front, "grid": [1]}, shape)
+    if trial.fatal or len(extents) != 2:
+        return
+    memory = trial.buffers[written]
+    wrote = memory.view(np.uint8).reshape(*Operand(extents).sizes(shape), -1) != POISON
+    sides = [int(wrote.any(axis=2).any(axis=1 - at).sum()) for at in range(2)]
+    if 0 in sides or sides == [WIDE, WIDE]:
+        return
+    rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
+    guess.front["grid"] = [columns, rows]
+    grids = [rows, columns], [f"{rows} * {columns}"]
+    guess.alternatives[:0] = [{**guess.front, "grid": list(grid)} for grid in grids]
+    guess.tile |= dict(zip(map(str, extents), sides))
+    guess.notes[:] = [note for note in guess.notes if not note.startswith("grid is a guess")]
+    guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: hence the grid")
+
+
+def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
+    """Guess that a reduction leaves a sum for each block; None where it touches no rows of equal length."""
+    options = target.options
+    if guess.operation.name != "reduction" or options.grid or options.arguments:
+        return None
+    meanings = {"x": "x", "total": "sums", "n": "blocks * each"}
+    arguments = zip(target.function.parameters, guess.front["arguments"])
+    roles = {item.name: meanings.get(str(argument), "") for item, argument in arguments}
+    by_block = target.guess(operations.load("block_sums"), roles)
+    by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
+    by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
+    by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
+    by_block.alternatives, shape = [], {"blocks": FEW_BLOCKS, "each": WIDE * SHORT}
+    trial = target.trial(by_block.front, shape)
+    end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
+    if trial.fatal or not end or end % FEW_BLOCKS:
+        return None
+    by_block.shape = {**shape, "each": end // FEW_BLOCKS}
+    by_block.front["requires"] = {"conditions": [f"each == {end // FEW_BLOCKS}"]}
+    by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
+    return by_block
+
+
+def sized(front: Mapping[str, Any], operation: Operation) -> bool:
+    arguments = " ".join(map(str, front["arguments"]))
+    return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
+
+
+def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
+    """Return the sizes of a kernel that takes none, from the constants of its code; None without them."""
+    operation, sides, source = guess.operation, trying.Shape(), target.source
+    if sized(guess.front, operation):
+        return None
+    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
+    for name in sorted(target.function.declaration.identifiers):
+        dimension, side = matching.dimension(name, operation), constant(near, name)
+        if side and dimension in operation.dimensions:
+            sides.setdefault(dimension, side)
+    for dimension in operation.dimensions if sides else ():
+        sides[dimension] = sides.get(dimension) or constant(near, dimension.upper()) or 0
+    sides = {name: side for name, side in sides.items() if side}
+    if len(sides) == 1 and operation.laid_out:
+        sides = dict.fromkeys(operation.dimensions, *sides.values())
+    if not sides and len(operation.dimensions) == 1:
+        sides = _touched(target, guess)
+    if len(sides) < len(operation.dimensions):
+        return None
+    shape = {name: sides[name] for name in operation.dimensions}
+    guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
+    guess.notes.append(f"its sizes are constants of the code: {trying.size(shape)}")
+    return shape
+
+
+def _touched(target: Target, guess: Guess) -> trying.Shape:
+    """Return the size of an operation with one, from what a grid of numbers reads; empty if unknown."""
+    (name,) = guess.operation.dimensions
+    if any(not str(side).isdigit() for side in guess.front["grid"]):
+        return {}
+    trial = target.trial(guess.front, {name: deriving.MOST})
+    dtypes = guess.front["dtypes"]
+    ends = [max(ends) // SIZES[dtypes[operand]] for operand, ends in trial.touched.items()]
+    return {} if trial.fatal or not any(ends) else {name: max(ends)}
