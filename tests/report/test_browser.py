@@ -8,7 +8,6 @@ import random
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pandas as pd
 import pytest
 
 from tilewave import plots
-from tilewave.report import explorer, site, studies
+from tilewave.report import site, studies
 from tilewave.theory import tiling
 
 if os.environ.get("CI"):
@@ -217,11 +216,13 @@ def test_the_explorer_equals_the_theory(visit: Visits) -> None:
     for _ in range(50):
         sizes = [draw.randint(1, 30000) for _ in "mnk"]
         tile = [draw.choice((16, 64, 96, 128, 256)) for _ in "mn"]
-        setting = explorer.Setting(*sizes, *tile, draw.randint(1, 148), draw.randint(1, 8))
-        for name, value in asdict(setting).items():
+        sms, blocks = draw.randint(1, 148), draw.randint(1, 8)
+        names = ("m", "n", "k", "rows", "columns", "sms", "blocks")
+        setting = dict(zip(names, (*sizes, *tile, sms, blocks), strict=True))
+        for name, value in setting.items():
             page.locator(f"#explorer-{name}").fill(str(value))
         shape = dict(zip("mnk", sizes))
-        share = tiling.parallel_efficiency(shape, (tile[0], tile[1]), setting.sms, setting.blocks)
+        share = tiling.parallel_efficiency(shape, (tile[0], tile[1]), sms, blocks)
         shown = float(texts(page, "#explorer-values td")[6].removesuffix(" %"))
         assert shown == pytest.approx(100 * share, abs=0.051), setting
 

@@ -344,8 +344,7 @@ class Pipeline:
         """Return, by kernel, what its page needs besides the tables.
 
         ``variants``: as they were compiled, without logs; each says whether a page shows its code (``shown``).
-        ``profiles``: reports of Nsight Compute that this machine made. ``sampled``: case, status, reason,
-        environment and notes of the sampled case, if there is one."""
+        ``profiles``: reports of Nsight Compute that this machine made."""
         kernels: dict[str, dict[str, Any]] = {}
         for name, compiled in self.compiled.items():
             about = kernels.setdefault(
@@ -363,6 +362,4 @@ class Pipeline:
             measured = outcome.source == result.SOURCES[outcome.stage]
             if measured and report and report not in kernel["profiles"]:
                 kernel["profiles"].append(report)
-            if outcome.stage == result.SAMPLE:
-                kernel["sampled"] = outcome.only("case", "status", "reason", "environment", "notes")
         return kernels

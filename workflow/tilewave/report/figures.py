@@ -242,8 +242,6 @@ def write(
         if path.parent.name == "tables":
             summed = content.summary() if content.summary else table
             summed.to_csv(path, index=False, lineterminator="\n")
-        elif path.parent.name == "thumbnails":
-            look.thumbnail(drawn(), path, style)
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
@@ -300,7 +298,7 @@ def _key(project: Project, study: StudyData) -> str:
 
 def _kept(project: Project, key: str, path: Path) -> Path:
     """Return the path of a study's file in the store."""
-    folder = {"tables": "summary", "thumbnails": "small"}.get(path.parent.name, "")
+    folder = "summary" if path.parent.name == "tables" else ""
     return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 

@@ -215,7 +215,11 @@ def machine_code(
     if "function" in rows:  # only with several launches
         rows = rows[rows["function"].fillna(function) == function]
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
-    counted = {int(at): row.dropna().to_dict() for at, row in sums(rows, "address").iterrows()}
+    by_row = sums(rows, "address")
+    counted = {
+        int(at): {name: value for name, value in counts.items() if value == value}
+        for at, counts in zip(by_row.index, by_row.to_dict("records"))
+    }
     return [
         (line, by_address.get(line.address, origins.NOWHERE), counted.get(line.address, {}))
         for line in sass.parse(listing)

@@ -9,23 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from tilewave.compiling import origins
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
 from tilewave.plots.base import BASELINE, excess_percent, present, shape_label
-from tilewave.records.counters.catalogue import SAMPLED_STATES, SAMPLES, STALL_SAMPLES
 from tilewave.report import advice, kernel_code, verdict
 from tilewave.report.advice import of_tables
 from tilewave.report.cells import Table, cell, number, plural, table
-from tilewave.report.figures import content_key
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
 from tilewave.report.summary import MILD, device_name, troubles, verdict_counts
 
 SHARE, SPEED = "paired_share", "tflops"
-LEAST, REASONS, LINES = 0.02, 6, 3
-"""The least share of the samples of a shown stall reason, the most reasons, the most lines of each."""
 SMALL = 1 / 16
 """Work, as a share of the largest timed work, below which a shape gives no advice on tiles and waves."""
 _OF_MEASURED = " (% of measured)"
@@ -276,106 +271,6 @@ def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table 
     return table(pd.DataFrame(rows)) if rows else None
 
 
-# ------------------------------------------------------------------------------------ where warps wait
-
-
-def _worst_lines(rows: pd.DataFrame, column: str) -> str:
-    """Return the lines with the most samples of a reason."""
-    counts = rows.groupby(["file", "line"])[column].sum()
-    most = counts.nlargest(LINES)
-    return ", ".join(
-        f"{100 * count / counts.sum():.0f} % {f'{file}:{line}' if line else 'unknown line'}"
-        for (file, line), count in most[most >= LEAST * counts.sum()].items()
-    )
-
-
-def _waits(
-    document: Mapping[str, Any],
-    rows: pd.DataFrame | None,
-    environments: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any] | None:
-    """Return the stall reasons of a kernel's sampled case; None without one.
-
-    document: the kernel's entry of `Pipeline.about_kernels`; rows: samples by instruction, with the columns
-    of `Origin`.
-    """
-    sampled = document.get("sampled")
-    if sampled is None:
-        return None
-    columns = {STALL_SAMPLES.format(state): state for state in SAMPLED_STATES}
-    rows = pd.DataFrame(columns=[SAMPLES]) if rows is None else rows
-    total = float(rows[SAMPLES].sum())
-    counts = rows.reindex(columns=list(columns)).apply(pd.to_numeric).sum()
-    issued = counts.pop(STALL_SAMPLES.format("selected"))
-    reason = "" if sampled["status"] == result.OK else f"{sampled['status']}: {sampled['reason']}"
-    interval = sampled["notes"].get("interval_cycles")
-    waits = [
-        {
-            "stall reason": columns[column].replace("_", " "),
-            "warps that": SAMPLED_STATES[columns[column]],
-            "samples (%)": round(100 * count / total, 1),
-            "most of them in (% of the reason's)": _worst_lines(rows, column),
-        }
-        for column, count in counts.nlargest(REASONS).items()
-        if total and count >= LEAST * total
-    ]
-    return {
-        "case": sampled["case"],
-        "device": device_name(environments.get(sampled["environment"], {})),
-        "samples": number(total),
-        "issued": f"{100 * issued / total:.1f}" if total else "",
-        "interval": number(interval) if interval else "",
-        "reason": reason or ("" if total else "it ended before its first sample"),
-        "table": table(pd.DataFrame(waits)) if waits else None,
-    }
-
-
-# ---------------------------------------------------------------------------------------- all of it
-
-
-RECORD_KEYS = [
-    "case", "stage", "metric", "value", "text", "status", "reason", "verdict", "key", "environment",
-]  # fmt: skip
-"""Columns of a record that a kernel's page depends on."""
-
-
-def key(run: KernelRun, name: str, about: Any) -> str:
-    """Return the digest of all that a kernel's page depends on.
-
-    These are code and results of the kernel and its neighbour rungs, the studies that show it, and
-    ``about``, which is the same for all kernels.
-    """
-    project, kernel = run.project, run.project.kernels[name]
-    titles = [(study.name, study.title) for study in run.studies if name in study.kernels]
-    near = [name, *filter(None, [kernel.front.follows]), *project.followers.get(name, [])]
-    near = [rung for rung in near if rung in project.plan.kernels]
-    texts = [origins.kernel_texts(project.kernels[rung]) for rung in near]
-    accesses = {case: access for case, access in run.accesses.items() if access["kernel"] == name}
-    busy = [
-        run.subjects[case].busy
-        for case in run.cases_by_kernel[name]["case"]
-        if case in run.subjects
-    ]
-    documents = [run.compiled.get(rung) for rung in near]
-    parts = [about, titles, near, texts, accesses, busy, documents, run.profiles.get(name)]
-    records = [run.records[rung] for rung in near if rung in run.records]
-    # Instructions have many rows: their keys and sums stand for them.
-    rows = [tables[name] for tables in (run.instructions, run.stalls) if name in tables]
-    parts += [
-        [len(part), sorted(set(part["key"])), part.sum(numeric_only=True).to_dict()]
-        for part in rows
-    ]
-    # Without unused environments: this machine's says whether the tree has uncommitted changes.
-    used = {str(at) for part in records for at in part["environment"].unique()}
-    used.add((run.compiled.get(name, {}).get("sampled") or {}).get("environment", ""))
-    parts.append({at: facts for at, facts in run.environments.items() if at in used})
-    frames = [run.cases_by_kernel[rung] for rung in near if rung in run.cases_by_kernel]
-    frames += [part[RECORD_KEYS] for part in records]
-    # Small tables are hashed ten times faster as text.
-    parts += [repr([list(frame.columns), frame.to_numpy().tolist()]) for frame in frames]
-    return content_key(parts, ())
-
-
 def view(run: KernelRun, name: str) -> dict[str, Any]:
     """Return the data of a kernel's page; `row` is its `KernelRow`."""
     project, cases = run.project, run.cases_by_kernel[name]
@@ -428,5 +323,4 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "lanes": kernel_code.lanes(kernel, run.accesses, built),
         "advised": bool(set(cases["case"]) & set(run.subjects)),
         "fixes": _fix_table(name, fixes),
-        "waits": _waits(document, stalls, run.environments),
     }

@@ -11,16 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from PIL import Image as Picture
-
-from tilewave.basics import dependencies
-from tilewave.basics.packages import package_versions
 from tilewave.basics.paths import INSTALLED
 from tilewave.pipeline.project import Project, read
 from tilewave.records.store import write_atomically
 from tilewave.report import (
     FOLDERS,
-    explorer,
     figures,
     glossary,
     in_short,
@@ -32,21 +27,12 @@ from tilewave.report import (
 )
 from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
-from tilewave.report.studies import PageImage, StudyView
+from tilewave.report.studies import StudyView
 from tilewave.report.summary import MILD, banner, sources, troubles, verdict_counts
 from tilewave.workers import pool
 
 CARDS = 10
 """The most studies with a card on the index; the others are in a list."""
-
-
-def _thumbnail(reports: Path, name: str) -> PageImage | None:
-    """Return a figure's thumbnail for the index."""
-    path = reports / "thumbnails" / f"{name}.png"
-    if not path.is_file():
-        return None
-    with Picture.open(path) as picture:
-        return PageImage(f"thumbnails/{name}.png", picture.width // 2, picture.height // 2)
 
 
 class PageInputs(figures.Inputs, Protocol):
@@ -104,25 +90,13 @@ def write(
     run = kernel_views.KernelRun(
         project, target, tables, environments, compiled, shown, accesses, reports
     )
-    same = [
-        (whose.kind, whose.short, extra, INSTALLED), target["label"], target["arch"], target["device"],
-        package_versions(("pandas", "jinja2")),
-        dependencies.digest("report.site"), dependencies.templates_digest(),
-    ]  # fmt: skip
 
     def kernel_page(name: str) -> kernel_views.KernelRow:
-        # Most pages are unchanged and come from the store.
-        kept = project.store.blob("pages", kernel_views.key(run, name, same), ".json")
         kernel_code.write_listings(compiled.get(name, {}).get("variants", {}), reports)
-        page_parts = project.store.read(kept)
-        if page_parts is None:
-            kernel = kernel_views.view(run, name)
-            text = render("kernel.html.j2", {**about, "root": "../", "kernel": kernel})
-            page_parts = [vars(kernel["row"]), text]
-            project.store.write(kept, page_parts)
-        row, text = page_parts
-        write_atomically(reports / "kernel" / f"{name}.html", text.encode())
-        return kernel_views.KernelRow(**row)
+        kernel = kernel_views.view(run, name)
+        page(f"kernel/{name}.html", "kernel.html.j2", {"kernel": kernel})
+        row: kernel_views.KernelRow = kernel["row"]
+        return row
 
     names = list(project.plan.kernels)
     rows: dict[str, kernel_views.KernelRow] = {}
@@ -135,8 +109,8 @@ def write(
             rows[name] = row
             done(name)
     listed = [rows[name] for name in names]
-    sweeps = explorer.sweeps(shown, cases, records, environments)
-    page("explorer.html", "explorer.html.j2", explorer.view(sweeps))
+    quantized = [study for study in shown if "quantization" in study.plot]
+    page("explorer.html", "explorer.html.j2", {"studies": quantized})
     page("glossary.html", "glossary.html.j2", glossary.document())
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
@@ -174,7 +148,7 @@ def write(
             "failures": [group for group in groups if group.word not in MILD],
             "troubles": [group for group in groups if group.word in MILD],
             "sources": sources(records, environments),
-            "cards": [(study, _thumbnail(reports, study.name)) for study in story[:CARDS]],
+            "cards": story[:CARDS],
             "others": story[CARDS:],
             "environments": environment_views(target, environments, records),
             "tables": written,
