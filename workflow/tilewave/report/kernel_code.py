@@ -27,8 +27,7 @@ from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
 from tilewave.pipeline.project import Project
 from tilewave.records.columns import LAUNCHES
-from tilewave.report import diffs
-from tilewave.report.cells import Listing, number, plural
+from tilewave.report.cells import Listing, number, plural, unified
 from tilewave.theory.occupancy import SmLimits, occupancy
 
 _INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
@@ -144,7 +143,7 @@ def change(kernel: Kernel, before: Kernel) -> tuple[str, list[tuple[str, str]]] 
     """Return how many source lines changed between two rungs, and their diff, without front matter."""
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
-    lines = diffs.unified(
+    lines = unified(
         *("\n".join(rung.text.splitlines()[rung.front_lines :]).strip("\n").splitlines()
           for rung in (before, kernel))
     )  # fmt: skip

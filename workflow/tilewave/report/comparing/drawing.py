@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 from tilewave.plots import style as look
 from tilewave.plots.style import BAD, GOOD, GREY, INK, Style
 from tilewave.report.comparing import output
-from tilewave.report.comparing.sides import OCCUPANCY
+from tilewave.report.comparing.changes import OCCUPANCY
 from tilewave.theory import ratios
 
 MOST = 40
@@ -50,21 +50,15 @@ def _draw(rows: pd.DataFrame, xlabel: str, middle: float, margin: float = 0.0) -
     return fig
 
 
-def drawn(times: pd.DataFrame) -> pd.DataFrame:
-    """Return the comparable rows of `changes.times` for `draw_times`, the slowest first.
+def draw_times(times: pd.DataFrame) -> Figure:
+    """Draw the change of each case's time (%) with its interval, the slowest first; the margin is shaded.
 
     Of more than MOST rows, those with a verdict other than *same* go first, then those farthest from 1.
     """
-    rows = times[times["ratio"].notna()]
-    far = np.log(rows["ratio"].astype(float)).abs()
-    order = pd.DataFrame({"same": rows["verdict"] == ratios.SAME, "far": -far})
-    rows = rows.loc[order.sort_values(["same", "far"], kind="stable").index[:MOST]]
-    return rows.sort_values("ratio", ascending=False, kind="stable")
-
-
-def draw_times(times: pd.DataFrame) -> Figure:
-    """Draw the change of each case's time (%) with its interval; the margin is shaded."""
-    rows = drawn(times)
+    far = np.log(times["ratio"].astype(float)).abs()
+    order = pd.DataFrame({"same": times["verdict"] == ratios.SAME, "far": -far})
+    rows = times.loc[order.sort_values(["same", "far"], kind="stable").index[:MOST]]
+    rows = rows.sort_values("ratio", ascending=False, kind="stable")
     percent = {name: 100 * (rows[name].astype(float) - 1) for name in ("low", "ratio", "high")}
     rows = rows.assign(**percent, label=rows["case"].str.replace("@", "  "), kind=rows["verdict"])
     margin = 100 * float(rows["margin"].max())

@@ -14,47 +14,38 @@ from tilewave.records.counters.catalogue import EXCESS
 from tilewave.records.store import write_atomically
 from tilewave.report.cells import Table, table
 from tilewave.report.comparing import changes, code, drawing, output
-from tilewave.report.comparing.changes import Comparison
-from tilewave.report.comparing.sides import Side
+from tilewave.report.comparing.changes import Comparison, Side
 from tilewave.report.rendering import render
 from tilewave.report.summary import Banner
 from tilewave.theory import ratios
 
 MOST_VARIANTS = 20
 """The most variants whose code is shown."""
-MOST_OPCODES = 12
-"""The most opcodes that are named."""
 _TONES = {ratios.FASTER: "good", ratios.SLOWER: "bad"}
 
 
 def where(side: Side) -> str:
-    """Return the names of the machines that a side's figures come from."""
-    machines: dict[str, None] = {}
-    records = side.records
-    if "value" in records:
-        records = records[records["value"].notna()]
-    for name in records["environment"].unique() if "environment" in records else ():
-        facts = side.environments.get(name) or {}
-        if not facts:
-            continue
-        stages = set(records.loc[records["environment"] == name, "stage"])
-        device = facts.get("gpu") or facts.get("cpu") or "an unknown machine"
-        if stages <= {result.EXECUTE} or not facts.get("gpu"):
-            machines[f"executed on the CPU ({facts.get('cpu') or 'unknown'})"] = None
-            continue
+    """Return the names of the machines that a side's counts come from."""
+    machines = dict[str, None]()
+    measured = side.records[side.records["value"].notna()]
+    for name, stages in measured.groupby("environment")["stage"]:
+        facts = side.environments.get(str(name)) or {}
+        on_cpu = set(stages) <= {result.EXECUTE} or not facts.get("gpu")
         details = [
             f"{label} {str(facts[key])[:12]}"
             for key, label in (("uuid", "card"), ("driver", "driver"), ("commit", "commit"))
             if present(facts.get(key))
         ]
-        machines[f"{device} ({', '.join(details)})"] = None
+        on_gpu = f"{facts.get('gpu')} ({', '.join(details)})"
+        cpu = f"executed on the CPU ({facts.get('cpu') or 'unknown'})"
+        machines[cpu if on_cpu else on_gpu] = None
     return "; ".join(machines) or "nothing was measured"
 
 
 def _pictures(comparison: Comparison) -> list[dict[str, Any]]:
     """Return the figures as data URLs, with size in pixels and text alternative."""
     times, counts, figures = comparison.times, comparison.counts, []
-    if times["ratio"].notna().any():
+    if len(times):
         figures.append((output.times_text(comparison), drawing.draw_times(times)))
     if len(counts):
         figures.append((output.counts_text(comparison), drawing.draw_counts(counts)))
@@ -120,11 +111,9 @@ def _variants(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
             continue
         files = code.sources(before, after, case)
         rows = output.counts(variant_counts[variant_counts["case"] == case]).drop(columns="case")
-        opcodes = () if machine is None else machine["opcodes"].head(MOST_OPCODES).itertuples()
         shown.append({
             "name": name, "case": case, "resources": _resources(comparison, case), "counts": _table(rows),
             "files": files, "sass": machine,
-            "opcodes": [f"{row.opcode} {row.before} → {row.after}" for row in opcodes],
         })  # fmt: skip
     return shown, unshown
 

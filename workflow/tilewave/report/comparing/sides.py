@@ -1,12 +1,13 @@
-"""A side of a comparison: its tables, from a run's results, a recording, or kernels run now."""
+"""The two sides of a comparison: kernels of folders or git revisions, which run now."""
 
 import io
 import math
 import os
+import re
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,48 +17,105 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling import origins
 from tilewave.execution import least
 from tilewave.kernel import result
-from tilewave.kernel.discovery import gathered
+from tilewave.kernel.discovery import gathered, mistakes
 from tilewave.kernel.front_matter import Kernel, find_kernels, source_digest
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import Result
 from tilewave.pipeline import kernels_study, rules
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.pipeline import ALL, Pipeline
 from tilewave.pipeline.tables import samples_table
-from tilewave.records.recorded import Recorded
-from tilewave.theory.data_sheets import DataSheet
+from tilewave.report.cells import plural
+from tilewave.report.comparing.changes import OCCUPANCY, Comparison, Side
 from tilewave.theory.occupancy import SmLimits, occupancy
 from tilewave.workers import supervisor
 
+BETWEEN = re.compile(r"(.+?)\.\.(?!/)(.*)")
+"""Two revisions A..B; `../folder` is a path."""
 STAGES = ("check", "counters")
 """Stages of kernels that are run now; `in_turn` times them."""
 JOB_S = 60.0
 """Time limit in seconds for timing a pair, with its buffers."""
-FRAMES = ("cases", "records", "samples", "instructions")
-OCCUPANCY = "occupancy_percent"
-"""Column with the occupancy that registers, shared memory and block size allow."""
-TABLES = (Path("results/tables"), Path(kernels_study.RESULTS) / "tables", Path("tables"), Path())
-"""Subfolders that may hold a run's tables."""
 
 
 @dataclass(frozen=True)
-class Side:
-    """Tables of a side.
+class KernelOptions:
+    """Options for comparing kernels.
 
-    samples: raw samples; instructions: counts by instruction; environments: by id, where known; listing:
-    returns a variant's machine code as from `sass.as_text`, empty where unknown; texts: returns a variant's
-    source files by last name, empty where unknown; gpu: the GPU of least times.
+    kernels: folders to take from a revision; shapes: as for `tilewave report --shapes`; operations: folders
+    of user-defined operations; all_of_them: also compare kernels whose code does not differ.
     """
 
-    label: str
-    cases: pd.DataFrame
-    records: pd.DataFrame
-    samples: pd.DataFrame
-    instructions: pd.DataFrame
-    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    listing: Callable[[str], str] = lambda variant: ""
-    texts: Callable[[str], Mapping[str, str]] = lambda variant: {}
-    gpu: DataSheet | None = None
+    kernels: Sequence[str]
+    shapes: Sequence[str] = ()
+    operations: Sequence[str] = ()
+    all_of_them: bool = False
+
+
+@dataclass(frozen=True)
+class _SideFiles:
+    """A side's kernels; skipped: reasons by name of a kernel; mistakes: names of files with mistakes."""
+
+    folders: list[Path]
+    kernels: dict[str, Kernel]
+    skipped: dict[str, str]
+    mistakes: list[str]
+
+
+def _side_files(name: str | None, options: KernelOptions, where: Path) -> _SideFiles:
+    folders, skipped = _kernels(name, options.kernels, where), dict[str, UserError]()
+    kernels = gathered(folders, skipped)
+    # The user does not know the temporary folder that a revision was written to.
+    reasons = {
+        file: str(why).replace(f"{where}{os.sep}", f"{name}:") for file, why in skipped.items()
+    }
+    return _SideFiles(folders, kernels, reasons, list(mistakes(skipped)))
+
+
+def compared(before: str, after: str | None, options: KernelOptions, work: Path) -> Comparison:
+    """Compare two folders, files or git revisions.
+
+    before: also ``A..B`` without an ``after``; after: None for the working tree; work: a folder for
+    intermediate files, in which the sides' listings stay. Raises UserError.
+    """
+    between = None if Path(before).expanduser().exists() else BETWEEN.fullmatch(before)
+    if between and after is not None:
+        problem = f"{before} names both sides already, and {after} is a third"
+        raise UserError.because(HERE, problem, "Name A..B, or A and B", "B")
+    if between:
+        before, after = between[1], between[2] or "HEAD"
+    first = _side_files(before, options, work / "0")
+    second = _side_files(after, options, work / "1")
+    skipped = list((first.skipped | second.skipped).values())  # the same reason once
+    if not first.kernels and not second.kernels:
+        problem = f"neither side has a kernel: {plural(len(skipped), 'file')} skipped"
+        remedy = (
+            f"Correct the first: {skipped[0]}" if skipped else "Name folders or files of kernels"
+        )
+        raise UserError.because(HERE, problem, remedy, "A, B")
+    names, gone, new = changed(first.kernels, second.kernels, options.all_of_them)
+    labels = [name or "the working tree" for name in (before, after)]
+    if names:
+        runs = [
+            of_kernels(
+                label, files.folders, names, options.shapes, work / folder, options.operations
+            )
+            for label, files, folder in zip(labels, (first, second), ("run-0", "run-1"))
+        ]
+        comparison = Comparison.of(runs[0].side, runs[1].side, gone, new, in_turn(*runs))
+    else:
+        comparison = Comparison.of(Side(labels[0]), Side(labels[1]), gone, new)
+    broken = [second.skipped[name] for name in second.mistakes if name in first.kernels]
+    return replace(comparison, skipped=skipped, broken=broken)
+
+
+def _kernels(name: str | None, folders: Sequence[str], where: Path) -> list[Path]:
+    """Return the folders of kernels of a side. Raises UserError."""
+    if name is None:
+        return [Path(folder) for folder in folders]
+    path = Path(name).expanduser()
+    if path.exists():
+        return [path]
+    return revision(name, folders, where)
 
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
@@ -81,107 +139,6 @@ def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimit
         return SmLimits.from_environment(gpu) if gpu else SmLimits.of(arch)
     except KeyError:
         return None
-
-
-def _run_tables(folder: Path) -> Path | None:
-    """Return the folder of a run's tables inside a folder."""
-    folders = (folder / tables for tables in TABLES)
-    return next((tables for tables in folders if (tables / "records.parquet").is_file()), None)
-
-
-def _is_recording(folder: Path) -> bool:
-    return (folder / "environments.json").is_file()
-
-
-def has_figures(folder: Path) -> bool:
-    """Return whether a folder holds a report's results or recorded figures."""
-    return _run_tables(folder) is not None or _is_recording(folder)
-
-
-def of_figures(folder: Path) -> Side:
-    """Return the side of a folder with a report's results or recorded figures."""
-    tables = _run_tables(folder)
-    return of_recording(folder) if tables is None else _of_run(folder, tables)
-
-
-def _of_run(folder: Path, tables: Path) -> Side:
-    frames = {name: pd.read_parquet(tables / f"{name}.parquet") for name in FRAMES}
-    results = tables.parent
-    target, compiled = (
-        projects.read(results / name) if (results / name).is_file() else {}
-        for name in ("target.json", "kernels.json")
-    )
-    environments = target.get("environments", {})
-    arch = target.get("arch", 0)
-    frames["cases"] = with_occupancy(frames["cases"], _limits(environments, arch))
-    variants = {
-        name: archs for kernel in compiled.values() for name, archs in kernel["variants"].items()
-    }
-
-    def listing(variant: str) -> str:
-        # The document's paths are relative to the folder of the run.
-        entry = variants.get(variant, {}).get(f"sm_{arch}", {})
-        path = results / "cubins" / Path(*Path(entry.get("sass") or "none").parts[-2:])
-        return path.read_text("utf-8") if path.is_file() else ""
-
-    gpu = least.gpu_of(arch, str(target.get("label")))
-    return Side(str(folder), **frames, environments=environments, listing=listing, gpu=gpu)
-
-
-def of_recording(folder: Path) -> Side:
-    """Return the side of a folder with one GPU's recorded figures."""
-    recording = Recorded(folder).undamaged()
-    results = recording.results()
-    figures = [
-        record.only("case", "stage", "status", "verdict", "environment") | figure
-        for record in results
-        for figure in (record.figures or [{"metric": ""}])
-    ]
-    keys = pd.DataFrame([record.only("case", "key", "environment", "stage") for record in results])
-    long = {
-        name: keys.merge(recording.long_table(name, set(keys["key"])).to_pandas(), on="key")
-        for name in ("samples", "instructions")
-    }
-    environment = recording.environments.get(recording.main_environment, {})
-    cases = with_occupancy(_recorded_cases(recording, results), _limits({"": environment}, 0))
-    arch = f"sm_{environment.get('arch', '')}"
-
-    def listing(variant: str) -> str:
-        stored = recording.listing(recording.compiled.get(f"{variant}.{arch}", {}).get("key", ""))
-        return stored[0] if stored else ""
-
-    return Side(
-        str(folder), cases, pd.DataFrame(figures), **long, environments=recording.environments,
-        listing=listing,
-    )  # fmt: skip
-
-
-GEOMETRY = {
-    "launch__block_size": "block_threads",
-    "launch__shared_mem_per_block_static": "shared_bytes",
-    "launch__shared_mem_per_block_dynamic": "shared_bytes",
-}
-"""Launch metrics of Nsight Compute, and the column of the cases that each adds to."""
-
-
-def _recorded_cases(recording: Recorded, results: Iterable[Result]) -> pd.DataFrame:
-    """Return verdict and resources of each recorded case."""
-    used = {name.rpartition(".")[0]: entry for name, entry in recording.compiled.items()}
-    rows: dict[str, dict[str, Any]] = {}
-    for record in results:
-        row = rows.setdefault(record.case, {"case": record.case, "verdict": result.NOT_CHECKED})
-        if record.stage == "check":
-            row["verdict"] = record.verdict or result.NOT_CHECKED
-        entry = used.get(record.case.partition("@")[0], {})
-        resources = entry.get("resources", {}).get(entry.get("symbol"), {})
-        row |= {
-            "registers": resources.get("registers"),
-            "spill_bytes": resources.get("spill_store_bytes"),
-        }
-        for figure in record.figures if record.stage == "counters" else ():
-            if column := GEOMETRY.get(figure["metric"]):
-                row[column] = row.get(column, 0) + figure["value"]
-    return pd.DataFrame(list(rows.values()))
 
 
 # ------------------------------------------------------------------------------------- kernels, run now
@@ -300,9 +257,6 @@ def of_kernels(
     results = rules.measure_part(run, pipeline, cores, STAGES)
     results[result.EXECUTE] = rules.execute_part(run, pipeline, cores)
     frames = rules.tables(run, pipeline, results).all()
-    # Kernels are timed in turn or not at all: recorded times of one side are not compared.
-    recorded = frames["records"]["source"].astype(str).str.startswith("recorded:")
-    frames["records"] = frames["records"][~recorded | (frames["records"]["stage"] != "time")]
     environments = run.target["environments"]
     limits = _limits(environments, run.target["arch"])
     frames["cases"] = with_occupancy(frames["cases"], limits)
@@ -317,8 +271,9 @@ def of_kernels(
         return origins.by_last_name(origins.kernel_texts(kernel))
 
     side = Side(
-        label, **{name: frames[name] for name in FRAMES}, environments=environments, listing=listing,
-        texts=texts, gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
+        label, **{name: frames[name] for name in ("cases", "records", "instructions")},
+        environments=environments, listing=listing, texts=texts,
+        gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
     )  # fmt: skip
     return Kernels(side, pipeline)
 
@@ -347,9 +302,3 @@ def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
     store = after.pipeline.store
     samples = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
     return samples_table(samples, None)
-
-
-def empty(label: str) -> Side:
-    """Return a side without cases."""
-    no_rows = pd.DataFrame()
-    return Side(label, pd.DataFrame(columns=["case", "verdict"]), no_rows, no_rows, no_rows)
