@@ -302,13 +302,15 @@ def test_pages_fit_a_phone(visit: Visits, reports: Path) -> None:
 @pytest.mark.parametrize("context", [PHONE, TURNED], ids=["upright", "turned"])
 def test_text_of_a_figure_is_readable_on_a_phone(visit, reports, context):
     """Text is drawn as outlines: its size is that in the file times the display's scale."""
+    from test_report import smallest_font
+
     sizes = {}
     for name in pages(reports, "study"):
         page = visit(name, **context)
         image = page.locator("picture:has(source) img").first
         address, width = image.evaluate("one => [one.currentSrc, one.clientWidth]")
         file = reports / address.removeprefix(visit.root)
-        shown = studies.smallest_font(file) * width / studies.svg_size(file)[0]
+        shown = smallest_font(file) * width / studies.svg_size(file)[0]
         if not 12 <= shown <= 20:
             sizes[name] = shown
     assert sizes == {}

@@ -312,7 +312,7 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> N
     assert Path("reports/study/right.html").read_text("utf-8").count("9 rows &amp; an") == 2
 
 
-def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_stands_in_place_of_the_data(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make(RECORDED)
     for folder, text in (("figures", "remark"), ("tables", "answer")):
         (Path("reports") / folder).mkdir(parents=True)
@@ -320,7 +320,7 @@ def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.Monkey
     assert ">answers</td>" not in run.page("study/right"), "a file of another origin"
     monkeypatch.setattr(plots, "has_summary", lambda plot: plot == "correctness")
     text = run.page("study/right")
-    assert text.index(">answers</td>") < text.index(">remarks</td>")
+    assert ">answers</td>" in text and ">remarks</td>" not in text
     assert '<a href="../tables/right.csv">summary</a>' in text
 
 
@@ -342,7 +342,8 @@ def test_a_study_that_raises_is_a_box_and_is_not_kept(make, monkeypatch, what) -
     assert drawn == "0 of 1 drawn" and "raise raised" in failed["right"].trace
     assert all(path.stat().st_size for path in outputs)
     reason = "SystemExit: 0" if what == "draw" else "KeyError: 'c"
-    assert failed["right"].reason.startswith(reason) and len(failed["right"].reason) < 500
+    assert failed["right"].sentence.startswith(reason) and len(failed["right"].sentence) < 500
+    assert plot.__name__.split(".")[-1] in failed["right"].sentence
     text = run.page("study/right")
     assert "This figure was not drawn." in text and "../figures/right.svg" not in text
     assert links(text) and "1 figure was not drawn (right)" in run.page()
@@ -363,6 +364,12 @@ def test_a_study_shows_its_first_rows_unless_its_table_stays_open(make, monkeypa
     assert run.page("study/right").count(">words</td>") == rows
 
 
+def smallest_font(path: Path) -> float:
+    """Return the smallest font size of a figure in pixels of 1/96 inch; an em has 100 units."""
+    scales = re.findall(r" scale\(([\d.]+) -[\d.]+\)", path.read_text("utf-8"))
+    return min(map(float, scales)) * 100 * 96 / 72
+
+
 def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
     run = make()
     run.figure("right")
@@ -371,7 +378,7 @@ def test_a_figures_place_is_kept_before_it_is_loaded(make: Any) -> None:
     assert image and round(float(image[1]) * 25.4 / 96) == 178
     readable = re.search(r'<source [^>]*srcset="\.\./figures/right\.svg" width="(\d+)"', text)
     path = Path("reports/figures/right.svg")
-    natural, size = studies.svg_size(path)[0], studies.smallest_font(path)
+    natural, size = studies.svg_size(path)[0], smallest_font(path)
     assert readable and 12 <= size * int(readable[1]) / natural < 12.1, "readable on a phone"
 
 

@@ -120,8 +120,10 @@ def table(frame: pd.DataFrame) -> Table:
 
 
 def with_evidence(shown: Table) -> Table:
-    """Return the table with its columns of EVIDENCE folded."""
+    """Return the table with its columns of EVIDENCE folded, if it is one of verdicts on claims."""
     names = [name for name, _ in shown.columns]
+    if EVIDENCE[0] not in names:
+        return shown
     kept = [at for at, name in enumerate(names) if name not in EVIDENCE]
     folded = sorted({*range(len(names))} - {*kept}, key=lambda at: EVIDENCE.index(names[at]))
     return replace(

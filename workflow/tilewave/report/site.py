@@ -152,6 +152,5 @@ def write(
             "others": story[CARDS:],
             "environments": environment_views(target, environments, records),
             "tables": written,
-            "reports": project.reports.as_posix(),
         },
     )

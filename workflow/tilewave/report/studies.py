@@ -1,7 +1,6 @@
 """A study on the pages: its takeaway, figure, data and missing cases."""
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import pandas as pd
 
 from tilewave import plots
 from tilewave.pipeline.project import Project
-from tilewave.report import FIGURE_KINDS, undrawn
+from tilewave.report import FIGURE_KINDS, UNDRAWN, figures
 from tilewave.report.cells import Table, plural, table, with_evidence
 from tilewave.report.summary import FigureSource, ReasonGroup, sources, troubles, verdict_counts
 
@@ -28,21 +27,21 @@ FILTERED = ("document", "verdict", "dtype", "kernel", "study")
 class PageImage:
     """A drawing with its size in pixels, so that nothing moves while it loads.
 
-    readable: the size at which its smallest text is READABLE; a phone shows this size and scrolls.
+    larger: the factor at which its smallest text is READABLE; a phone shows this size and scrolls.
     """
 
     address: str
     width: int
     height: int
-    alt: str = ""
-    readable: tuple[int, int] = 0, 0
+    alt: str
+    larger: float
 
 
 @dataclass(frozen=True)
 class StudyView:
     """A study on the pages, with addresses relative to its page.
 
-    undrawn: why there is neither figure nor data.
+    undrawn: why there is neither figure nor data; more: number of rows if not all are shown.
     """
 
     name: str
@@ -56,7 +55,6 @@ class StudyView:
     cases: str
     verdicts: list[tuple[str, int]]
     sources: list[FigureSource]
-    summary: Table | None
     table: Table | None
     more: int
     filters: list[str]
@@ -65,7 +63,7 @@ class StudyView:
     figure: PageImage | None
     kernels: list[str]
     data: pd.DataFrame | None
-    undrawn: str = ""
+    undrawn: str
 
     @property
     def page(self) -> str:
@@ -79,36 +77,24 @@ def svg_size(path: Path) -> tuple[int, int]:
     return round(float(match[1]) * 96 / 72), round(float(match[2]) * 96 / 72)
 
 
-def smallest_font(path: Path) -> float:
-    """Return the smallest font size of a figure in pixels of 1/96 inch; an em has 100 units."""
-    scales = re.findall(r" scale\(([\d.]+) -[\d.]+\)", path.read_text("utf-8"))
-    return min(map(float, scales), default=0.12) * 100 * 96 / 72
-
-
-def image(path: Path, address: str, alt: str) -> PageImage | None:
-    """Return a page's view of an SVG; None if there is no file."""
-    if not path.is_file():
-        return None
-    width, height = svg_size(path)
-    larger = READABLE / smallest_font(path)
-    return PageImage(
-        address, width, height, alt, (math.ceil(width * larger), math.ceil(height * larger))
-    )
-
-
-def data_of(reports: Path, name: str) -> pd.DataFrame | None:
-    """Read the CSV beside a study's figure; None if there is none."""
-    path = reports / "figures" / f"{name}.csv"
+def _csv(path: Path) -> pd.DataFrame | None:
     return pd.read_csv(path) if path.is_file() and path.stat().st_size > 1 else None
 
 
-def _page_table(plot: str, data: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the table that the plot module makes of its data for the page; None where it makes none."""
-    compute = getattr(plots.load(plot), "page_table", None)
+def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[pd.DataFrame, bool]:
+    """Return the rows that the page shows, and whether they are all there are.
+
+    They are those that the plot module makes for the page, else the summary, else the first of the data.
+    """
     try:
-        return None if compute is None else pd.DataFrame(compute(data))
-    except Exception:  # a user's module: the page shows the data instead
-        return None
+        return pd.DataFrame(plots.load(plot).page_table(data)), True  # type: ignore[attr-defined]
+    except Exception:  # no such function, or a user's that fails
+        pass
+    if summary is not None:
+        return summary, True
+    if plots.table_stays_open(plot) or len(data) <= FIRST_ROWS:
+        return data, True
+    return data.head(FIRST_ROWS), False
 
 
 def view(
@@ -125,28 +111,25 @@ def view(
     wanted = set(project.plan.studies[name])
     cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
     folder = reports / "figures"
-    sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
+    sidecar, caption, svg = (folder / f"{name}.{kind}" for kind in ("json", "txt", "svg"))
     document = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
-    takeaway, why = document.get("takeaway", ""), document.get(undrawn.KEY, "")
+    takeaway, why = document.get("takeaway", ""), document.get(UNDRAWN, "")
     files = [
         (kind.upper(), f"../figures/{name}.{kind}")
         for kind in (("json",) if why else FIGURE_KINDS)
         if (folder / f"{name}.{kind}").is_file()
     ]
-    summed = reports / "tables" / f"{name}.csv"
-    summary = None
-    if plots.has_summary(entry.plot) and summed.is_file() and not why:
-        files.append(("summary", f"../tables/{name}.csv"))
-        summary = table(pd.read_csv(summed))
-    data = None if why else data_of(reports, name)
-    drawn = None if data is None else _page_table(entry.plot, data)
-    is_open = drawn is not None or plots.table_stays_open(entry.plot)
-    drawn = data if drawn is None else drawn
-    shown = None if drawn is None else table(drawn if is_open else drawn.head(FIRST_ROWS))
-    if shown and ("judged by", False) in shown.columns:
-        shown = with_evidence(shown)
-    alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
-    figure = None if why else image(folder / f"{name}.svg", f"../figures/{name}.svg", alt)
+    summary, shown, complete, image = None, None, True, None
+    if plots.has_summary(entry.plot) and not why:
+        summary = _csv(reports / "tables" / f"{name}.csv")
+        files += [("summary", f"../tables/{name}.csv")] * (summary is not None)
+    data = None if why else _csv(folder / f"{name}.csv")
+    if data is not None:
+        shown, complete = _rows(entry.plot, data, summary)
+    if svg.is_file() and not why:
+        alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
+        larger = READABLE / (figures.style_of(project, name).small * 96 / 72)
+        image = PageImage(f"../figures/{name}.svg", *svg_size(svg), alt, larger)
     return StudyView(
         name=name,
         plot=entry.plot,
@@ -160,18 +143,20 @@ def view(
         cases=plural(len(cases), "case"),
         verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
         sources=sources(records, environments),
-        summary=summary,
-        table=shown,
-        more=len(data) if data is not None and not is_open and len(data) > FIRST_ROWS else 0,
-        filters=_filters(drawn) if drawn is not None and is_open else [],
+        table=None if shown is None else with_evidence(table(shown)),
+        more=0 if complete or data is None else len(data),
+        filters=[
+            column
+            for column in FILTERED
+            if shown is not None
+            and complete
+            and column in shown
+            and 1 < shown[column].nunique() <= 40
+        ],
         groups=troubles(cases, records),
         files=files,
-        figure=figure,
+        figure=image,
         kernels=list(dict.fromkeys(map(str, cases["kernel"]))),
         data=data,
         undrawn=why,
     )
-
-
-def _filters(data: pd.DataFrame) -> list[str]:
-    return [name for name in FILTERED if name in data and 1 < data[name].nunique() <= 40]
