@@ -8,7 +8,6 @@ import math
 import os
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -271,7 +270,6 @@ def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
     assert "<b>7 of 11</b> cases checked" in text
     assert "n = 12 is not a multiple of 8" in text
     assert text.index('tag bad">wrong') < text.index('tag bad">failed to compile')
-    assert "6 of 7 checked cases are correct; 1 wrong." in text
     first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
     assert f"Not passed: 4 cases are wrong or failed, in {first}, {tiled}.</p>" in text
     kernels = Path("reports/kernels.html").read_text("utf-8")
@@ -416,7 +414,7 @@ def test_terms_are_linked_once_and_escaped() -> None:
     shown = text.replace('<a class="term" href="g.html#', "[").replace("</a>", "]")
     assert shown == '[wave">waves] &lt; wave, [tile-waste">tile waste] and [tile">tiles]'
     for term in glossary.document()["terms"]:
-        assert term.text.endswith(".") and glossary.linked(term.text, "", term.id)
+        assert term["text"].endswith(".") and glossary.linked(term["text"], "", term["id"])
 
 
 def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
@@ -481,11 +479,10 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
 
 
 def test_without_a_takeaway_the_kernels_speak():
-    about = ("k", "Title", "copy", "f32", "1", "1 correct", False, *[""] * 4)
-    row = site.kernel_views.KernelRow(*about)
-    cases = pd.DataFrame({"verdict": ["correct"]})
-    rows = [row, *[replace(row, name=f"k{i}", sentence="sectors at k.cu:3") for i in range(7)]]
-    highlights = site.in_short.findings((), cases, rows)
+    row: Any = SimpleNamespace(name="k", title="Title", sentence="")
+    sentence = "sectors at k.cu:3"
+    rows = [row, *[SimpleNamespace(name=f"k{i}", title="", sentence=sentence) for i in range(7)]]
+    highlights = site.in_short.findings((), rows)
     sentences = [highlight.sentence for highlight in highlights]
     assert sentences == [f"k{i}: sectors at k.cu:3" for i in range(5)]
     assert highlights[0].address == "kernel/k0.html"

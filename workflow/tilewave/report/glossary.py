@@ -3,7 +3,6 @@
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import markupsafe
@@ -12,37 +11,24 @@ import yaml
 from tilewave.basics.paths import TEMPLATES
 
 
-@dataclass(frozen=True)
-class GlossaryTerm:
-    """A term of the glossary; forms: its spellings that pages link."""
-
-    id: str
-    term: str
-    text: str
-    forms: tuple[str, ...]
-
-
 @functools.cache
 def document() -> Mapping[str, Any]:
-    """Return the terms, and the meanings of `statuses`, `verdicts` and `sources` by word."""
+    """Return glossary.yaml: meanings by word of statuses, verdicts and sources, and the terms in order.
+
+    A term has its id, and its forms: the spellings that pages link.
+    """
     entries: dict[str, Any] = yaml.safe_load((TEMPLATES / "glossary.yaml").read_text("utf-8"))
-    terms = sorted(entries["terms"], key=lambda entry: str(entry["term"]).lower())
-    return entries | {
-        "terms": tuple(
-            GlossaryTerm(
-                entry["term"].replace(" ", "-"),
-                entry["term"],
-                entry["text"],
-                () if entry.get("plain") else (entry["term"], *entry.get("also", ())),
-            )
-            for entry in terms
-        )
-    }
+    for entry in entries["terms"]:
+        term = entry["term"]
+        entry["id"] = term.replace(" ", "-")
+        entry["forms"] = () if entry.get("plain") else (term, *entry.get("also", ()))
+    entries["terms"].sort(key=lambda entry: str(entry["term"]).lower())
+    return entries
 
 
 @functools.cache
 def _forms() -> tuple[re.Pattern[str], Mapping[str, str]]:
-    ids = {form: term.id for term in document()["terms"] for form in term.forms}
+    ids = {form: term["id"] for term in document()["terms"] for form in term["forms"]}
     longest_first = sorted(ids, key=lambda form: (-len(form), form))
     return re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, longest_first))})(?![\w-])"), ids
 

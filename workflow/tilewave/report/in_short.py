@@ -80,33 +80,21 @@ def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | 
     return study, f"{title} {count} kernels from {best[0]:.0f} % to {best[-1]:.0f} % of cuBLAS"
 
 
-def findings(
-    studies: Sequence[StudyView], cases: pd.DataFrame, rows: Sequence[KernelRow] = ()
-) -> list[Highlight]:
-    """Return what is not correct, the sentences on kernels if they are few, and the takeaways, headlines first."""
-    bad = {word: count for word, count in verdict_counts(cases) if verdict.wrong(word) and count}
-    checked = sum(verdict.checked(word) for word in cases["verdict"])
-    highlights = []
-    if bad:
-        right, wrong = (
-            number(checked - sum(bad.values())),
-            ", ".join(f"{n} {w}" for w, n in bad.items()),
-        )
-        highlights.append(
-            Highlight(f"{right} of {number(checked)} checked cases are correct; {wrong}.")
-        )
+def findings(studies: Sequence[StudyView], rows: Sequence[KernelRow] = ()) -> list[Highlight]:
+    """Return the sentences on kernels if they are few, and the takeaways, headlines first."""
     ordered = sorted(studies, key=lambda study: not study.headline)
     takeaways = [
         Highlight(study.takeaway, study.title, study.page) for study in ordered if study.takeaway
     ]
     # With few kernels, a reader comes for them.
-    if len(rows) <= MOST_KERNELS or not takeaways:
-        with_sentence = [row for row in rows if row.sentence][:MOST_KERNELS]
-        highlights += [
-            Highlight(f"{row.name}: {row.sentence}", row.title, f"kernel/{row.name}.html")
-            for row in with_sentence
-        ]
-    return [*highlights, *takeaways]
+    if takeaways and len(rows) > MOST_KERNELS:
+        return takeaways
+    spoken = [
+        Highlight(f"{row.name}: {row.sentence}", row.title, f"kernel/{row.name}.html")
+        for row in rows
+        if row.sentence
+    ]
+    return [*spoken[:MOST_KERNELS], *takeaways]
 
 
 def markdown(

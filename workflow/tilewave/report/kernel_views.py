@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,38 @@ _OF_MEASURED = " (% of measured)"
 """End of the columns with the busy share of a pipe in the table of the plot *limits*."""
 
 
-@dataclass(frozen=True)
 class KernelRow:
     """A kernel in the table of kernels; sentence: the first of its page."""
 
-    name: str
-    title: str
-    operation: str
-    dtypes: str
-    cases: str
-    verdict: str
-    bad: bool
-    share: str
-    at: str
-    registers: str
-    excess: str
-    sentence: str = ""
+    def __init__(
+        self,
+        kernel: Kernel,
+        cases: pd.DataFrame,
+        shares: Mapping[str, float],
+        registers: Sequence[float] = (),
+        excess: str = "",
+        sentence: str = "",
+    ) -> None:
+        """Collect the cells; shares: of cuBLAS by case; registers: of each variant."""
+        self.name, self.title, self.sentence = kernel.name, kernel.front.title, sentence
+        self.operation, self.excess = kernel.front.operation, excess
+        dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if present(dtype))
+        self.dtypes, self.cases = ", ".join(dtypes), number(len(cases))
+        counts = {word: count for word, count in verdict_counts(cases) if count}
+        right = counts.pop(result.CORRECT, 0)
+        counts.pop(result.NOT_CHECKED, 0)
+        bad = [f"{number(count)} {word}" for word, count in counts.items()]
+        self.bad = bool(bad)
+        self.verdict = ", ".join(bad) or (f"{number(right)} correct" if right else "not checked")
+        timed = cases[cases["case"].isin(shares.keys())]
+        work = work_of(timed)
+        # At the largest size, where launch overhead no longer shows.
+        largest = timed[work == work.max()].to_dict("records")
+        best = max(largest, key=lambda row: shares[row["case"]], default=None)
+        self.share = f"{shares[best['case']]:.1f}" if best else ""
+        self.at = f"{shape_label(best)} {best['dtype']}" if best else ""
+        used = [f"{min(registers):.0f}", f"{max(registers):.0f}"] if registers else [""]
+        self.registers = "–".join(dict.fromkeys(used))
 
 
 # --------------------------------------------------------------------------------------------- speed
@@ -86,41 +102,6 @@ def speed(
     rows = rows.sort_values("variant", key=lambda column: column.map(order.index))
     rows = rows.sort_values("kernel", key=lambda column: column.map([*names].index), kind="stable")
     return table(rows.rename_axis(columns=None).drop(columns="kernel"))
-
-
-def _row(
-    kernel: Kernel,
-    cases: pd.DataFrame,
-    shares: Mapping[str, float],
-    registers: Sequence[float],
-    excess: str,
-    first: str,
-) -> KernelRow:
-    counts = [(word, count) for word, count in verdict_counts(cases) if count]
-    bad = [f"{number(count)} {word}" for word, count in counts if word not in
-           (result.CORRECT, result.NOT_CHECKED)]  # fmt: skip
-    right = sum(count for word, count in counts if word == result.CORRECT)
-    timed = cases[cases["case"].isin(shares.keys())]
-    work = work_of(timed)
-    # At the largest size, where launch overhead no longer shows.
-    largest = timed[work == work.max()].to_dict("records")
-    best = max(largest, key=lambda row: shares[row["case"]], default=None)
-    used = [f"{min(registers):.0f}", f"{max(registers):.0f}"] if registers else [""]
-    dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if dtype and dtype == dtype)
-    return KernelRow(
-        name=kernel.name,
-        title=kernel.front.title,
-        operation=kernel.front.operation,
-        dtypes=", ".join(dtypes),
-        cases=number(len(cases)),
-        verdict=", ".join(bad) or (f"{number(right)} correct" if right else "not checked"),
-        bad=bool(bad),
-        share=f"{shares[best['case']]:.1f}" if best else "",
-        at=f"{shape_label(best)} {best['dtype']}" if best else "",
-        registers="–".join(dict.fromkeys(used)),
-        excess=excess,
-        sentence=first,
-    )
 
 
 # ------------------------------------------------------------------------------------------- the run
@@ -313,7 +294,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "cases": plural(len(cases), "case"),
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
         "failures": [group for group in groups if group.word not in MILD],
-        "row": _row(kernel, cases, run.shares, registers, percent, first),
+        "row": KernelRow(kernel, cases, run.shares, registers, percent, first),
         "speed": speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),

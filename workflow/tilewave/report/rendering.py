@@ -11,7 +11,7 @@ import markupsafe
 
 from tilewave.basics.paths import TEMPLATES
 from tilewave.report import glossary
-from tilewave.report.cells import number
+from tilewave.report.cells import cell, number
 
 
 def _minimal(name: str) -> str:
@@ -38,7 +38,7 @@ def _templates() -> jinja2.Environment:
     def terms(context: jinja2.runtime.Context, text: str, but: str = "") -> markupsafe.Markup:
         return glossary.linked(text, f"{context['root']}glossary.html", but)
 
-    environment.filters |= {"number": number, "terms": terms}
+    environment.filters |= {"number": number, "cell": cell, "terms": terms}
     css = _minimal("page.css")
 
     def policy(scripts: Sequence[str]) -> str:

@@ -22,13 +22,18 @@ from tilewave.report import (
     kernel_code,
     kernel_views,
     lessons,
-    studies,
     verdict,
 )
-from tilewave.report.environments import environment_views
 from tilewave.report.rendering import render
 from tilewave.report.studies import StudyView
-from tilewave.report.summary import MILD, banner, sources, troubles, verdict_counts
+from tilewave.report.summary import (
+    MILD,
+    banner,
+    environment_views,
+    sources,
+    troubles,
+    verdict_counts,
+)
 from tilewave.workers import pool
 
 CARDS = 10
@@ -69,7 +74,7 @@ def write(
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
     shown = [
-        studies.view(project, name, (cases, records), environments, reports)
+        StudyView(project, name, (cases, records), environments, reports)
         for name in project.plan.studies
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
@@ -119,7 +124,7 @@ def write(
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
     story = in_short.story(shown)
-    findings = in_short.findings(story, cases, listed)
+    findings = in_short.findings(story, listed)
     summary = in_short.markdown(whose, judged, findings, cases, groups)
     write_atomically(reports / "summary.md", summary.encode())
     write_atomically(reports / "junit.xml", in_short.junit(cases, judged))

@@ -12,8 +12,8 @@ import pandas as pd
 from tilewave import plots
 from tilewave.pipeline.project import Project
 from tilewave.report import FIGURE_KINDS, UNDRAWN, figures
-from tilewave.report.cells import Table, plural, table, with_evidence
-from tilewave.report.summary import FigureSource, ReasonGroup, sources, troubles, verdict_counts
+from tilewave.report.cells import plural, table, with_evidence
+from tilewave.report.summary import sources, troubles, verdict_counts
 
 FIRST_ROWS = 25
 """The most rows of a study's data on its page, unless its table stays open."""
@@ -35,39 +35,6 @@ class PageImage:
     height: int
     alt: str
     larger: float
-
-
-@dataclass(frozen=True)
-class StudyView:
-    """A study on the pages, with addresses relative to its page.
-
-    undrawn: why there is neither figure nor data; more: number of rows if not all are shown.
-    """
-
-    name: str
-    plot: str
-    title: str
-    question: str
-    takeaway: str
-    headline: bool
-    reading: str
-    notes: list[str]
-    cases: str
-    verdicts: list[tuple[str, int]]
-    sources: list[FigureSource]
-    table: Table | None
-    more: int
-    filters: list[str]
-    groups: list[ReasonGroup]
-    files: list[tuple[str, str]]
-    figure: PageImage | None
-    kernels: list[str]
-    data: pd.DataFrame | None
-    undrawn: str
-
-    @property
-    def page(self) -> str:
-        return f"study/{self.name}.html"
 
 
 def svg_size(path: Path) -> tuple[int, int]:
@@ -97,66 +64,61 @@ def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[
     return data.head(FIRST_ROWS), False
 
 
-def view(
-    project: Project,
-    name: str,
-    frames: tuple[pd.DataFrame, pd.DataFrame],
-    environments: Mapping[str, Mapping[str, Any]],
-    reports: Path,
-) -> StudyView:
-    """Return a study's view; frames: the run's cases and records; reports: the folder of the pages."""
-    entries = project.config.studies
-    entry = entries[name]
-    first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
-    wanted = set(project.plan.studies[name])
-    cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
-    folder = reports / "figures"
-    sidecar, caption, svg = (folder / f"{name}.{kind}" for kind in ("json", "txt", "svg"))
-    document = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
-    takeaway, why = document.get("takeaway", ""), document.get(UNDRAWN, "")
-    files = [
-        (kind.upper(), f"../figures/{name}.{kind}")
-        for kind in (("json",) if why else FIGURE_KINDS)
-        if (folder / f"{name}.{kind}").is_file()
-    ]
-    summary, shown, complete, image = None, None, True, None
-    if plots.has_summary(entry.plot) and not why:
-        summary = _csv(reports / "tables" / f"{name}.csv")
-        files += [("summary", f"../tables/{name}.csv")] * (summary is not None)
-    data = None if why else _csv(folder / f"{name}.csv")
-    if data is not None:
-        shown, complete = _rows(entry.plot, data, summary)
-    if svg.is_file() and not why:
-        alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
-        larger = READABLE / (figures.style_of(project, name).small * 96 / 72)
-        image = PageImage(f"../figures/{name}.svg", *svg_size(svg), alt, larger)
-    return StudyView(
-        name=name,
-        plot=entry.plot,
-        title=entry.title,
-        question=entry.question,
-        takeaway=takeaway,
-        headline=plots.is_headline(entry.plot) and name == first,  # of the studies with this plot
+class StudyView:
+    """A study on the pages, with addresses relative to its page.
+
+    undrawn: why there is neither figure nor data; more: number of rows if not all are shown.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        name: str,
+        frames: tuple[pd.DataFrame, pd.DataFrame],
+        environments: Mapping[str, Mapping[str, Any]],
+        reports: Path,
+    ) -> None:
+        """Collect what the page shows; frames: the run's cases and records; reports: the folder of the pages."""
+        entries = project.config.studies
+        entry = entries[name]
+        self.name, self.page, self.plot = name, f"study/{name}.html", entry.plot
+        self.title, self.question = entry.title, entry.question
+        wanted = set(project.plan.studies[name])
+        cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
+        folder = reports / "figures"
+        sidecar, caption, svg, data = (
+            folder / f"{name}.{kind}" for kind in ("json", "txt", "svg", "csv")
+        )
+        document = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
+        self.takeaway: str = document.get("takeaway", "")
+        self.undrawn: str = document.get(UNDRAWN, "")
+        first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
+        self.headline = plots.is_headline(entry.plot) and name == first
+        self.reading = "" if self.undrawn else getattr(plots.load(entry.plot), "READING", "")
         # The caption between takeaway and source.
-        notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
-        reading="" if why else getattr(plots.load(entry.plot), "READING", ""),
-        cases=plural(len(cases), "case"),
-        verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
-        sources=sources(records, environments),
-        table=None if shown is None else with_evidence(table(shown)),
-        more=0 if complete or data is None else len(data),
-        filters=[
-            column
-            for column in FILTERED
-            if shown is not None
-            and complete
-            and column in shown
-            and 1 < shown[column].nunique() <= 40
-        ],
-        groups=troubles(cases, records),
-        files=files,
-        figure=image,
-        kernels=list(dict.fromkeys(map(str, cases["kernel"]))),
-        data=data,
-        undrawn=why,
-    )
+        self.notes = caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []
+        self.cases, self.kernels = plural(len(cases), "case"), list(dict.fromkeys(cases["kernel"]))
+        self.verdicts = [(word, count) for word, count in verdict_counts(cases) if count]
+        self.sources, self.groups = sources(records, environments), troubles(cases, records)
+        self.files = [
+            (kind.upper(), f"../figures/{name}.{kind}")
+            for kind in (("json",) if self.undrawn else FIGURE_KINDS)
+            if (folder / f"{name}.{kind}").is_file()
+        ]
+        summary, self.data, self.figure = None, None, None
+        self.table, self.more, self.filters = None, 0, list[str]()
+        if self.undrawn:
+            return
+        if plots.has_summary(entry.plot):
+            summary = _csv(reports / "tables" / f"{name}.csv")
+            self.files += [("summary", f"../tables/{name}.csv")] * (summary is not None)
+        if svg.is_file():
+            alt = f"Figure of the study {self.title}: {self.takeaway or self.question}"
+            larger = READABLE / (figures.style_of(project, name).small * 96 / 72)
+            self.figure = PageImage(f"../figures/{name}.svg", *svg_size(svg), alt, larger)
+        self.data = _csv(data)
+        if self.data is not None:
+            shown, complete = _rows(entry.plot, self.data, summary)
+            self.table, self.more = with_evidence(table(shown)), 0 if complete else len(self.data)
+            filtered = [column for column in FILTERED if complete and column in shown]
+            self.filters = [column for column in filtered if 1 < shown[column].nunique() <= 40]
