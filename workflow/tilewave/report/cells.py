@@ -164,13 +164,8 @@ def escaped(text: str) -> str:
 
 def latex(shown: Table) -> str:
     """Return the table as a LaTeX tabular with the rules of booktabs."""
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        f"\\begin{{tabular}}{{{''.join('r' if numeric else 'l' for _, numeric in shown.columns)}}}",
-        "\\toprule",
-    ]
-    for number, row in enumerate([[name for name, _ in shown.columns], *shown.rows]):
-        lines.append(" & ".join(map(escaped, row)) + r" \\")
-        if not number:
-            lines.append("\\midrule")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+    names = [escaped(name) for name, _ in shown.columns]
+    frame = pd.DataFrame(shown.rows, columns=range(len(names))).map(escaped).set_axis(names, axis=1)
+    sides = "".join("r" if numeric else "l" for _, numeric in shown.columns)
+    tabular = frame.style.hide(axis="index").to_latex(column_format=sides, hrules=True)
+    return f"% needs \\usepackage{{booktabs}}\n{tabular}"

@@ -14,7 +14,6 @@ from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
 from tilewave.plots.base import BASELINE, excess_percent, present, shape_label
 from tilewave.report import advice, kernel_code, verdict
-from tilewave.report.advice import of_tables
 from tilewave.report.cells import Table, cell, number, plural, table
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
@@ -138,7 +137,7 @@ class KernelRun:
         }
         self.shares, self.rates = _values(records, SHARE), _values(records, SPEED)
         chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
-        self.subjects = of_tables.subjects(target, chosen, records, instructions, compiled, stalls)
+        self.subjects = advice.subjects(target, chosen, records, instructions, compiled, stalls)
         for case, busy in _drawn_limits(studies).items():
             if case in self.subjects:
                 self.subjects[case] = replace(self.subjects[case], busy=busy)

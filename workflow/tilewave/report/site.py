@@ -19,7 +19,6 @@ from tilewave.report import (
     figures,
     glossary,
     in_short,
-    kernel_code,
     kernel_views,
     lessons,
     verdict,
@@ -97,7 +96,6 @@ def write(
     )
 
     def kernel_page(name: str) -> kernel_views.KernelRow:
-        kernel_code.write_listings(compiled.get(name, {}).get("variants", {}), reports)
         kernel = kernel_views.view(run, name)
         page(f"kernel/{name}.html", "kernel.html.j2", {"kernel": kernel})
         row: kernel_views.KernelRow = kernel["row"]

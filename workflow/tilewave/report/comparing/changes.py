@@ -18,7 +18,7 @@ import pandas as pd
 from tilewave.plots.base import present
 from tilewave.records.columns import LAUNCHES, with_excess
 from tilewave.records.counters.catalogue import EXCESS
-from tilewave.report.advice import of_tables
+from tilewave.report import advice
 from tilewave.theory import ratios
 from tilewave.theory.bounds import Bound
 from tilewave.theory.data_sheets import DataSheet
@@ -112,9 +112,7 @@ def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str,
     rows = {case: part.to_dict("records") for case, part in instructions(side).groupby("case")}
     cases = side.cases.drop_duplicates("case")
     bounds = {
-        row["case"]: of_tables.least(
-            values.get(row["case"], {}), rows.get(row["case"], ()), gpu, row
-        )
+        row["case"]: advice.least(values.get(row["case"], {}), rows.get(row["case"], ()), gpu, row)
         for row in cases.to_dict("records")
         if row["case"] not in timed and not present(row.get(LAUNCHES))
     }

@@ -26,7 +26,7 @@ from tilewave.pipeline.pipeline import ALL, Pipeline
 from tilewave.pipeline.tables import samples_table
 from tilewave.report.cells import plural
 from tilewave.report.comparing.changes import OCCUPANCY, Comparison, Side
-from tilewave.theory.occupancy import SmLimits, occupancy
+from tilewave.theory.occupancy import SmLimits, if_known
 from tilewave.workers import supervisor
 
 BETWEEN = re.compile(r"(.+?)\.\.(?!/)(.*)")
@@ -121,15 +121,11 @@ def _kernels(name: str | None, folders: Sequence[str], where: Path) -> list[Path
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
     """Return the cases with the column OCCUPANCY, empty where registers, geometry or limits are unknown."""
 
-    def percent(threads: float, registers: float, shared: float) -> float:
-        if limits is None or not (threads > 0 and registers > 0):
-            return math.nan
-        shared = int(shared) if shared == shared else 0
-        return round(100 * occupancy(limits, int(threads), int(registers), shared).fraction, 1)
-
     used = cases.reindex(columns=["block_threads", "registers", "shared_bytes"])
     rows = used.apply(pd.to_numeric, errors="coerce").astype(float).to_numpy()
-    return cases.assign(**{OCCUPANCY: [percent(*row) for row in rows]})
+    residents = [if_known(limits, *row) for row in rows]
+    percent = [round(100 * each.fraction, 1) if each else math.nan for each in residents]
+    return cases.assign(**{OCCUPANCY: percent})
 
 
 def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimits | None:
