@@ -1,9 +1,8 @@
 """The whole run on the pages: problems, statuses, sources, and the banner."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -12,8 +11,6 @@ from tilewave.plots.base import present
 from tilewave.report import figures, verdict
 from tilewave.report.cells import plural
 
-NAMED = 6
-"""Cases of a group that are named before the rest is folded."""
 _SPOILT = tuple(word.rstrip(": ") for word in result.SPOILT)
 # The order of problems on the page, the worst first.
 _SEVERITY = (
@@ -33,8 +30,7 @@ MILD = (result.NOT_MEASURED, result.NOT_CHECKED, result.UNSUPPORTED, result.STAL
 """Statuses and verdicts that are no fault of a kernel."""
 
 
-@dataclass(frozen=True)
-class ReasonGroup:
+class ReasonGroup(NamedTuple):
     """Cases that share a status (or a verdict) and a reason."""
 
     word: str
@@ -42,64 +38,48 @@ class ReasonGroup:
     reason: str
     cases: list[str]
 
-    @property
-    def first(self) -> list[str]:
-        return self.cases if len(self.cases) <= NAMED + 2 else self.cases[:NAMED]
 
-    @property
-    def rest(self) -> list[str]:
-        return self.cases[len(self.first) :]
+def _problem(status: str, reason: str) -> tuple[str, str]:
+    """Return status and reason, with the words of the report for results that are no plain ones.
 
-    @property
-    def count(self) -> str:
-        return plural(len(self.cases), "case")
-
-
-def _pattern(reason: str) -> str:
-    """Replace a reason's numbers, so that reasons with other numbers share a group."""
-    return re.sub(r"\d[\d.,]*", "#", reason)
+    A result is *not measured* where a case was executed because this machine's GPU did not measure it,
+    *disturbed* where other work on the machine changed its figures, *doubtful* where another measurement
+    contradicts them.
+    """
+    if status == result.OK and reason.startswith(result.SPOILT):
+        status, _, reason = reason.partition(": ")
+    elif status == result.OK and reason.startswith(result.INSTEAD):
+        status = result.NOT_MEASURED
+    return status, reason
 
 
 def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     """Group the cases that are not ok or not correct by status and reason, the worst first.
 
     A case is listed under each status other than ok, with its stages, and under its verdict where its check
-    ended but is not *correct*. It is *not measured* where it was executed because this machine's GPU did not
-    measure it, *disturbed* where other work on the machine changed its figures, *doubtful* where another
-    measurement contradicts them. Reasons that differ only in numbers share a group, which says so.
+    ended but is not *correct*. Reasons that differ only in numbers share a group, which says so.
     """
-    rows = records[["case", "stage", "status", "reason"]].drop_duplicates()
-    entries: list[tuple[str, str, str, str]] = []
-    for case, stage, status, reason in rows.itertuples(index=False, name=None):
-        word, why = str(status), str(reason) if present(reason) else ""
-        if word == result.OK and why.startswith(result.SPOILT):
-            word, _, why = why.partition(": ")
-        elif word == result.OK and why.startswith(result.INSTEAD):
-            word = result.NOT_MEASURED
-        if word != result.OK:
-            entries.append((word, why, str(stage), str(case)))
-    checks = rows[rows["stage"] == "check"]
-    reasons = dict(zip(checks["case"], checks["reason"]))
-    clean = set(checks[checks["status"] == result.OK]["case"])
-    for case, word in zip(cases["case"], cases["verdict"]):
-        if verdict.wrong(word) or (word == result.NOT_CHECKED and case in clean):
-            reason = reasons.get(case)
-            entries.append((str(word), str(reason) if present(reason) else "", "check", str(case)))
-    groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
-    for word, reason, stage, case in entries:
-        groups.setdefault((word, _pattern(reason)), []).append((reason, stage, case))
+    rows = records[["case", "stage", "status", "reason"]].drop_duplicates().fillna({"reason": ""})
+    checks = rows[rows["stage"] == "check"].drop_duplicates("case", keep="last").set_index("case")
+    checks = checks.reindex(cases["case"]).assign(verdict=[*cases["verdict"]], stage="check")
+    clean = (checks["verdict"] == result.NOT_CHECKED) & (checks["status"] == result.OK)
+    judged = checks[checks["verdict"].map(verdict.wrong) | clean]
+    judged = judged.assign(status=judged["verdict"]).reset_index().fillna({"reason": ""})
+    pairs = [_problem(*pair) for pair in zip(rows["status"], rows["reason"])]
+    rows[["status", "reason"]] = pd.DataFrame(pairs, index=rows.index, columns=["status", "reason"])
+    rows = pd.concat([rows[rows["status"] != result.OK], judged[[*rows.columns]]])
+    rows["pattern"] = rows["reason"].str.replace(r"\d[\d.,]*", "#", regex=True)
     order = {case: index for index, case in enumerate(cases["case"])}
     listed = []
-    for (word, _), members in groups.items():
-        reason = members[0][0]
-        if any(text != reason for text, _, _ in members):
-            reason += " (the numbers differ from case to case)"
-        by_stage = {s: {case for _, stage, case in members if stage == s} for s in result.STAGES}
-        names = sorted({case for _, _, case in members}, key=lambda case: order.get(case, -1))
-        counts = {stage: len(members) for stage, members in by_stage.items() if members}
-        same = set(counts.values()) == {len(names)}
-        parts = [stage if same else f"{stage} {count}" for stage, count in counts.items()]
-        listed.append(ReasonGroup(word, ", ".join(parts), reason, names))
+    for (word, _), part in rows.groupby(["status", "pattern"], sort=False):
+        reason, *others = part["reason"].unique()
+        reason += " (the numbers differ from case to case)" * bool(others)
+        names = sorted(part["case"].unique(), key=lambda case: order.get(case, -1))
+        counts = part.groupby("stage")["case"].nunique()
+        stages = [stage for stage in result.STAGES if stage in counts]
+        if set(counts) != {len(names)}:
+            stages = [f"{stage} {counts[stage]}" for stage in stages]
+        listed.append(ReasonGroup(str(word), ", ".join(stages), reason, names))
     return sorted(listed, key=lambda group: _SEVERITY.index(group.word))
 
 
@@ -113,8 +93,7 @@ def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
 # ---------------------------------------------------------------------------------------- sources
 
 
-@dataclass(frozen=True)
-class FigureSource:
+class FigureSource(NamedTuple):
     """Number of values from one source and environment."""
 
     source: str
@@ -135,13 +114,8 @@ def sources(
     valued = figures.figures_of(records)
     counts = valued[["source", "environment"]].astype(str).value_counts().to_dict()
     return [
-        FigureSource(
-            source,
-            plural(number, "value"),
-            identity,
-            device_name(environments.get(identity, {})),
-        )
-        for (source, identity), number in sorted(counts.items())
+        FigureSource(source, plural(count, "value"), name, device_name(environments.get(name, {})))
+        for (source, name), count in sorted(counts.items())
     ]
 
 
@@ -168,42 +142,42 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     recorded = int(source.str.startswith("recorded:").sum())
     here = int(source.isin(["counters", "samples", "events"]).sum())
     executed = int((source == result.EXECUTED).sum())
-    by_cpu = (
-        f" {plural(executed, 'value')} come from executing the kernels' machine code on this machine's "
-        "CPU. They give verdicts and counters, never times."
-    ) * bool(executed)
     host = device_name(target["environments"].get(target["host"], {}))
-    on_host = (
-        f" {plural(here, 'value')} of CPU variants were measured on this machine, {host}."
-        * bool(here)
-    )
+    beside = ""
+    if here and not target["live"]:
+        beside += f" {plural(here, 'value')} of CPU variants were measured on this machine, {host}."
+    if executed:
+        beside += (
+            f" {plural(executed, 'value')} come from executing the kernels' machine code on this machine's "
+            "CPU. They give verdicts and counters, never times."
+        )
     kind, headline = "nothing", f"Recorded on {label} — not measured on this machine ({reason})"
     if target["live"] and here:
         kind, headline = "live", f"Measured live on {label}"
         detail = (
             "All values below were measured on this machine, by this run or by an earlier run "
-            f"with the same content key.{by_cpu}"
+            "with the same content key."
         )
     elif target["live"]:
-        headline = f"Nothing was measured on {label}"
+        headline, beside = f"Nothing was measured on {label}", ""
         detail = "There is a GPU, but no stage gave a value. The statuses below say why."
     elif target["recorded"] is None:
         headline = f"Nothing measured on a GPU ({reason}), and no recorded figures are shown"
-        detail = f"Cases that need a GPU are listed as not measured.{on_host}{by_cpu}"
+        detail = "Cases that need a GPU are listed as not measured."
     elif recorded:
         kind = "recorded"
         detail = (
             f"{plural(recorded, 'value')} below were measured earlier on {label} and are shipped with "
             "the project. A recorded value is shown only if code, launch, inputs and method are the same as "
-            f"here.{on_host}{by_cpu}"
+            "here."
         )
     elif executed and not here:  # a user's kernels
         kind, headline = "recorded", f"Executed on a CPU, not measured on a GPU ({reason})"
-        detail = f"No recorded value is of this code.{by_cpu}"
+        detail = "No recorded value is of this code."
     else:
         headline = f"{headline}, and none of it fits this code"
-        detail = f"No recorded value fits the code here.{on_host}{by_cpu}"
-    return Banner(kind, headline, detail, tuple(target.get("damaged", ())))
+        detail = "No recorded value fits the code here."
+    return Banner(kind, headline, f"{detail}{beside}", tuple(target.get("damaged", ())))
 
 
 def environment_views(

@@ -216,7 +216,7 @@ def subjects(
         device = facts.get(part["environment"].iloc[0], {})
         device = device if device.get("sms") else facts.get(target["environment"], {})
         builds = compiled.get(row["kernel"], {}).get("variants", {}).get(row["variant"], {})
-        used = next(iter(builds.get(arch, {}).get("resources", {}).values()), {})
+        used: Mapping[str, Any] = next(iter(builds.get(arch, {}).get("resources", {}).values()), {})
         subject = Subject(
             row, values, by_case.get(case, ()), used, device, sampled.get(row["variant"], ())
         )
