@@ -23,6 +23,7 @@ from tilewave.kernel.result import Result
 from tilewave.pipeline import project as projects
 from tilewave.pipeline import tables as tidy
 from tilewave.pipeline.resolving import resolve
+from tilewave.plots import base
 from tilewave.plots.base import StudyData
 from tilewave.report import (
     FIGURE_FILES,
@@ -531,6 +532,9 @@ def test_a_plot_modules_table_for_the_page_replaces_the_data(make, monkeypatch) 
     monkeypatch.setattr(module, "page_table", lambda data: data.assign(**short), raising=False)
     text = run.page("study/right")
     assert ">short</td>" in text and ">long</td>" not in text
+    bars = {"share": base.bars(pd.Series([50.0]))}
+    monkeypatch.setattr(module, "page_table", lambda data: data.assign(**bars), raising=False)
+    assert '<meter aria-hidden="true" max="100" value="50"></meter> 50' in run.page("study/right")
     monkeypatch.setattr(module, "page_table", lambda data: data["nowhere"], raising=False)
     assert ">long</td>" in run.page("study/right")
 

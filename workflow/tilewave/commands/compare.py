@@ -45,10 +45,16 @@ def add(commands: Any) -> None:
 
 def compared(options: argparse.Namespace, work: Path) -> Comparison:
     """Compare the two sides; their listings stay in the folder ``work``. Raises UserError."""
-    request = sides.KernelOptions(
-        options.kernels, options.shapes, flags.use_operations(options), options.all
+    operations = flags.use_operations(options)
+    return sides.compared(
+        options.before,
+        options.after,
+        work,
+        options.kernels,
+        options.shapes,
+        operations,
+        options.all,
     )
-    return sides.compared(options.before, options.after, request, work)
 
 
 def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:

@@ -8,5 +8,5 @@ UNDRAWN = "undrawn"
 """Key of a figure's sidecar: why it could not be drawn."""
 PAGES = ("index.html", "kernels.html", "explorer.html", "glossary.html", "summary.md", "junit.xml")
 """Documents of the report beside those in FOLDERS, the index first."""
-FOLDERS = ("study", "kernel", "lesson", "ncu")
+FOLDERS = ("study", "kernel", "lesson")
 """Folders of pages and of the files that they link."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -24,7 +22,6 @@ from tilewave.execution.lanes import captured
 from tilewave.execution.lanes.layout import finding
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
-from tilewave.pipeline.project import Project
 from tilewave.records.columns import LAUNCHES
 from tilewave.report.cells import Listing, number, plural, unified
 from tilewave.theory.occupancy import SmLimits, if_known
@@ -317,19 +314,6 @@ def listings(
         "samples": number(total) if total else "",
         "unplaced": number(unplaced) if unplaced else "",
     }
-
-
-def profiles(project: Project, document: Mapping[str, Any], reports: Path) -> list[str]:
-    """Copy Nsight Compute's reports beside the pages, and return their addresses."""
-    addresses = []
-    for name in document.get("profiles", []):
-        path = project.results / "ncu" / name
-        if path.is_file():
-            copy = reports / "ncu" / os.path.basename(name)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
-            addresses.append(f"../ncu/{copy.name}")
-    return addresses
 
 
 # -------------------------------------------------------------------------------------------- lanes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -83,23 +82,27 @@ def speed(
     """
     timed = cases[cases["kernel"].isin(names) & cases["case"].isin(rates.keys())]
     timed = timed[timed["kernel"] != BASELINE]
-    if not len(timed):
+    if timed.empty:
         return None
-    timed = timed.assign(shape=[shape_label(row) for row in timed.to_dict("records")])
-    timed["work"] = work_of(timed)
+    timed = timed.sort_values(
+        "kernel", key=lambda kernels: kernels.map([*names].index), kind="stable"
+    )
+    timed["shape"] = [shape_label(row) for row in timed.to_dict("records")]
     timed["text"] = [
         (f"{shares[case]:.1f} % · " if case in shares else "") + cell(rates[case])
         for case in timed["case"]
     ]
-    counted = timed.groupby("shape").agg(n=("variant", "nunique"), work=("work", "first"))
+    counted = timed.assign(work=work_of(timed)).groupby("shape")
+    counted = counted.agg(n=("variant", "nunique"), work=("work", "first"))
     wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
-    rows = timed.drop_duplicates(["variant", "shape"]).pivot(
-        index=["kernel", "dtype", "variant"], columns="shape", values="text"
+    rows = timed.pivot_table(
+        index=["kernel", "dtype", "variant"],
+        columns="shape",
+        values="text",
+        aggfunc="first",
+        sort=False,
     )
     rows = rows.reindex(columns=wanted).dropna(how="all").fillna("").reset_index()
-    order = [*timed["variant"].drop_duplicates()]
-    rows = rows.sort_values("variant", key=lambda column: column.map(order.index))
-    rows = rows.sort_values("kernel", key=lambda column: column.map([*names].index), kind="stable")
     return table(rows.rename_axis(columns=None).drop(columns="kernel"))
 
 
@@ -118,7 +121,6 @@ class KernelRun:
         compiled: Mapping[str, Any],
         studies: Sequence[StudyView],
         accesses: Mapping[str, Mapping[str, Any]],
-        reports: Path,
     ) -> None:
         """Split the run's tables; frames: cases, records, instructions and stalls."""
         cases, records, instructions, stalls = frames
@@ -131,10 +133,6 @@ class KernelRun:
         self.compiled, self.studies, self.accesses = compiled, studies, accesses
         self.cases_by_kernel, self.records = by_kernel(cases), by_kernel(records)
         self.instructions, self.stalls = by_kernel(instructions), by_kernel(stalls)
-        self.profiles = {
-            name: kernel_code.profiles(project, compiled.get(name, {}), reports)
-            for name in project.plan.kernels
-        }
         self.shares, self.rates = _values(records, SHARE), _values(records, SPEED)
         chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
         self.subjects = advice.subjects(target, chosen, records, instructions, compiled, stalls)
@@ -279,17 +277,11 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     if code:
         code["device"] = device_name(run.environments.get(code["environment"], {}))
     return {
-        "name": name,
-        "file": kernel.path.name,
-        "title": kernel.front.title,
+        "kernel": kernel,
         "sentence": first,
         "follows": follows,
         "next": after,
-        "operation": kernel.front.operation,
-        "provider": kernel.front.cubin or kernel.provider,
         "idea": idea(kernel),
-        "launches": [entry for entry, _ in kernel.launches] if len(kernel.launches) > 1 else [],
-        "leading": kernel.entry,
         "cases": plural(len(cases), "case"),
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
         "failures": [group for group in groups if group.word not in MILD],
@@ -298,7 +290,6 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),
         "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,
-        "profiles": run.profiles.get(name, []),
         "code": code,
         "lanes": kernel_code.lanes(kernel, run.accesses, built),
         "advised": bool(set(cases["case"]) & set(run.subjects)),

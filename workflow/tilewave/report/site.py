@@ -91,9 +91,7 @@ def write(
 
     tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
-    run = kernel_views.KernelRun(
-        project, target, tables, environments, compiled, shown, accesses, reports
-    )
+    run = kernel_views.KernelRun(project, target, tables, environments, compiled, shown, accesses)
 
     def kernel_page(name: str) -> kernel_views.KernelRow:
         kernel = kernel_views.view(run, name)

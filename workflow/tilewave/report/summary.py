@@ -93,7 +93,8 @@ def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
 # ---------------------------------------------------------------------------------------- sources
 
 
-class FigureSource(NamedTuple):
+@dataclass(frozen=True)
+class FigureSource:
     """Number of values from one source and environment."""
 
     source: str

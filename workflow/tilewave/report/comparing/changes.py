@@ -64,7 +64,7 @@ TIMES = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "ver
 
 
 def times(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each case whose kernels were timed in turn (`sides.in_turn`).
+    """Return a row for each case whose kernels were timed in turn (`sides.compared`).
 
     A row has medians in microseconds, the ratio after over before with its interval, and the verdict.
     """
@@ -217,8 +217,8 @@ class Comparison:
     verdicts: pd.DataFrame
     compared: int
     least: pd.DataFrame
-    skipped: Sequence[str] = ()
-    broken: Sequence[str] = ()
+    skipped: Sequence[str]
+    broken: Sequence[str]
 
     @classmethod
     def of(
@@ -228,13 +228,15 @@ class Comparison:
         gone: Sequence[str] = (),
         new: Sequence[str] = (),
         in_turn: pd.DataFrame | None = None,
+        skipped: Sequence[str] = (),
+        broken: Sequence[str] = (),
     ) -> Comparison:
-        """Compare two sides; in_turn: samples of kernels timed in turn (`sides.in_turn`)."""
+        """Compare two sides; in_turn: samples of kernels timed in turn (`sides.compared`)."""
         both = set(before.cases["case"]) & set(after.cases["case"])
         timed = times(pd.DataFrame() if in_turn is None else in_turn)
         return cls(
             before, after, gone, new, timed, counts(before, after), lines(before, after),
-            verdicts(before, after), len(both), least_times(before, after, list(timed["case"])),
+            verdicts(before, after), len(both), least_times(before, after, list(timed["case"])), skipped, broken,
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:

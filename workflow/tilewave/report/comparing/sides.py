@@ -7,7 +7,7 @@ import re
 import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,50 +32,26 @@ from tilewave.workers import supervisor
 BETWEEN = re.compile(r"(.+?)\.\.(?!/)(.*)")
 """Two revisions A..B; `../folder` is a path."""
 STAGES = ("check", "counters")
-"""Stages of kernels that are run now; `in_turn` times them."""
+"""Stages of kernels that are run now; `_in_turn` times them."""
 JOB_S = 60.0
 """Time limit in seconds for timing a pair, with its buffers."""
 
 
-@dataclass(frozen=True)
-class KernelOptions:
-    """Options for comparing kernels.
-
-    kernels: folders to take from a revision; shapes: as for `tilewave report --shapes`; operations: folders
-    of user-defined operations; all_of_them: also compare kernels whose code does not differ.
-    """
-
-    kernels: Sequence[str]
-    shapes: Sequence[str] = ()
-    operations: Sequence[str] = ()
-    all_of_them: bool = False
-
-
-@dataclass(frozen=True)
-class _SideFiles:
-    """A side's kernels; skipped: reasons by name of a kernel; mistakes: names of files with mistakes."""
-
-    folders: list[Path]
-    kernels: dict[str, Kernel]
-    skipped: dict[str, str]
-    mistakes: list[str]
-
-
-def _side_files(name: str | None, options: KernelOptions, where: Path) -> _SideFiles:
-    folders, skipped = _kernels(name, options.kernels, where), dict[str, UserError]()
-    kernels = gathered(folders, skipped)
-    # The user does not know the temporary folder that a revision was written to.
-    reasons = {
-        file: str(why).replace(f"{where}{os.sep}", f"{name}:") for file, why in skipped.items()
-    }
-    return _SideFiles(folders, kernels, reasons, list(mistakes(skipped)))
-
-
-def compared(before: str, after: str | None, options: KernelOptions, work: Path) -> Comparison:
+def compared(
+    before: str,
+    after: str | None,
+    work: Path,
+    folders: Sequence[str],
+    shapes: Sequence[str] = (),
+    operations: Sequence[str] = (),
+    all_of_them: bool = False,
+) -> Comparison:
     """Compare two folders, files or git revisions.
 
     before: also ``A..B`` without an ``after``; after: None for the working tree; work: a folder for
-    intermediate files, in which the sides' listings stay. Raises UserError.
+    intermediate files, in which the sides' listings stay; folders: to take from a revision; shapes: as for
+    `tilewave report --shapes`; operations: folders of user-defined operations; all_of_them: also compare
+    kernels whose code does not differ. Raises UserError.
     """
     between = None if Path(before).expanduser().exists() else BETWEEN.fullmatch(before)
     if between and after is not None:
@@ -83,39 +59,45 @@ def compared(before: str, after: str | None, options: KernelOptions, work: Path)
         raise UserError.because(HERE, problem, "Name A..B, or A and B", "B")
     if between:
         before, after = between[1], between[2] or "HEAD"
-    first = _side_files(before, options, work / "0")
-    second = _side_files(after, options, work / "1")
-    skipped = list((first.skipped | second.skipped).values())  # the same reason once
-    if not first.kernels and not second.kernels:
+    sides = {
+        label: _SideFiles(name, folders, work / str(label))
+        for label, name in enumerate((before, after))
+    }
+    skipped = list((sides[0].skipped | sides[1].skipped).values())  # the same reason once
+    if not sides[0].kernels and not sides[1].kernels:
         problem = f"neither side has a kernel: {plural(len(skipped), 'file')} skipped"
         remedy = (
             f"Correct the first: {skipped[0]}" if skipped else "Name folders or files of kernels"
         )
         raise UserError.because(HERE, problem, remedy, "A, B")
-    names, gone, new = changed(first.kernels, second.kernels, options.all_of_them)
+    names, gone, new = changed(sides[0].kernels, sides[1].kernels, all_of_them)
     labels = [name or "the working tree" for name in (before, after)]
+    tables, in_turn = [Side(label) for label in labels], pd.DataFrame()
     if names:
         runs = [
-            of_kernels(
-                label, files.folders, names, options.shapes, work / folder, options.operations
-            )
-            for label, files, folder in zip(labels, (first, second), ("run-0", "run-1"))
+            of_kernels(label, files.folders, names, shapes, work / f"run-{number}", operations)
+            for label, (number, files) in zip(labels, sides.items())
         ]
-        comparison = Comparison.of(runs[0].side, runs[1].side, gone, new, in_turn(*runs))
-    else:
-        comparison = Comparison.of(Side(labels[0]), Side(labels[1]), gone, new)
-    broken = [second.skipped[name] for name in second.mistakes if name in first.kernels]
-    return replace(comparison, skipped=skipped, broken=broken)
+        tables, in_turn = [side for side, _ in runs], _in_turn(*runs)
+    broken = [sides[1].skipped[name] for name in sides[1].mistakes if name in sides[0].kernels]
+    return Comparison.of(tables[0], tables[1], gone, new, in_turn, skipped, broken)
 
 
-def _kernels(name: str | None, folders: Sequence[str], where: Path) -> list[Path]:
-    """Return the folders of kernels of a side. Raises UserError."""
-    if name is None:
-        return [Path(folder) for folder in folders]
-    path = Path(name).expanduser()
-    if path.exists():
-        return [path]
-    return revision(name, folders, where)
+class _SideFiles:
+    """A side's kernels; skipped: reasons by name of a kernel; mistakes: names of files with mistakes."""
+
+    def __init__(self, name: str | None, folders: Sequence[str], where: Path) -> None:
+        """Find the kernels; name: a folder, file or revision. Raises UserError."""
+        self.folders = [Path(folder) for folder in folders]
+        if name is not None:
+            path = Path(name).expanduser()
+            self.folders = [path] if path.exists() else revision(name, folders, where)
+        skipped = dict[str, UserError]()
+        self.kernels, self.mistakes = gathered(self.folders, skipped), list(mistakes(skipped))
+        # The user does not know the temporary folder that a revision was written to.
+        self.skipped = {
+            file: str(why).replace(f"{where}{os.sep}", f"{name}:") for file, why in skipped.items()
+        }
 
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
@@ -222,14 +204,6 @@ def _config(
     }
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """A side that is run now, and the pipeline with its jobs."""
-
-    side: Side
-    pipeline: Pipeline
-
-
 def of_kernels(
     label: str,
     folders: Sequence[Path],
@@ -237,7 +211,7 @@ def of_kernels(
     shapes: Sequence[str],
     work: Path,
     operation_folders: Sequence[str] = (),
-) -> Kernels:
+) -> tuple[Side, Pipeline]:
     """Compile kernels and execute them, or check and count them where there is a GPU.
 
     shapes: as for `tilewave report --shapes`; work: a folder for intermediate files, in which the side's
@@ -271,30 +245,29 @@ def of_kernels(
         environments=environments, listing=listing, texts=texts,
         gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
     )  # fmt: skip
-    return Kernels(side, pipeline)
+    return side, pipeline
 
 
-def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
+def _in_turn(before: tuple[Side, Pipeline], after: tuple[Side, Pipeline]) -> pd.DataFrame:
     """Time both sides' kernels in turn (after, before, before, after) in one process.
 
     Returns samples of the cases that are correct on both sides, as `pipeline.tables.samples_table`:
     ``duration_us`` is of after, ``baseline_us`` of before. Empty without a GPU.
     """
-    if not after.pipeline.target["live"]:
+    (old, old_pipeline), (new, pipeline) = before, after
+    if not pipeline.target["live"]:
         return pd.DataFrame()
-    correct = [
-        set(run.side.cases.query("verdict == @result.CORRECT")["case"]) for run in (before, after)
-    ]
-    rivals, jobs = before.pipeline.planned("time"), []
-    for case, job in after.pipeline.planned("time").items():
+    correct = [set(side.cases.query("verdict == @result.CORRECT")["case"]) for side in (old, new)]
+    rivals, jobs = old_pipeline.planned("time"), []
+    for case, job in pipeline.planned("time").items():
         rival = rivals.get(case)
         if not (isinstance(job, Job) and isinstance(rival, Job)):
             continue
         if not all(case in cases for cases in correct):
             continue
-        before.pipeline.provide([rival.variant])
-        after.pipeline.provide([job.variant])
+        old_pipeline.provide([rival.variant])
+        pipeline.provide([job.variant])
         jobs.append(replace(job, rival=rival, baseline=False))
-    store = after.pipeline.store
-    samples = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
+    cache = pipeline.store.root / "cache"
+    samples = supervisor.run_jobs("time", jobs, cache=cache, limit_s=JOB_S)
     return samples_table(samples, None)
