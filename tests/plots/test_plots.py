@@ -54,8 +54,6 @@ def test_what_a_module_offers() -> None:
         module = plots.load(name)
         assert module.READING.endswith(".")
         assert plots.has_summary(name) == hasattr(module, "summary")
-        assert plots.table_stays_open(name) == getattr(module, "OPEN_TABLE", False)
-    assert plots.table_stays_open("claims")
 
 
 def test_unknown_plot_lists_those_there_are() -> None:

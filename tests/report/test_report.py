@@ -351,16 +351,14 @@ def test_a_study_that_raises_is_a_box_and_is_not_kept(make, monkeypatch, what) -
     assert "This figure was not drawn." not in run.page("study/right")
 
 
-def test_a_study_shows_its_first_rows_unless_its_table_stays_open(make, monkeypatch) -> None:
+def test_a_study_shows_the_first_rows_of_its_data(make: Any) -> None:
     run = make(RECORDED)
     Path("reports/figures").mkdir(parents=True)
     rows = studies.FIRST_ROWS + 1
-    Path("reports/figures/right.csv").write_text("remark\n" + "words\n" * rows)
-    text = run.page("study/right")
+    Path("reports/figures/probes.csv").write_text("remark\n" + "words\n" * rows)
+    text = run.page("study/probes")
     assert text.count(">words</td>") == studies.FIRST_ROWS
     assert f"first {studies.FIRST_ROWS} of {rows} rows" in text
-    monkeypatch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
-    assert run.page("study/right").count(">words</td>") == rows
 
 
 def smallest_font(path: Path) -> float:

@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import markupsafe
@@ -69,25 +69,18 @@ def plural(count: int, word: str) -> str:
 # ----------------------------------------------------------------------------------------- tables
 
 
-EVIDENCE = (
-    "judged by", "tolerance", "where it holds", "measured from", "status", "reason", "source",
-)  # fmt: skip
-"""Columns that explain a verdict, the most important first."""
-
-
 @dataclass(frozen=True)
 class Table:
     """A table as text.
 
     columns: (title, whether it is numeric); same: (title, text) of columns with one value in all rows;
-    empty: titles of columns without a value; evidence: (title, text) of each row's folded columns.
+    empty: titles of columns without a value.
     """
 
     columns: list[tuple[str, bool]]
     rows: list[list[str]]
     same: list[tuple[str, str]]
     empty: list[str]
-    evidence: Sequence[Sequence[tuple[str, str]]] = ()
 
     @property
     def long(self) -> bool:
@@ -117,21 +110,6 @@ def table(frame: pd.DataFrame) -> Table:
             kept.append((name, bool(numeric), texts))
     rows = [list(row) for row in zip(*(texts for _, _, texts in kept))]
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
-
-
-def with_evidence(shown: Table) -> Table:
-    """Return the table with its columns of EVIDENCE folded, if it is one of verdicts on claims."""
-    names = [name for name, _ in shown.columns]
-    if EVIDENCE[0] not in names:
-        return shown
-    kept = [at for at, name in enumerate(names) if name not in EVIDENCE]
-    folded = sorted({*range(len(names))} - {*kept}, key=lambda at: EVIDENCE.index(names[at]))
-    return replace(
-        shown,
-        columns=[shown.columns[at] for at in kept],
-        rows=[[row[at] for at in kept] for row in shown.rows],
-        evidence=[[(names[at], row[at]) for at in folded if row[at]] for row in shown.rows],
-    )
 
 
 class Listing(NamedTuple):

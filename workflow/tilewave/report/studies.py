@@ -12,11 +12,11 @@ import pandas as pd
 from tilewave import plots
 from tilewave.pipeline.project import Project
 from tilewave.report import FIGURE_KINDS, UNDRAWN, figures
-from tilewave.report.cells import plural, table, with_evidence
+from tilewave.report.cells import plural, table
 from tilewave.report.summary import sources, troubles, verdict_counts
 
 FIRST_ROWS = 25
-"""The most rows of a study's data on its page, unless its table stays open."""
+"""The most rows of a study's data on its page."""
 READABLE = 12
 """The least font size on a phone, in pixels of 1/96 inch."""
 FILTERED = ("document", "verdict", "dtype", "kernel", "study")
@@ -59,9 +59,7 @@ def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[
         pass
     if summary is not None:
         return summary, True
-    if plots.table_stays_open(plot) or len(data) <= FIRST_ROWS:
-        return data, True
-    return data.head(FIRST_ROWS), False
+    return data.head(FIRST_ROWS), len(data) <= FIRST_ROWS
 
 
 class StudyView:
@@ -119,6 +117,6 @@ class StudyView:
         self.data = _csv(data)
         if self.data is not None:
             shown, complete = _rows(entry.plot, self.data, summary)
-            self.table, self.more = with_evidence(table(shown)), 0 if complete else len(self.data)
+            self.table, self.more = table(shown), 0 if complete else len(self.data)
             filtered = [column for column in FILTERED if complete and column in shown]
             self.filters = [column for column in filtered if 1 < shown[column].nunique() <= 40]
