@@ -30,7 +30,7 @@ from tilewave.report import (
     FIGURE_KINDS,
     cells,
     figures,
-    glossary,
+    rendering,
     site,
     studies,
     summary,
@@ -409,11 +409,11 @@ def test_lines_where_warps_wait_are_marked(make: Any) -> None:
 
 
 def test_terms_are_linked_once_and_escaped() -> None:
-    text = str(glossary.linked("waves < wave, tile waste and tiles", "g.html"))
+    text = str(rendering.linked("waves < wave, tile waste and tiles", "g.html"))
     shown = text.replace('<a class="term" href="g.html#', "[").replace("</a>", "]")
     assert shown == '[wave">waves] &lt; wave, [tile-waste">tile waste] and [tile">tiles]'
-    for term in glossary.document()["terms"]:
-        assert term["text"].endswith(".") and glossary.linked(term["text"], "", term["id"])
+    for term in rendering.glossary()["terms"]:
+        assert term["text"].endswith(".") and rendering.linked(term["text"], "", term["id"])
 
 
 def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:

@@ -40,12 +40,15 @@ DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
 
 
 class Inputs(Protocol):
-    """Paths of the tables, as in Snakemake's input object."""
+    """Paths of the tables, as in Snakemake's input object; the last three are for the pages only."""
 
     target: Any
     cases: Any
     records: Any
     instructions: Any
+    stalls: Any
+    kernels: Any
+    accesses: Any
 
 
 def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

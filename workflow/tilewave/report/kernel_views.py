@@ -11,9 +11,9 @@ import pandas as pd
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
-from tilewave.plots.base import BASELINE, excess_percent, present, shape_label
+from tilewave.plots.base import excess_percent, present, shape_label
 from tilewave.report import advice, kernel_code, verdict
-from tilewave.report.cells import Table, cell, number, plural, table
+from tilewave.report.cells import Table, number, plural, table
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
 from tilewave.report.summary import MILD, device_name, troubles, verdict_counts
@@ -67,43 +67,6 @@ def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
     rows = records[(records["metric"] == metric) & (records["verdict"] == result.CORRECT)]
     rows = rows[rows["value"].notna()]
     return dict(zip(rows["case"].astype(str), rows["value"].astype(float)))
-
-
-def speed(
-    names: Sequence[str],
-    cases: pd.DataFrame,
-    shares: Mapping[str, float],
-    rates: Mapping[str, float],
-    most: int = 8,
-) -> Table | None:
-    """Return a table of share of cuBLAS and TFLOP/s: rows are timed variants, columns shapes by work.
-
-    The shapes are the ``most`` ones at which the most variants were timed.
-    """
-    timed = cases[cases["kernel"].isin(names) & cases["case"].isin(rates.keys())]
-    timed = timed[timed["kernel"] != BASELINE]
-    if timed.empty:
-        return None
-    timed = timed.sort_values(
-        "kernel", key=lambda kernels: kernels.map([*names].index), kind="stable"
-    )
-    timed["shape"] = [shape_label(row) for row in timed.to_dict("records")]
-    timed["text"] = [
-        (f"{shares[case]:.1f} % · " if case in shares else "") + cell(rates[case])
-        for case in timed["case"]
-    ]
-    counted = timed.assign(work=work_of(timed)).groupby("shape")
-    counted = counted.agg(n=("variant", "nunique"), work=("work", "first"))
-    wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
-    rows = timed.pivot_table(
-        index=["kernel", "dtype", "variant"],
-        columns="shape",
-        values="text",
-        aggfunc="first",
-        sort=False,
-    )
-    rows = rows.reindex(columns=wanted).dropna(how="all").fillna("").reset_index()
-    return table(rows.rename_axis(columns=None).drop(columns="kernel"))
 
 
 # ------------------------------------------------------------------------------------------- the run
@@ -265,7 +228,6 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
     after = project.followers.get(name, [])
-    neighbours = [rung for rung in (follows, name, *after) if rung]
     records = run.records.get(name)
     groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
     fixes = _fixes(run, cases)
@@ -286,7 +248,6 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
         "failures": [group for group in groups if group.word not in MILD],
         "row": KernelRow(kernel, cases, run.shares, registers, percent, first),
-        "speed": speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),
         "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,

@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from tilewave.basics.paths import TEMPLATES
-from tilewave.report.kernel_views import KernelRow, KernelRun, speed
+from tilewave.report.kernel_views import KernelRow
+from tilewave.report.studies import StudyView
 
 
 @functools.cache
@@ -35,21 +36,16 @@ def about(kernels: Container[str], studies: Container[str]) -> list[SimpleNamesp
 
 def view(
     lesson: SimpleNamespace,
-    run: KernelRun,
+    shown: Sequence[StudyView],
     rows: Mapping[str, KernelRow],
     lessons_shown: Sequence[SimpleNamespace],
 ) -> dict[str, Any]:
-    """Return the template's context: the lesson's kernels and studies in this run, and the missing ones.
-
-    The speed is that of the kernels' first variants.
-    """
-    studies = {study.name: study for study in run.studies}
-    plain = run.cases[run.cases["variant"] == run.cases["kernel"]]
+    """Return the template's context: the lesson's kernels and studies in this run, and the missing ones."""
+    studies = {study.name: study for study in shown}
     return {
         "lesson": lesson,
         "lessons": lessons_shown,
         "rows": [rows[name] for name in lesson.kernels if name in rows],
-        "speed": speed(lesson.kernels, plain, run.shares, run.rates, most=5),
         "studies": [studies[name] for name in lesson.studies if name in studies],
         "missing": [
             *(f"the kernel {name}" for name in lesson.kernels if name not in rows),

@@ -9,7 +9,7 @@ import functools
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tilewave.basics.paths import INSTALLED
 from tilewave.pipeline.project import Project, read
@@ -17,13 +17,12 @@ from tilewave.records.store import write_atomically
 from tilewave.report import (
     FOLDERS,
     figures,
-    glossary,
     in_short,
     kernel_views,
     lessons,
     verdict,
 )
-from tilewave.report.rendering import render
+from tilewave.report.rendering import glossary, render
 from tilewave.report.studies import StudyView
 from tilewave.report.summary import (
     MILD,
@@ -39,17 +38,9 @@ CARDS = 10
 """The most studies with a card on the index; the others are in a list."""
 
 
-class PageInputs(figures.Inputs, Protocol):
-    """Inputs of the figures, and paths of stall samples, compilations and shared-memory accesses."""
-
-    stalls: Any
-    kernels: Any
-    accesses: Any
-
-
 def write(
     project: Project,
-    inputs: PageInputs,
+    inputs: figures.Inputs,
     path: str | Path,
     workers: int = 1,
     done: Callable[[str], object] = lambda kernel: None,
@@ -112,10 +103,10 @@ def write(
     listed = [rows[name] for name in names]
     quantized = [study for study in shown if "quantization" in study.plot]
     page("explorer.html", "explorer.html.j2", {"studies": quantized})
-    page("glossary.html", "glossary.html.j2", glossary.document())
+    page("glossary.html", "glossary.html.j2", glossary())
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
-        page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
+        page(lesson.address, "lesson.html.j2", lessons.view(lesson, shown, rows, taught))
     groups = troubles(cases, verdict.unplanned(cases, records))
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
