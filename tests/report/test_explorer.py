@@ -107,7 +107,7 @@ def test_the_curve_and_the_row_of_a_size() -> None:
 
 
 def test_the_page_links_the_measured_studies_and_its_policy_names_both_scripts() -> None:
-    banner = summary.Banner("nothing", "Nothing was measured", "")
+    banner = summary.Banner("nothing", "Nothing was measured")
     study = {"page": "study/waves.html", "title": "waves <b>"}
     text = rendering.render("explorer.html.j2", {"banner": banner, "studies": [study]})
     assert '<a href="study/waves.html">waves &lt;b&gt;</a>' in text

@@ -67,7 +67,7 @@ def test_the_command_answers(lesson, monkeypatch, capsys):
 
 
 def page(lesson: Any, rows: dict[str, Any], studies: list[Any]) -> str:
-    banner = summary.Banner("nothing", "Nothing was measured", "")
+    banner = summary.Banner("nothing", "Nothing was measured")
     context = lessons.view(lesson, studies, rows, LESSONS)
     return rendering.render("lesson.html.j2", {"banner": banner, "root": "../", **context})
 

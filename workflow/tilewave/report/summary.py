@@ -127,7 +127,6 @@ class Banner:
 
     kind: str
     headline: str
-    detail: str
     damaged: tuple[str, ...] = ()
 
     @property
@@ -140,45 +139,21 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     """Return the banner; a machine without measurements must not seem to have any."""
     label, reason = target["label"], target["reason"]
     source = figures.figures_of(records)["source"].astype(str)
-    recorded = int(source.str.startswith("recorded:").sum())
-    here = int(source.isin(["counters", "samples", "events"]).sum())
-    executed = int((source == result.EXECUTED).sum())
-    host = device_name(target["environments"].get(target["host"], {}))
-    beside = ""
-    if here and not target["live"]:
-        beside += f" {plural(here, 'value')} of CPU variants were measured on this machine, {host}."
-    if executed:
-        beside += (
-            f" {plural(executed, 'value')} come from executing the kernels' machine code on this machine's "
-            "CPU. They give verdicts and counters, never times."
-        )
+    recorded = source.str.startswith("recorded:").any()
+    here = source.isin(["counters", "samples", "events"]).any()
     kind, headline = "nothing", f"Recorded on {label} — not measured on this machine ({reason})"
-    if target["live"] and here:
-        kind, headline = "live", f"Measured live on {label}"
-        detail = (
-            "All values below were measured on this machine, by this run or by an earlier run "
-            "with the same content key."
-        )
-    elif target["live"]:
-        headline, beside = f"Nothing was measured on {label}", ""
-        detail = "There is a GPU, but no stage gave a value. The statuses below say why."
+    if target["live"]:
+        kind = "live" if here else "nothing"
+        headline = f"{'Measured live' if here else 'Nothing was measured'} on {label}"
     elif target["recorded"] is None:
         headline = f"Nothing measured on a GPU ({reason}), and no recorded figures are shown"
-        detail = "Cases that need a GPU are listed as not measured."
     elif recorded:
         kind = "recorded"
-        detail = (
-            f"{plural(recorded, 'value')} below were measured earlier on {label} and are shipped with "
-            "the project. A recorded value is shown only if code, launch, inputs and method are the same as "
-            "here."
-        )
-    elif executed and not here:  # a user's kernels
+    elif (source == result.EXECUTED).any() and not here:  # a user's kernels
         kind, headline = "recorded", f"Executed on a CPU, not measured on a GPU ({reason})"
-        detail = "No recorded value is of this code."
     else:
         headline = f"{headline}, and none of it fits this code"
-        detail = "No recorded value fits the code here."
-    return Banner(kind, headline, f"{detail}{beside}", tuple(target.get("damaged", ())))
+    return Banner(kind, headline, tuple(target.get("damaged", ())))
 
 
 def environment_views(

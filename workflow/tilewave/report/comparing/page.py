@@ -128,7 +128,7 @@ def write(folder: Path, comparison: Comparison) -> Path:
     variants, unshown = _variants(comparison)
     worse = comparison.verdicts[comparison.verdicts["before"] == result.CORRECT]
     context = {
-        "banner": Banner("live", "A comparison", ""),
+        "banner": Banner("live", "A comparison"),
         "sides": [{"label": side.label, "where": where(side)} for side in (before, after)],
         "compared": comparison.compared,
         "unmatched": output.unmatched(comparison),
