@@ -481,7 +481,7 @@ def test_without_a_takeaway_the_kernels_speak():
     row: Any = SimpleNamespace(name="k", title="Title", sentence="")
     sentence = "sectors at k.cu:3"
     rows = [row, *[SimpleNamespace(name=f"k{i}", title="", sentence=sentence) for i in range(7)]]
-    highlights = site.in_short.findings((), rows)
+    highlights = site.findings((), rows)
     sentences = [highlight.sentence for highlight in highlights]
     assert sentences == [f"k{i}: sectors at k.cu:3" for i in range(5)]
     assert highlights[0].address == "kernel/k0.html"
@@ -490,7 +490,7 @@ def test_without_a_takeaway_the_kernels_speak():
 def test_the_title_counts_the_drawn_rungs_of_one_dtype() -> None:
     rungs = [("a", "f32", 64, 9.6), ("a", "f32", 8192, 3.9), ("b", "f32", 8192, 50.0), ("c", "f32", 8192, 40.0),
              ("d", "f32", 8192, 100.4), ("e", "f16", 8192, 1.0)]  # fmt: skip
-    data = pd.DataFrame(rungs, columns=["kernel", "dtype", "m", site.in_short.SHARE])
+    data = pd.DataFrame(rungs, columns=["kernel", "dtype", "m", site.SHARE])
     data = data.assign(n=data["m"], k=data["m"], variant=data["kernel"], verdict="correct")
     ladder: Any = SimpleNamespace(name="l", plot="ladder", data=data)
     options: dict[str, Any] = {}
@@ -498,14 +498,14 @@ def test_the_title_counts_the_drawn_rungs_of_one_dtype() -> None:
     project: Any = SimpleNamespace(config=SimpleNamespace(studies={"l": study}))
 
     def title() -> str:
-        return site.in_short.question(project, [ladder])[1].partition("? ")[2]
+        return site.question(project, [ladder])[1].partition("? ")[2]
 
     assert title() == "Three kernels from 4 % to 100 % of cuBLAS"
     options["variants"] = ["a", "c"]
     assert title() == "Two kernels from 4 % to 40 % of cuBLAS"
     options["dtypes"] = ["f16"]
     assert title() == ""
-    assert site.in_short.question(project, []) == (None, "Why is a CUDA kernel slow?")
+    assert site.question(project, []) == (None, "Why is a CUDA kernel slow?")
 
 
 def test_junit_agrees_with_the_verdict() -> None:
@@ -515,7 +515,7 @@ def test_junit_agrees_with_the_verdict() -> None:
     cases = cases.assign(kernel="k", verdict="not checked", finds="")
     problem = site.verdict.Problem("late", "late: time: timed out")
     judged = site.verdict.Verdict("", "", (), (problem,), {"ladder": "KeyError"}, {})
-    suite = ElementTree.fromstring(site.in_short.junit(cases, judged))
+    suite = ElementTree.fromstring(summary.junit(cases, judged))
     outcomes = {test.get("name"): [element.tag for element in test] for test in suite}
     ends = {"planned": [], "late": ["failure"], "absent": ["skipped"], "ladder": ["failure"]}
     assert outcomes == ends

@@ -7,35 +7,88 @@ scripts. The same tables give the same bytes: no date, no time of day, no order 
 
 import functools
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tilewave.basics.paths import INSTALLED
+from tilewave.kernel import result
 from tilewave.pipeline.project import Project, read
 from tilewave.records.store import write_atomically
-from tilewave.report import (
-    FOLDERS,
-    figures,
-    in_short,
-    kernel_views,
-    lessons,
-    verdict,
-)
+from tilewave.report import FOLDERS, figures, kernel_views, lessons, summary, verdict
 from tilewave.report.rendering import glossary, render
 from tilewave.report.studies import StudyView
-from tilewave.report.summary import (
-    MILD,
-    banner,
-    environment_views,
-    sources,
-    troubles,
-    verdict_counts,
-)
 from tilewave.workers import pool
 
 CARDS = 10
 """The most studies with a card on the index; the others are in a list."""
+FINDINGS = 3
+"""The most findings on the index."""
+MOST_KERNELS = 5
+"""The most kernels among the findings."""
+STORY = (
+    "ladder", "roofline", "limits", "wavefronts", "ablation", "tile_quantization", "wave_quantization",
+    "waves_cured", "split_k", "tile_size", "exactness",
+)  # fmt: skip
+"""Plots whose studies tell the story, in this order."""
+SHARE = "% of cuBLAS"
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+
+
+def story(shown: Sequence[StudyView]) -> list[StudyView]:
+    """Return the studies, the first of each plot of STORY before the others."""
+    first = {study.plot: study for study in reversed(shown)}
+    first_of_plots = [first[plot] for plot in STORY if plot in first]
+    return [*first_of_plots, *(study for study in shown if study not in first_of_plots)]
+
+
+def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | None, str]:
+    """Return the study of the ladder, if drawn, and the index's title with its first and its last rung.
+
+    The rungs are those that the study draws of one dtype, at the largest size, as far as each is faster than all
+    before it.
+    """
+    title, best = "Why is a CUDA kernel slow?", list[float]()
+    study = next((study for study in shown if study.plot == "ladder"), None)
+    if study is None or study.data is None or SHARE not in study.data:
+        return None, title
+    options = project.config.studies[study.name].options
+    rows = study.data[(study.data["verdict"] == result.CORRECT) & study.data[SHARE].notna()]
+    if options.get("variants"):
+        rows = rows[rows["variant"].isin(options["variants"])]
+    for dtype in options.get("dtypes") or rows["dtype"].unique():
+        part = rows[rows["dtype"] == dtype]
+        work = part["m"] * part["n"] * part["k"]
+        climbed = list[float]()
+        for share in part[work == work.max()].drop_duplicates("kernel")[SHARE]:
+            if not climbed or share > climbed[-1]:
+                climbed.append(float(share))
+        best = max(best, climbed, key=lambda shares: (len(shares), -min(shares, default=0)))
+    if len(best) < 2:
+        return study, title
+    count = _NUMBERS[len(best)] if len(best) < len(_NUMBERS) else str(len(best))
+    return study, f"{title} {count} kernels from {best[0]:.0f} % to {best[-1]:.0f} % of cuBLAS"
+
+
+def findings(
+    studies: Sequence[StudyView], rows: Sequence[kernel_views.KernelRow] = ()
+) -> list[summary.Highlight]:
+    """Return the sentences on kernels if they are few, and the takeaways, headlines first."""
+    ordered = sorted(studies, key=lambda study: not study.headline)
+    takeaways = [
+        summary.Highlight(study.takeaway, study.title, study.page)
+        for study in ordered
+        if study.takeaway
+    ]
+    # With few kernels, a reader comes for them.
+    if takeaways and len(rows) > MOST_KERNELS:
+        return takeaways
+    spoken = [
+        summary.Highlight(f"{row.name}: {row.sentence}", row.title, f"kernel/{row.name}.html")
+        for row in rows
+        if row.sentence
+    ]
+    return [*spoken[:MOST_KERNELS], *takeaways]
 
 
 def write(
@@ -69,7 +122,7 @@ def write(
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
-    whose = banner(target, records)
+    whose = summary.banner(target, records)
     about: dict[str, Any] = {"banner": whose, "extra": extra, "installed": INSTALLED}
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
@@ -107,42 +160,42 @@ def write(
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, shown, rows, taught))
-    groups = troubles(cases, verdict.unplanned(cases, records))
+    groups = summary.troubles(cases, verdict.unplanned(cases, records))
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
-    story = in_short.story(shown)
-    findings = in_short.findings(story, listed)
-    summary = in_short.markdown(whose, judged, findings, cases, groups)
-    write_atomically(reports / "summary.md", summary.encode())
-    write_atomically(reports / "junit.xml", in_short.junit(cases, judged))
+    ordered = story(shown)
+    highlights = findings(ordered, listed)
+    in_short = summary.markdown(whose, judged, highlights, cases, groups)
+    write_atomically(reports / "summary.md", in_short.encode())
+    write_atomically(reports / "junit.xml", summary.junit(cases, judged))
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
         if (reports / "tables" / f"{name}.csv").is_file()
     ]
-    rungs, question = in_short.question(project, shown)
+    rungs, title = question(project, shown)
     page(
         index.name,
         "index.html.j2",
         {
-            "question": question,
+            "question": title,
             "rungs": rungs,
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
-            "verdicts": verdict_counts(cases),
+            "verdicts": summary.verdict_counts(cases),
             "judged": judged,
             "no_kernels": list(project.no_kernels.values()),
             # The title has the finding on the ladder.
             "findings": [
-                finding for finding in findings if finding.address != (rungs and rungs.page)
-            ][: in_short.FINDINGS],
+                finding for finding in highlights if finding.address != (rungs and rungs.page)
+            ][:FINDINGS],
             "lessons": taught,
-            "failures": [group for group in groups if group.word not in MILD],
-            "troubles": [group for group in groups if group.word in MILD],
-            "sources": sources(records, environments),
-            "cards": story[:CARDS],
-            "others": story[CARDS:],
-            "environments": environment_views(target, environments, records),
+            "failures": [group for group in groups if group.word not in summary.MILD],
+            "troubles": [group for group in groups if group.word in summary.MILD],
+            "sources": summary.sources(records, environments),
+            "cards": ordered[:CARDS],
+            "others": ordered[CARDS:],
+            "environments": summary.environment_views(target, environments, records),
             "tables": written,
         },
     )

@@ -1,15 +1,17 @@
-"""The whole run on the pages: problems, statuses, sources, and the banner."""
+"""The whole run: problems, statuses, sources, summary.md for pull requests, junit.xml for CI."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import pandas as pd
 
 from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.report import figures, verdict
-from tilewave.report.cells import plural
+from tilewave.report.cells import markdown as as_markdown
+from tilewave.report.cells import markdown_row, number, plural
 
 _SPOILT = tuple(word.rstrip(": ") for word in result.SPOILT)
 # The order of problems on the page, the worst first.
@@ -26,6 +28,8 @@ _SEVERITY = (
     result.UNSUPPORTED,
 )
 
+MOST_FINDINGS = 10
+"""The most findings of summary.md."""
 MILD = (result.NOT_MEASURED, result.NOT_CHECKED, result.UNSUPPORTED, result.STALE)
 """Statuses and verdicts that are no fault of a kernel."""
 
@@ -177,3 +181,74 @@ def environment_views(
         shown = {key: fact for key, fact in facts.items() if key not in ("id", "recorded")}
         views.append({"id": name, "name": device_name(facts), "role": role, "facts": shown})
     return views
+
+
+# ------------------------------------------------------------------------------------ the run in short
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """A sentence derived from the data, and the page that it comes from."""
+
+    sentence: str
+    title: str = ""
+    address: str = ""
+
+
+def markdown(
+    banner: Banner,
+    judged: verdict.Verdict,
+    highlights: Sequence[Highlight],
+    cases: pd.DataFrame,
+    groups: Sequence[ReasonGroup],
+) -> str:
+    """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
+    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
+    lines = [
+        f"# {as_markdown(banner.headline)}",
+        "",
+        as_markdown(judged.sentence),
+        "",
+        f"{number(len(cases))} cases: {counts}.",
+        "",
+    ]
+    lines += [f"* {as_markdown(highlight.sentence)}" for highlight in highlights[:MOST_FINDINGS]]
+    groups = [group for group in groups if group.word != result.UNSUPPORTED]
+    if groups:
+        lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
+    for group in groups:
+        count, first = len(group.cases), group.cases[0]
+        lines.append(markdown_row(group.word, count, group.stages, group.reason, first))
+    return "\n".join(lines) + "\n"
+
+
+def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
+    """Return JUnit XML with a test for each case, figure that was not drawn, and file that was not read.
+
+    A test fails where the verdict has a problem. It is skipped where nothing was checked, unless the kernel file
+    expects that.
+    """
+    suite = ElementTree.Element("testsuite", name="tilewave")
+    failed = {problem.case: problem.line for problem in judged.problems}
+    ends = cases.reindex(columns=["ends", "finds"]).replace(result.OK, "")
+    planned = ends.map(present).any(axis=1)
+    tests = [
+        (str(case), str(kernel), failed.get(str(case), ""), not (verdict.checked(word) or expected))
+        for case, kernel, word, expected in zip(
+            cases["case"], cases["kernel"], cases["verdict"], planned, strict=True
+        )
+    ]
+    tests += [(name, "figure", why, False) for name, why in judged.undrawn.items()]
+    tests += [(name, "kernel file", why, False) for name, why in judged.unread.items()]
+    for name, kind, why, skipped in tests:
+        test = ElementTree.SubElement(suite, "testcase", name=name, classname=kind)
+        if why:
+            ElementTree.SubElement(test, "failure", message=why)
+        elif skipped:
+            ElementTree.SubElement(test, "skipped", message=result.NOT_CHECKED)
+    counts = {"tests": len(tests), "failures": len(suite.findall("*/failure")),
+              "skipped": len(suite.findall("*/skipped"))}  # fmt: skip
+    suite.attrib |= {name: str(count) for name, count in counts.items()}
+    ElementTree.indent(suite)
+    document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
