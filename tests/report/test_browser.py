@@ -330,14 +330,9 @@ def test_the_table_of_claims_needs_no_scrolling_sideways(visit, reports):
     name = "study/claims.html"
     if not (reports / name).is_file():
         pytest.skip("no claims in this report")
-    page = visit(name, viewport={"width": 1280, "height": 900})
-    box = page.locator(".scroll").last
+    box = visit(name, viewport={"width": 1280, "height": 900}).locator(".scroll").last
     inside, outside = box.evaluate("one => [one.scrollWidth, one.clientWidth]")
     assert inside <= outside
-    row = box.locator("tbody tr").first
-    assert "measured from" not in row.inner_text()
-    row.locator("summary").press("Enter")
-    assert "measured from" in row.inner_text()
 
 
 def test_a_study_prints_on_a_page(visit: Visits, reports: Path) -> None:
