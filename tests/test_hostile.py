@@ -26,7 +26,7 @@ from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.result import Result
 from tilewave.pipeline import rules
 from tilewave.records.store import write_atomically
-from tilewave.report import cells, in_short, verdict
+from tilewave.report import cells, summary, verdict
 
 VECTOR = shipped("vector_add")
 RAW = "\x1b[31m<img src=x onerror=alert(1)>\x07\x00\u202e\ufffe"
@@ -185,7 +185,7 @@ def test_texts_from_elsewhere_command_nothing(capsys):
     frame = pd.DataFrame([{"case": "a@64", "kernel": "a", "verdict": result.NOT_CHECKED}])
     problem = verdict.Problem("a@64", f"a@64: check: trap: {reason}")
     judged = verdict.Verdict("", "", (), (problem,), {}, {})
-    assert len(ElementTree.fromstring(in_short.junit(frame, judged))) == 1
+    assert len(ElementTree.fromstring(summary.junit(frame, judged))) == 1
 
 
 @pytest.mark.parametrize("text", [r'title: "\e[31m"', r'{"a\x07": 1}', r'[{a: "\uFFFE"}]'])

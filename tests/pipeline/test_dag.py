@@ -277,7 +277,7 @@ def test_small_study_without_a_gpu(ran):
         "failed to compile",
         "broken.cu:",
         "65x1x7",
-        "executing the kernels&#39; machine",
+        "What a CPU executes gives verdicts",
     ):
         assert phrase in text
     records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")

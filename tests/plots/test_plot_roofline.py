@@ -116,6 +116,26 @@ def test_a_kernel_bound_by_l1_says_so() -> None:
     assert row["lowest roof (TFLOP/s)"] == pytest.approx(want)
 
 
+def test_copies_that_bypass_l1_take_nothing_of_its_roof() -> None:
+    """The page of hgemm_wmma_staged said that no pipe is full; the roofline said 95 % of L1."""
+    copy = {"case": NAIVE, "stage": "counters", "executed": 1e6, "wavefronts_shared": 3e6}
+    loads = synthetic.changed(
+        STUDY, {"value": 4e9}, case=NAIVE, metric=synthetic.LD.format("sectors")
+    )
+    records = loads.records
+    waves = records[(records["case"] == NAIVE) & (records["metric"] == "dram_bytes")]
+    waves = waves.assign(metric="wavefronts_shared", value=5e6)
+    study = replace(loads, records=pd.concat([records, waves], ignore_index=True))
+    wanted = {
+        "LDGSTS.E.128": 32 * (4e9 + 2e6) + 128 * 5e6,
+        "LDGSTS.E.BYPASS.128": 32 * 2e6 + 128 * 2e6,
+    }
+    for opcode, expected in wanted.items():
+        counted = pd.DataFrame([copy | {"opcode": opcode, "sectors_global": 4e9}])
+        row = rows(replace(study, instructions=counted)).loc[NAIVE]
+        assert row["l1 bytes"] == pytest.approx(expected)
+
+
 def test_bulk_copies_are_taken_from_l2_and_noted() -> None:
     row = rows(STUDY).loc[VENDOR]
     flop, speed = 2 * 4096**3, 685.0

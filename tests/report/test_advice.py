@@ -27,7 +27,8 @@ from tilewave.pipeline.config import check_folders, parse
 from tilewave.pipeline.resolving import resolve
 from tilewave.records.counters.catalogue import AVERAGE, ISSUED, PIPE, STALLED, WARP_INSTRUCTIONS
 from tilewave.records.recorded import Recorded
-from tilewave.report.advice import Finding, Subject, for_case, of_tables
+from tilewave.report import advice
+from tilewave.report.advice import Finding, Subject, for_case
 from tilewave.report.advice.rules import LEAST_BOUND, RULES
 from tilewave.report.advice.subject import total
 from tilewave.theory import bounds
@@ -271,7 +272,7 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     counts = [replace(entry, source="recorded:") for entry in kept if entry.stage == "counters"]
     rows = tables.instructions_table(counts, recording, lambda name, function: {})
     target |= {"environments": recording.environments, "environment": recording.main_environment}
-    return cases, records, of_tables.subjects(target, cases, records, rows, {})
+    return cases, records, advice.subjects(target, cases, records, rows, {})
 
 
 # Stream-K also saves split-K's partial sums, which have no counters at uneven shapes. The pairs depend on the recording.

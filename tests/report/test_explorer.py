@@ -8,22 +8,30 @@ import random
 import re
 import shutil
 import subprocess
-from dataclasses import asdict, replace
-from types import SimpleNamespace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
 
-from synthetic import wave_quantization
-from tilewave import plots
-from tilewave.report import explorer, rendering, summary
-from tilewave.report.explorer import ExplorerSweep, Setting
+from tilewave.report import rendering, summary
 from tilewave.theory import quantization, tiling
 
 NODE = shutil.which("node")
 SCRIPT = (rendering.TEMPLATES / "explorer.js").read_text("utf-8")
 needs_node = pytest.mark.skipif(not NODE, reason="the page's script is tried by Node: install node")
-KIB = 1024
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The inputs of the page: a product, the output tile of a block, and the GPU; sizes in elements."""
+
+    m: int
+    n: int
+    k: int
+    rows: int
+    columns: int
+    sms: int
+    blocks: int
 
 
 def random_settings(count: int) -> list[Setting]:
@@ -37,28 +45,12 @@ def random_settings(count: int) -> list[Setting]:
     ]  # fmt: skip
 
 
-SETTINGS = [*random_settings(200), Setting(256, 128, 1, 256, 128, 1, 1), explorer.DEFAULT]
+SETTINGS = [*random_settings(200), Setting(256, 128, 1, 256, 128, 1, 1)]
 
 
 def of(setting: Setting) -> tuple[dict[str, int], tuple[int, int]]:
     """Return a setting's shape and tile."""
     return {"m": setting.m, "n": setting.n, "k": setting.k}, (setting.rows, setting.columns)
-
-
-@pytest.fixture(scope="module")
-def sweeps() -> list[ExplorerSweep]:
-    study = wave_quantization()
-    data = plots.load("wave_quantization").table(study)
-    tables = {"none": None, "other": data[["case", "n"]], "waves": data}
-    rows = [{"name": name, "title": f"{name} <b>", "data": data} for name, data in tables.items()]
-    studies: Any = [SimpleNamespace(**row) for row in rows]
-    return explorer.sweeps(studies, study.cases, study.records, study.environments)
-
-
-def page(sweeps: list[ExplorerSweep]) -> str:
-    banner = summary.Banner("nothing", "Nothing was measured", "")
-    context = {"banner": banner, **explorer.view(sweeps)}
-    return rendering.render("explorer.html.j2", context)
 
 
 def evaluated(code: str, arguments: Any) -> Any:
@@ -99,71 +91,28 @@ def test_the_pages_closed_forms_are_those_of_the_theory() -> None:
 
 
 @needs_node
-def test_the_curve_and_its_points(sweeps: list[ExplorerSweep]) -> None:
-    """The curve has the closed form at the ends of tile columns; the points are the sweep's."""
-    setting = replace(sweeps[1].setting, n=1800)
+def test_the_curve_and_the_row_of_a_size() -> None:
+    """The curve has the closed form at the ends of tile columns."""
+    setting = Setting(2816, 1800, 4096, 256, 128, 132, 1)
     curve, drawn, row = evaluated(
-        "[curve(inputs[0], 200, 2000), plotOf(...inputs), values(inputs[0])]",
-        [asdict(setting), asdict(sweeps[1])],
+        "[curve(inputs[0], 200, 2000), plotOf(inputs[0]), values(inputs[0])]", [asdict(setting)]
     )
     assert {n % 128 for n, _ in curve[1:-1]} <= {0, 1}
     assert (curve[0][0], curve[-1][0]) == (200, 2000)
     for n, share in curve:
         shape, tile = of(replace(setting, n=n))
         assert share == pytest.approx(tiling.parallel_efficiency(shape, tile, 132, 1))
-    assert len(drawn["points"]) == len(sweeps[1].points) and len(drawn["up"]) == 5
-    n, rate, _ = sweeps[1].points[0]
-    assert drawn["points"][0][-1].startswith(f"N = {n}: {rate:.1f} TFLOP/s, ")
+    assert len(drawn["up"]) == 5
     assert row[:4] == ["1800", "11 × 15", "2", "33"]
 
 
-@needs_node
-def test_the_nearest_sweep_has_the_nearest_tile(sweeps: list[ExplorerSweep]) -> None:
-    first = sweeps[0].setting
-    small = replace(sweeps[0], dtype="f16_f32", setting=replace(first, rows=64, columns=64))
-    candidates = [asdict(sweep) for sweep in (*sweeps, small)]
-
-    def nearest(dtype: str = "", **changed: int) -> int:
-        arguments = [candidates, asdict(replace(first, **changed)), dtype]
-        return int(evaluated("inputs[0].indexOf(nearest(...inputs))", arguments))
-
-    assert nearest() == 0
-    assert nearest(m=2800) == 1
-    assert nearest(m=2800, rows=64, columns=128) == 2  # the tile goes before M
-    assert nearest("f16_f32") == 2
-    assert nearest("f64") == -1
-
-
-def test_points_are_the_studys_over_a_wave_without_waste(sweeps: list[ExplorerSweep]) -> None:
-    assert [sweep.setting.m for sweep in sweeps] == [2304, 2816]
-    sweep = sweeps[1]
-    assert (sweep.study, sweep.gpu, sweep.dtype) == ("waves", "NVIDIA H200", "f16_f16")
-    assert sweep.source == "recorded:NVIDIA H200"
-    assert (sweep.setting.rows, sweep.setting.columns) == (256, 128)
-    assert (sweep.setting.sms, sweep.setting.blocks) == (132, 1)
-    sizes = [n for n, _, _ in sweep.points]
-    assert sizes == sorted(sizes)
-    # Not what is wrong or was not measured.
-    assert not [n for n in sizes if n % 80 == 0 or n % 176 == 0]
-    # Measured durations are waves of 90 us within 1 %, so the points lie on the model.
-    assert sweep.wave_us == pytest.approx(90, rel=0.01)
-    for n, _, share in sweep.points:
-        shape, tile = of(replace(sweep.setting, n=n))
-        efficiency = tiling.parallel_efficiency(shape, tile, 132, 1)
-        assert share == pytest.approx(efficiency, rel=0.025)
-
-
-def test_page_is_small_and_escapes(sweeps: list[ExplorerSweep]) -> None:
-    text = page(sweeps)
-    assert len(text.encode()) < 300 * KIB
-    assert "waves &lt;b&gt;" in text and "waves <b>" not in text
-    assert "No sweep over N was measured" in page([])
+def test_the_page_links_the_measured_studies_and_its_policy_names_both_scripts() -> None:
+    banner = summary.Banner("nothing", "Nothing was measured")
+    study = {"page": "study/waves.html", "title": "waves <b>"}
+    text = rendering.render("explorer.html.j2", {"banner": banner, "studies": [study]})
+    assert '<a href="study/waves.html">waves &lt;b&gt;</a>' in text
     assert "This page needs JavaScript" in text
     assert " style=" not in text and " onclick" not in text
-
-
-def test_the_policy_names_both_scripts_and_no_more(sweeps: list[ExplorerSweep]) -> None:
-    text = page(sweeps)
     policy = re.search(r"script-src (.*?);", html.unescape(text))
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
     assert policy and len(scripts) == 2

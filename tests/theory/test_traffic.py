@@ -241,6 +241,8 @@ def test_bytes_of_a_tile_that_is_loaded_once() -> None:
     # Four sectors of a load that missed L1 are no bulk copy; six more from L2 are: 192 bytes.
     assert roofline.l1_bytes(4, 2, l2=128) == 128 + 256
     assert roofline.l1_bytes(4, 2, l2=320) == 128 + 256 + 192
+    # Sectors of copies that bypass L1 do not use its data path.
+    assert roofline.l1_bytes(4, 2, l2=320, bypassing=3) == 32 + 256 + 192
 
 
 def test_the_lowest_roof_names_its_cause() -> None:

@@ -12,4 +12,4 @@ if __name__ == "__main__":
         tables.write(outputs, pipeline.cores)
         drawn = watching.drawn(pipeline)
         rules.write(outputs.accesses, drawn)
-        rules.write(outputs.kernels, tables.about_kernels(rules.listings(pipeline, drawn)))
+        rules.write(outputs.kernels, pipeline.about_kernels(rules.listings(pipeline, drawn)))

@@ -1,4 +1,4 @@
-"""``tilewave compare``: compare two runs, recordings, folders of kernels or git revisions."""
+"""``tilewave compare``: compare kernels of two folders, files or git revisions."""
 
 import json
 import tempfile
@@ -9,15 +9,15 @@ from typing import Any
 from tilewave.commands import flags
 from tilewave.kernel import result
 from tilewave.records.store import write_atomically
-from tilewave.report.comparing import output, pairing
+from tilewave.report.comparing import output, sides
 from tilewave.report.comparing.changes import Comparison
 
 
 def add(commands: Any) -> None:
     parser = commands.add_parser(
-        "compare", help="show which cases became faster, slower or changed a counter",
-        description="Compare two sides. A side is a folder in which a report ran, a folder of recorded "
-        "figures, a folder of kernels, or a git revision (A..B; A alone is compared with the working tree). "
+        "compare", help="show which kernels became faster, slower or changed a counter",
+        description="Compare two sides. A side is a folder of kernels, a kernel file, or a git revision "
+        "(A..B; A alone is compared with the working tree). "
         "Kernels whose code differs are compiled and, without a GPU, executed on the CPU.",
     )  # fmt: skip
     parser.add_argument("before", metavar="A", help="a folder, a revision, or REVISION..REVISION")
@@ -42,9 +42,16 @@ def add(commands: Any) -> None:
 
 def compared(options: Namespace, work: Path) -> Comparison:
     """Compare the two sides; their listings stay in the folder ``work``. Raises UserError."""
-    folders = flags.use_operations(options)
-    request = pairing.KernelOptions(options.kernels, options.shapes, folders, options.all)
-    return pairing.compared(options.before, options.after, request, work)
+    operations = flags.use_operations(options)
+    return sides.compared(
+        options.before,
+        options.after,
+        work,
+        options.kernels,
+        options.shapes,
+        operations,
+        options.all,
+    )
 
 
 def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:

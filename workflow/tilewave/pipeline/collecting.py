@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
@@ -92,8 +92,3 @@ class Tables:
 
         for _ in pool.shared(write_tables, PARTS, cores):
             pass
-
-    def about_kernels(self, shown: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return what `Pipeline.about_kernels` does, for these results."""
-        sampled = self.results[result.SAMPLE]
-        return self.pipeline.about_kernels(self.results["counters"], sampled, shown)

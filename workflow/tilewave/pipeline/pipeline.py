@@ -335,34 +335,17 @@ class Pipeline:
                     listings[entry["key"]] = text if name in shown else places(text), lines
         return entries, listings
 
-    def about_kernels(
-        self,
-        counters: Sequence[Result],
-        sampled: Sequence[Result],
-        shown: Collection[str] = (),
-    ) -> dict[str, dict[str, Any]]:
+    def about_kernels(self, shown: Collection[str] = ()) -> dict[str, dict[str, Any]]:
         """Return, by kernel, what its page needs besides the tables.
 
-        ``variants``: as they were compiled, without logs; each says whether a page shows its code (``shown``).
-        ``profiles``: reports of Nsight Compute that this machine made. ``sampled``: case, status, reason,
-        environment and notes of the sampled case, if there is one."""
+        ``variants``: as they were compiled, without logs; each says whether a page shows its code (``shown``)."""
         kernels: dict[str, dict[str, Any]] = {}
         for name, compiled in self.compiled.items():
-            about = kernels.setdefault(
-                self.variants[name].kernel.name, {"variants": {}, "profiles": []}
-            )
+            about = kernels.setdefault(self.variants[name].kernel.name, {"variants": {}})
             about["variants"][name] = {
                 arch: {part: entry[part] for part in entry if part not in ("log", "lines")}
                 | {"shown": name in shown}
                 for arch, entry in compiled.items()
                 if entry is not None
             }
-        for outcome in (*counters, *sampled):
-            kernel = kernels[self.plan.cases[outcome.case].kernel.name]
-            report = outcome.notes.get("report")
-            measured = outcome.source == result.SOURCES[outcome.stage]
-            if measured and report and report not in kernel["profiles"]:
-                kernel["profiles"].append(report)
-            if outcome.stage == result.SAMPLE:
-                kernel["sampled"] = outcome.only("case", "status", "reason", "environment", "notes")
         return kernels

@@ -6,8 +6,7 @@ A plot module offers:
 - `draw(study, table, style) -> Figure`: the figure of that very frame, which is also written as its CSV.
 - `READING`: two or three sentences on how to read the figure (axes, marks, lines).
 - `Options` (optional): a class with the options of its study (`options.py`).
-- `OPEN_TABLE = True` (optional): the page shows the whole table, because readers come for it.
-- `summary(table) -> DataFrame` (optional): a short table that the page shows before the long one.
+- `summary(table) -> DataFrame` (optional): a short table that the page shows in place of the long one.
 - `page_table(data) -> DataFrame` (optional): the rows of the CSV as the page shows them, in place of all columns.
 - `takeaway(study, table) -> str` (optional): the finding in one sentence with one number, "" where the data give none. It
   stands first on the page and in the caption: a figure has no title.
@@ -81,11 +80,6 @@ def _attribute(name: str, what: str) -> Any:
         return getattr(load(name), what, None)
     except UserError:
         return None
-
-
-def table_stays_open(name: str) -> bool:
-    """Return whether the page shows the module's whole table, however long it is (OPEN_TABLE)."""
-    return bool(_attribute(name, "OPEN_TABLE"))
 
 
 def has_summary(name: str) -> bool:

@@ -513,12 +513,14 @@ def compact(value: float) -> str:
     return f"{value:.3g}"
 
 
-def bar(value: float, most: float = 100.0) -> str:
-    """Return a value with a small bar before it, for a page's table; "" without one."""
-    if not present(value):
-        return ""
+def bars(values: pd.Series[float], most: float = 100.0) -> pd.Series[Any]:
+    """Return values with a small bar before each, for a page's table; "" without a value."""
     meter = markupsafe.Markup('<meter aria-hidden="true" max="{:g}" value="{:g}"></meter> {}')
-    return meter.format(most, min(value, most), digits(value))
+    cells = [
+        meter.format(most, min(value, most), digits(value)) if present(value) else ""
+        for value in values
+    ]
+    return pd.Series(cells, values.index, dtype=object)  # a column of strings would lose the markup
 
 
 def base_table(study: StudyData) -> pd.DataFrame:

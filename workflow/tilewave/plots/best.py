@@ -132,7 +132,7 @@ def page_table(table: pd.DataFrame) -> pd.DataFrame:
     shapes = [base.shape_label(row) for row in rows.to_dict("records")]
     shown = rows[["dtype", "best variant", "TFLOP/s", "runner-up"]]
     shown.insert(1, "shape", shapes)
-    return shown.assign(**{"% of cuBLAS": [base.bar(share, 200) for share in rows["% of cuBLAS"]]})
+    return shown.assign(**{"% of cuBLAS": base.bars(rows["% of cuBLAS"], 200)})
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -74,7 +74,7 @@ def page_table(table: pd.DataFrame) -> pd.DataFrame:
     counts = pd.crosstab(table["kernel"], shown(table)).reindex(columns=list(_COLORS), fill_value=0)
     counts = counts.sort_values(_FAILS, ascending=False, kind="stable")
     right = 100 * counts[_RIGHT] / (counts[_RIGHT] + counts[_FAILS]).clip(lower=1)
-    return counts.assign(**{"% right": list(map(base.bar, right))}).reset_index()
+    return counts.assign(**{"% right": base.bars(right)}).reset_index()
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

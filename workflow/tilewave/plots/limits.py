@@ -183,7 +183,7 @@ def page_table(table: pd.DataFrame) -> pd.DataFrame:
     shown.insert(2, "shape", shapes)
     waits = rows[list(_WAITS.values())].set_axis(list(_WAITS), axis=1).fillna(-1.0)
     most = waits.idxmax(axis=1).where(waits.max(axis=1) >= 0, "")
-    work = [base.bar(share) for share in rows[_PARTS["at work"]]]
+    work = base.bars(rows[_PARTS["at work"]])
     return shown.assign(**{"warps wait most for": most, _PARTS["at work"]: work})
 
 

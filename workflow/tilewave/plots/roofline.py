@@ -22,6 +22,7 @@ from tilewave.plots._panels import names_beside
 from tilewave.plots._rungs import Rungs, drawn, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BLUE, GREY, INK, PURPLE, RED, Style
+from tilewave.records.counters import demand
 from tilewave.records.counters.catalogue import COPY_WAVEFRONTS, GLOBAL_ACCESSES, L2_SECTORS
 from tilewave.theory import opcodes, roofline
 from tilewave.theory.traffic import MATH
@@ -46,9 +47,27 @@ _NO_ROOF = ("", math.nan, "", math.nan)
 _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))
 
 
+def _bypassing(study: StudyData, loaded: Mapping[str, float]) -> pd.DataFrame:
+    """Return sectors and shared wavefronts of each case's copies that bypass L1; loaded: sectors of all its loads."""
+    rows = study.instructions
+    bypass = rows["opcode"].map(demand.passes_l1) if len(rows) else pd.Series(dtype=bool)
+    copies = rows[bypass & (rows["executed"] > 0)] if bypass.any() else rows.iloc[:0]
+    sums = {
+        str(case): (
+            demand.through_l1(
+                rows[rows["case"] == case].to_dict("records"), {_LOADED: loaded[str(case)]}
+            )[1],
+            float(part["wavefronts_shared"].sum()),
+        )
+        for case, part in copies.groupby("case")
+        if case in loaded
+    }
+    return pd.DataFrame.from_dict(sums, "index", columns=["sectors", "wavefronts"], dtype=float)
+
+
 def _bytes(study: StudyData) -> pd.DataFrame:
     """Return bytes of each case at each level (NaN without a counter), and whether some at L1 came as bulk copies.
-    Bulk copies are counted at L2 alone."""
+    Bulk copies are counted at L2 alone. Copies that bypass L1 take none of its data path."""
     counters = [
         "dram_bytes", L2_SECTORS, _LOADED, _STORED, "wavefronts_shared",
         "shared_wavefronts_load", "shared_wavefronts_store", COPY_WAVEFRONTS,
@@ -57,11 +76,20 @@ def _bytes(study: StudyData) -> pd.DataFrame:
     pipe = counted["shared_wavefronts_load"] + counted["shared_wavefronts_store"]
     shared = counted["wavefronts_shared"].fillna(pipe + counted[COPY_WAVEFRONTS].fillna(0))
     sectors = counted[_LOADED] + counted[_STORED]
+    bypassing = _bypassing(study, counted[_LOADED].dropna().to_dict()).reindex(counted.index)
+    bypassing = bypassing.fillna(0.0)
     frame = pd.DataFrame(index=counted.index)
     frame["dram"] = counted["dram_bytes"]
     frame["l2"] = counted[L2_SECTORS].map(roofline.l2_bytes)
     frame["l1"] = [
-        roofline.l1_bytes(*parts) for parts in zip(sectors, shared, frame["l2"], strict=True)
+        roofline.l1_bytes(*parts)
+        for parts in zip(
+            sectors,
+            shared - bypassing["wavefronts"],
+            frame["l2"],
+            bypassing["sectors"],
+            strict=True,
+        )
     ]
     frame["bulk"] = sectors.map(roofline.l2_bytes) < frame["l2"]
     return frame

@@ -4,7 +4,6 @@ A figure has no title and no text but labels: its finding and its caption are te
 version is written, and figures do not use pyplot's global state.
 """
 
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 from matplotlib.transforms import Bbox
-from PIL import Image
 
 from tilewave.basics.errors import UserError
 from tilewave.plots.base import StudyData, compact, missing_notes, nothing_to_draw, source_line
@@ -307,19 +305,6 @@ def grid(ax: Axes, axis: str = "both") -> None:
 
 
 # ----------------------------------------------------------------------------------------- files
-
-
-THUMBNAIL_PX = 440
-"""Width of a figure's small picture."""
-
-
-def thumbnail(fig: Figure, path: Path, style: Style) -> None:
-    """Save a figure as a small PNG of few colours."""
-    held = io.BytesIO()
-    with apply(style):
-        fig.savefig(held, format="png", dpi=THUMBNAIL_PX / style.width)
-    with Image.open(held) as picture:
-        picture.convert("RGB").quantize(32).save(path, optimize=True)
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:

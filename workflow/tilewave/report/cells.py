@@ -1,9 +1,10 @@
 """Numbers and tables as text for the pages."""
 
+import difflib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import markupsafe
@@ -68,25 +69,18 @@ def plural(count: int, word: str) -> str:
 # ----------------------------------------------------------------------------------------- tables
 
 
-EVIDENCE = (
-    "judged by", "tolerance", "where it holds", "measured from", "status", "reason", "source",
-)  # fmt: skip
-"""Columns that explain a verdict, the most important first."""
-
-
 @dataclass(frozen=True)
 class Table:
     """A table as text.
 
     columns: (title, whether it is numeric); same: (title, text) of columns with one value in all rows;
-    empty: titles of columns without a value; evidence: (title, text) of each row's folded columns.
+    empty: titles of columns without a value.
     """
 
     columns: list[tuple[str, bool]]
     rows: list[list[str]]
     same: list[tuple[str, str]]
     empty: list[str]
-    evidence: Sequence[Sequence[tuple[str, str]]] = ()
 
     @property
     def long(self) -> bool:
@@ -118,25 +112,21 @@ def table(frame: pd.DataFrame) -> Table:
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
 
 
-def with_evidence(shown: Table) -> Table:
-    """Return the table with its columns of EVIDENCE folded."""
-    names = [name for name, _ in shown.columns]
-    kept = [at for at, name in enumerate(names) if name not in EVIDENCE]
-    folded = sorted({*range(len(names))} - {*kept}, key=lambda at: EVIDENCE.index(names[at]))
-    return replace(
-        shown,
-        columns=[shown.columns[at] for at in kept],
-        rows=[[row[at] for at in kept] for row in shown.rows],
-        evidence=[[(names[at], row[at]) for at in folded if row[at]] for row in shown.rows],
-    )
-
-
 class Listing(NamedTuple):
     """Lines of code as a table; rows: CSS classes and cells, the last of which is the code."""
 
     caption: str
     columns: list[str]
     rows: list[tuple[str, list[str]]]
+
+
+_KINDS = {"+": "added", "-": "removed", "@": "place"}
+
+
+def unified(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (kind, line) of a unified diff without its head; kinds: added, removed, place, same."""
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+    return [(_KINDS.get(text[:1], "same"), text) for text in lines]
 
 
 _LATEX = str.maketrans(
@@ -152,13 +142,8 @@ def escaped(text: str) -> str:
 
 def latex(shown: Table) -> str:
     """Return the table as a LaTeX tabular with the rules of booktabs."""
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        f"\\begin{{tabular}}{{{''.join('r' if numeric else 'l' for _, numeric in shown.columns)}}}",
-        "\\toprule",
-    ]
-    for number, row in enumerate([[name for name, _ in shown.columns], *shown.rows]):
-        lines.append(" & ".join(map(escaped, row)) + r" \\")
-        if not number:
-            lines.append("\\midrule")
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+    names = [escaped(name) for name, _ in shown.columns]
+    frame = pd.DataFrame(shown.rows, columns=range(len(names))).map(escaped).set_axis(names, axis=1)
+    sides = "".join("r" if numeric else "l" for _, numeric in shown.columns)
+    tabular = frame.style.hide(axis="index").to_latex(column_format=sides, hrules=True)
+    return f"% needs \\usepackage{{booktabs}}\n{tabular}"

@@ -7,39 +7,48 @@ each source. The same tables give the same bytes.
 import functools
 import hashlib
 import json
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import markupsafe
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tilewave import plots
+from tilewave.basics.errors import UserError
 from tilewave.basics.packages import package_versions
+from tilewave.basics.paths import relative
 from tilewave.pipeline.project import Project, read
 from tilewave.plots import style as look
 from tilewave.plots.base import CASE_COLUMNS, INSTRUCTION_COLUMNS, StudyData, present
 from tilewave.plots.style import Style
 from tilewave.records.columns import with_excess
 from tilewave.records.store import write_atomically
-from tilewave.report import cells, undrawn
-from tilewave.report.undrawn import Undrawn
+from tilewave.report import UNDRAWN, cells
 from tilewave.workers import pool
 
 SIDECAR_VERSION = 1
+SVG_TEXT = '<svg xmlns="http://www.w3.org/2000/svg" width="504pt" height="36pt"><text y="24">{}</text></svg>\n'
+MOST = 400
+"""The most characters of the reason why a figure could not be drawn; the log has all."""
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
 """Packages whose version may change a figure's bytes."""
 
 
 class Inputs(Protocol):
-    """Paths of the tables, as in Snakemake's input object."""
+    """Paths of the tables, as in Snakemake's input object; the last three are for the pages only."""
 
     target: Any
     cases: Any
     records: Any
     instructions: Any
+    stalls: Any
+    kernels: Any
+    accesses: Any
 
 
 def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -184,14 +193,18 @@ def sidecar(study: StudyData) -> dict[str, Any]:
     }
 
 
+def _document(study: StudyData, more: Mapping[str, str] = {}) -> str:
+    text = json.dumps({**sidecar(study), **more}, indent=1, sort_keys=True, default=str)
+    return f"{text}\n"
+
+
 class Drawing(NamedTuple):
-    """The content of a study's files; more: further entries of the sidecar."""
+    """The content of a study's files."""
 
     study: StudyData
     table: pd.DataFrame
     summary: Callable[[], pd.DataFrame] | None
     draw: Callable[[Style], Figure]
-    more: Mapping[str, str] = {}
 
 
 def drawing(project: Project, study: StudyData) -> Drawing:
@@ -206,10 +219,40 @@ def drawing(project: Project, study: StudyData) -> Drawing:
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 
 
-def _box(study: StudyData, why: Undrawn) -> Drawing:
-    """Return a box with the reason, in place of a figure that raised."""
-    draw = functools.partial(why.draw, study)
-    return Drawing(study, why.table(), why.table, draw, {undrawn.KEY: why.sentence})
+class Undrawn(NamedTuple):
+    """Why a study has no figure.
+
+    The exception and the plot module with the line if known, and the traceback for the log. Figures are drawn
+    after all measurements, and their code may be a user's: a module that raises costs its study's figure only.
+    """
+
+    sentence: str
+    trace: str
+
+    def write(self, study: StudyData, path: Path) -> None:
+        """Write a study's file with the reason in place of its content."""
+        if path.suffix == ".json":
+            text = _document(study, {UNDRAWN: self.sentence})
+        elif path.suffix == ".svg":
+            text = SVG_TEXT.format(markupsafe.escape(self.sentence))
+        else:
+            text = f"not drawn: {self.sentence}\n"
+        path.write_text(text, encoding="utf-8")
+
+
+def why_undrawn(error: BaseException, plot: str) -> Undrawn:
+    """Describe an exception of a plot module."""
+    trace = traceback.TracebackException.from_exception(error)
+    user_file = plots.MODULES.file(plot)
+    file = user_file or Path(plots.__file__).parent / f"{plot}.py"
+    lines = [frame.lineno for frame in trace.stack if Path(frame.filename) == file]
+    reason = str(error) if isinstance(error, UserError) else "".join(trace.format_exception_only())
+    line = " ".join(reason.encode("utf-8", "backslashreplace").decode().split())
+    line = "".join(sign if sign.isprintable() else "?" for sign in line)
+    place = f"{relative(file) if user_file else f'plots/{plot}.py'}{f', line {lines[-1]}' if lines else ''}"
+    return Undrawn(
+        f"{line[:MOST]}{'...' if len(line) > MOST else ''} ({place})", "".join(trace.format())
+    )
 
 
 def caption_text(study: StudyData, figure: Figure) -> str:
@@ -218,19 +261,15 @@ def caption_text(study: StudyData, figure: Figure) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def write(
-    project: Project, study: StudyData, outputs: Iterable[str | Path], why: Undrawn | None = None
-) -> None:
+def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> None:
     """Write the study's files; a path's suffix selects the kind (`FIGURE_KINDS`).
-
-    why: the reason for a box in place of the figure.
 
     Raises
     ------
     UserError: the config sets a style that cannot be drawn, or an unknown option. The plot module may raise
         other exceptions.
     """
-    content = _box(study, why) if why else drawing(project, study)
+    content = drawing(project, study)
     study, table, style = content.study, content.table, style_of(project, study.name)
 
     @functools.cache
@@ -242,14 +281,10 @@ def write(
         if path.parent.name == "tables":
             summed = content.summary() if content.summary else table
             summed.to_csv(path, index=False, lineterminator="\n")
-        elif path.parent.name == "thumbnails":
-            look.thumbnail(drawn(), path, style)
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
-            document = {**sidecar(study), **content.more}
-            text = json.dumps(document, indent=1, sort_keys=True, default=str)
-            path.write_text(text + "\n", encoding="utf-8")
+            path.write_text(_document(study), encoding="utf-8")
         elif path.suffix == ".txt":
             path.write_text(caption_text(study, drawn()), encoding="utf-8")
         elif path.suffix == ".tex":
@@ -300,7 +335,7 @@ def _key(project: Project, study: StudyData) -> str:
 
 def _kept(project: Project, key: str, path: Path) -> Path:
     """Return the path of a study's file in the store."""
-    folder = {"tables": "summary", "thumbnails": "small"}.get(path.parent.name, "")
+    folder = "summary" if path.parent.name == "tables" else ""
     return project.store.blob("figures", key, f".{folder}{path.suffix}")
 
 
@@ -353,8 +388,9 @@ def write_all(
         try:
             write(project, study, study_paths)
         except (Exception, SystemExit) as error:
-            why = undrawn.of(error, project.config.studies[study.name].plot)
-            write(project, study, study_paths, why)
+            why = why_undrawn(error, project.config.studies[study.name].plot)
+            for path in study_paths:
+                why.write(study, path)
             return why
         _keep(kept)
         return True

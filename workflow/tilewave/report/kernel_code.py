@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import re
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -25,13 +22,10 @@ from tilewave.execution.lanes import captured
 from tilewave.execution.lanes.layout import finding
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
-from tilewave.pipeline.project import Project
 from tilewave.records.columns import LAUNCHES
-from tilewave.report import diffs
-from tilewave.report.cells import Listing, number, plural
-from tilewave.theory.occupancy import SmLimits, occupancy
+from tilewave.report.cells import Listing, number, plural, unified
+from tilewave.theory.occupancy import SmLimits, if_known
 
-_INSTRUCTION = re.compile(r"^ +(/\*[0-9a-f]{4,}\*/.*)$|^(\.text\..*)$", re.M)
 DRAWN = 6
 """The most accesses that are drawn of a case."""
 MOST_INSTRUCTIONS = 600
@@ -64,30 +58,7 @@ def _listing(entry: Mapping[str, Any]) -> str:
     return path.read_text(encoding="utf-8") if entry.get("shown") and path.is_file() else ""
 
 
-def write_listings(document: Mapping[str, Any], reports: Path) -> None:
-    """Write a readable listing of each compilation whose code is shown, without the comments of line tables."""
-    for name, compiled in document.items():
-        for arch, entry in compiled.items():
-            if text := _listing(entry):
-                lines = (
-                    " ".join((code or label).split()) for code, label in _INSTRUCTION.findall(text)
-                )
-                path = reports / "sass" / f"{name}.{arch}.txt"
-                path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
 # ------------------------------------------------------------------------------------------- variants
-
-
-def _occupancy(
-    limits: SmLimits | None, launches: pd.DataFrame, registers: object, shared: float | None
-) -> str:
-    """Return the occupancy and its limiters: `25 % (registers)`."""
-    threads = pd.to_numeric(launches["block_threads"]).dropna()
-    if limits is None or not len(threads) or not registers:
-        return ""
-    resident = occupancy(limits, int(threads.max()), int(str(registers)), int(shared or 0))
-    return f"{100 * resident.fraction:.0f} % ({', '.join(resident.limiters)})"
 
 
 def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
@@ -128,14 +99,18 @@ def variants(
             if entry["status"] != result.OK and not entry.get("sha256"):
                 row["problem"] = f"{entry['status']}: {entry.get('reason', '')}"
                 continue
-            link = markupsafe.Markup('<a href="../sass/{}.{}.txt">listing</a>').format(name, arch)
+            threads = pd.to_numeric(launches["block_threads"]).max()
+            resident = if_known(limits, threads, used.get("registers"), shared)
             row |= {
                 "registers": used.get("registers"),
                 "shared": shared,
                 "spills": " / ".join(map(str, spilled)) if None not in spilled else "",
-                "occupancy": _occupancy(limits, launches, used.get("registers"), shared),
+                "occupancy": (
+                    f"{100 * resident.fraction:.0f} % ({', '.join(resident.limiters)})"
+                    if resident
+                    else ""
+                ),
                 "SHA-256 of the cubin": str(entry.get("sha256", ""))[:12],
-                "SASS": link if _listing(entry) else "",
             }
     return pd.DataFrame(rows)
 
@@ -144,7 +119,7 @@ def change(kernel: Kernel, before: Kernel) -> tuple[str, list[tuple[str, str]]] 
     """Return how many source lines changed between two rungs, and their diff, without front matter."""
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
-    lines = diffs.unified(
+    lines = unified(
         *("\n".join(rung.text.splitlines()[rung.front_lines :]).strip("\n").splitlines()
           for rung in (before, kernel))
     )  # fmt: skip
@@ -215,7 +190,11 @@ def machine_code(
     if "function" in rows:  # only with several launches
         rows = rows[rows["function"].fillna(function) == function]
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
-    counted = {int(at): row.dropna().to_dict() for at, row in sums(rows, "address").iterrows()}
+    by_row = sums(rows, "address")
+    counted = {
+        int(at): {name: value for name, value in counts.items() if value == value}
+        for at, counts in zip(by_row.index, by_row.to_dict("records"))
+    }
     return [
         (line, by_address.get(line.address, origins.NOWHERE), counted.get(line.address, {}))
         for line in sass.parse(listing)
@@ -335,19 +314,6 @@ def listings(
         "samples": number(total) if total else "",
         "unplaced": number(unplaced) if unplaced else "",
     }
-
-
-def profiles(project: Project, document: Mapping[str, Any], reports: Path) -> list[str]:
-    """Copy Nsight Compute's reports beside the pages, and return their addresses."""
-    addresses = []
-    for name in document.get("profiles", []):
-        path = project.results / "ncu" / name
-        if path.is_file():
-            copy = reports / "ncu" / os.path.basename(name)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
-            addresses.append(f"../ncu/{copy.name}")
-    return addresses
 
 
 # -------------------------------------------------------------------------------------------- lanes

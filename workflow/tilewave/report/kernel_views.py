@@ -3,51 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from tilewave.compiling import origins
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
-from tilewave.plots.base import BASELINE, excess_percent, present, shape_label
-from tilewave.records.counters.catalogue import SAMPLED_STATES, SAMPLES, STALL_SAMPLES
-from tilewave.report import advice, kernel_code
-from tilewave.report.advice import of_tables
-from tilewave.report.cells import Table, cell, number, plural, table
-from tilewave.report.figures import content_key
+from tilewave.plots.base import excess_percent, present, shape_label
+from tilewave.report import advice, kernel_code, verdict
+from tilewave.report.cells import Table, number, plural, table
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
 from tilewave.report.summary import device_name, troubles, verdict_counts
 
 SHARE, SPEED = "paired_share", "tflops"
-LEAST, REASONS, LINES = 0.02, 6, 3
-"""The least share of the samples of a shown stall reason, the most reasons, the most lines of each."""
 SMALL = 1 / 16
 """Work, as a share of the largest timed work, below which a shape gives no advice on tiles and waves."""
 _OF_MEASURED = " (% of measured)"
 """End of the columns with the busy share of a pipe in the table of the plot *limits*."""
 
 
-@dataclass(frozen=True)
 class KernelRow:
     """A kernel in the table of kernels; sentence: the first of its page."""
 
-    name: str
-    title: str
-    operation: str
-    dtypes: str
-    cases: str
-    verdict: str
-    bad: bool
-    share: str
-    at: str
-    registers: str
-    excess: str
-    sentence: str = ""
+    def __init__(
+        self,
+        kernel: Kernel,
+        cases: pd.DataFrame,
+        shares: Mapping[str, float],
+        registers: Sequence[float] = (),
+        excess: str = "",
+        sentence: str = "",
+    ) -> None:
+        """Collect the cells; shares: of cuBLAS by case; registers: of each variant."""
+        self.name, self.title, self.sentence = kernel.name, kernel.front.title, sentence
+        self.operation, self.excess = kernel.front.operation, excess
+        dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if present(dtype))
+        self.dtypes, self.cases = ", ".join(dtypes), number(len(cases))
+        counts = {word: count for word, count in verdict_counts(cases) if count}
+        right = counts.pop(result.CORRECT, 0)
+        counts.pop(result.NOT_CHECKED, 0)
+        bad = [f"{number(count)} {word}" for word, count in counts.items()]
+        self.bad = bool(bad)
+        self.verdict = ", ".join(bad) or (f"{number(right)} correct" if right else "not checked")
+        timed = cases[cases["case"].isin(shares.keys())]
+        work = work_of(timed)
+        # At the largest size, where launch overhead no longer shows.
+        largest = timed[work == work.max()].to_dict("records")
+        best = max(largest, key=lambda row: shares[row["case"]], default=None)
+        self.share = f"{shares[best['case']]:.1f}" if best else ""
+        self.at = f"{shape_label(best)} {best['dtype']}" if best else ""
+        used = [f"{min(registers):.0f}", f"{max(registers):.0f}"] if registers else [""]
+        self.registers = "–".join(dict.fromkeys(used))
 
 
 # --------------------------------------------------------------------------------------------- speed
@@ -58,74 +67,6 @@ def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
     rows = records[(records["metric"] == metric) & (records["verdict"] == result.CORRECT)]
     rows = rows[rows["value"].notna()]
     return dict(zip(rows["case"].astype(str), rows["value"].astype(float)))
-
-
-def speed(
-    names: Sequence[str],
-    cases: pd.DataFrame,
-    shares: Mapping[str, float],
-    rates: Mapping[str, float],
-    most: int = 8,
-) -> Table | None:
-    """Return a table of share of cuBLAS and TFLOP/s: rows are timed variants, columns shapes by work.
-
-    The shapes are the ``most`` ones at which the most variants were timed.
-    """
-    timed = cases[cases["kernel"].isin(names) & cases["case"].isin(rates.keys())]
-    timed = timed[timed["kernel"] != BASELINE]
-    if not len(timed):
-        return None
-    timed = timed.assign(shape=[shape_label(row) for row in timed.to_dict("records")])
-    timed["work"] = work_of(timed)
-    timed["text"] = [
-        (f"{shares[case]:.1f} % · " if case in shares else "") + cell(rates[case])
-        for case in timed["case"]
-    ]
-    counted = timed.groupby("shape").agg(n=("variant", "nunique"), work=("work", "first"))
-    wanted = counted.nlargest(most, ["n", "work"]).sort_values("work").index
-    rows = timed.drop_duplicates(["variant", "shape"]).pivot(
-        index=["kernel", "dtype", "variant"], columns="shape", values="text"
-    )
-    rows = rows.reindex(columns=wanted).dropna(how="all").fillna("").reset_index()
-    order = [*timed["variant"].drop_duplicates()]
-    rows = rows.sort_values("variant", key=lambda column: column.map(order.index))
-    rows = rows.sort_values("kernel", key=lambda column: column.map([*names].index), kind="stable")
-    return table(rows.rename_axis(columns=None).drop(columns="kernel"))
-
-
-def _row(
-    kernel: Kernel,
-    cases: pd.DataFrame,
-    shares: Mapping[str, float],
-    registers: Sequence[float],
-    excess: str,
-    first: str,
-) -> KernelRow:
-    counts = [(word, count) for word, count in verdict_counts(cases) if count]
-    bad = [f"{number(count)} {word}" for word, count in counts if word not in
-           (result.CORRECT, result.NOT_CHECKED)]  # fmt: skip
-    right = sum(count for word, count in counts if word == result.CORRECT)
-    timed = cases[cases["case"].isin(shares.keys())]
-    work = work_of(timed)
-    # At the largest size, where launch overhead no longer shows.
-    largest = timed[work == work.max()].to_dict("records")
-    best = max(largest, key=lambda row: shares[row["case"]], default=None)
-    used = [f"{min(registers):.0f}", f"{max(registers):.0f}"] if registers else [""]
-    dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if dtype and dtype == dtype)
-    return KernelRow(
-        name=kernel.name,
-        title=kernel.front.title,
-        operation=kernel.front.operation,
-        dtypes=", ".join(dtypes),
-        cases=number(len(cases)),
-        verdict=", ".join(bad) or (f"{number(right)} correct" if right else "not checked"),
-        bad=bool(bad),
-        share=f"{shares[best['case']]:.1f}" if best else "",
-        at=f"{shape_label(best)} {best['dtype']}" if best else "",
-        registers="–".join(dict.fromkeys(used)),
-        excess=excess,
-        sentence=first,
-    )
 
 
 # ------------------------------------------------------------------------------------------- the run
@@ -143,7 +84,6 @@ class KernelRun:
         compiled: Mapping[str, Any],
         studies: Sequence[StudyView],
         accesses: Mapping[str, Mapping[str, Any]],
-        reports: Path,
     ) -> None:
         """Split the run's tables; frames: cases, records, instructions and stalls."""
         cases, records, instructions, stalls = frames
@@ -156,13 +96,9 @@ class KernelRun:
         self.compiled, self.studies, self.accesses = compiled, studies, accesses
         self.cases_by_kernel, self.records = by_kernel(cases), by_kernel(records)
         self.instructions, self.stalls = by_kernel(instructions), by_kernel(stalls)
-        self.profiles = {
-            name: kernel_code.profiles(project, compiled.get(name, {}), reports)
-            for name in project.plan.kernels
-        }
         self.shares, self.rates = _values(records, SHARE), _values(records, SPEED)
         chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
-        self.subjects = of_tables.subjects(target, chosen, records, instructions, compiled, stalls)
+        self.subjects = advice.subjects(target, chosen, records, instructions, compiled, stalls)
         for case, busy in _drawn_limits(studies).items():
             if case in self.subjects:
                 self.subjects[case] = replace(self.subjects[case], busy=busy)
@@ -276,106 +212,6 @@ def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table 
     return table(pd.DataFrame(rows)) if rows else None
 
 
-# ------------------------------------------------------------------------------------ where warps wait
-
-
-def _worst_lines(rows: pd.DataFrame, column: str) -> str:
-    """Return the lines with the most samples of a reason."""
-    counts = rows.groupby(["file", "line"])[column].sum()
-    most = counts.nlargest(LINES)
-    return ", ".join(
-        f"{100 * count / counts.sum():.0f} % {f'{file}:{line}' if line else 'unknown line'}"
-        for (file, line), count in most[most >= LEAST * counts.sum()].items()
-    )
-
-
-def _waits(
-    document: Mapping[str, Any],
-    rows: pd.DataFrame | None,
-    environments: Mapping[str, Mapping[str, Any]],
-) -> dict[str, Any] | None:
-    """Return the stall reasons of a kernel's sampled case; None without one.
-
-    document: the kernel's entry of `Pipeline.about_kernels`; rows: samples by instruction, with the columns
-    of `Origin`.
-    """
-    sampled = document.get("sampled")
-    if sampled is None:
-        return None
-    columns = {STALL_SAMPLES.format(state): state for state in SAMPLED_STATES}
-    rows = pd.DataFrame(columns=[SAMPLES]) if rows is None else rows
-    total = float(rows[SAMPLES].sum())
-    counts = rows.reindex(columns=list(columns)).apply(pd.to_numeric).sum()
-    issued = counts.pop(STALL_SAMPLES.format("selected"))
-    reason = "" if sampled["status"] == result.OK else f"{sampled['status']}: {sampled['reason']}"
-    interval = sampled["notes"].get("interval_cycles")
-    waits = [
-        {
-            "stall reason": columns[column].replace("_", " "),
-            "warps that": SAMPLED_STATES[columns[column]],
-            "samples (%)": round(100 * count / total, 1),
-            "most of them in (% of the reason's)": _worst_lines(rows, column),
-        }
-        for column, count in counts.nlargest(REASONS).items()
-        if total and count >= LEAST * total
-    ]
-    return {
-        "case": sampled["case"],
-        "device": device_name(environments.get(sampled["environment"], {})),
-        "samples": number(total),
-        "issued": f"{100 * issued / total:.1f}" if total else "",
-        "interval": number(interval) if interval else "",
-        "reason": reason or ("" if total else "it ended before its first sample"),
-        "table": table(pd.DataFrame(waits)) if waits else None,
-    }
-
-
-# ---------------------------------------------------------------------------------------- all of it
-
-
-RECORD_KEYS = [
-    "case", "stage", "metric", "value", "text", "status", "reason", "verdict", "key", "environment",
-]  # fmt: skip
-"""Columns of a record that a kernel's page depends on."""
-
-
-def key(run: KernelRun, name: str, about: Any) -> str:
-    """Return the digest of all that a kernel's page depends on.
-
-    These are code and results of the kernel and its neighbour rungs, the studies that show it, and
-    ``about``, which is the same for all kernels.
-    """
-    project, kernel = run.project, run.project.kernels[name]
-    titles = [(study.name, study.title) for study in run.studies if name in study.kernels]
-    near = [name, *filter(None, [kernel.front.follows]), *project.followers.get(name, [])]
-    near = [rung for rung in near if rung in project.plan.kernels]
-    texts = [origins.kernel_texts(project.kernels[rung]) for rung in near]
-    accesses = {case: access for case, access in run.accesses.items() if access["kernel"] == name}
-    busy = [
-        run.subjects[case].busy
-        for case in run.cases_by_kernel[name]["case"]
-        if case in run.subjects
-    ]
-    documents = [run.compiled.get(rung) for rung in near]
-    parts = [about, titles, near, texts, accesses, busy, documents, run.profiles.get(name)]
-    records = [run.records[rung] for rung in near if rung in run.records]
-    # Instructions have many rows: their keys and sums stand for them.
-    rows = [tables[name] for tables in (run.instructions, run.stalls) if name in tables]
-    parts += [
-        [len(part), sorted(set(part["key"])), part.sum(numeric_only=True).to_dict()]
-        for part in rows
-    ]
-    # Without unused environments: this machine's says whether the tree has uncommitted changes.
-    used = {str(at) for part in records for at in part["environment"].unique()}
-    used.add((run.compiled.get(name, {}).get("sampled") or {}).get("environment", ""))
-    parts.append({at: facts for at, facts in run.environments.items() if at in used})
-    frames = [run.cases_by_kernel[rung] for rung in near if rung in run.cases_by_kernel]
-    frames += [part[RECORD_KEYS] for part in records]
-    # Small tables are hashed ten times faster as text.
-    parts += [repr([list(frame.columns), frame.to_numpy().tolist()]) for frame in frames]
-    return content_key(parts, ())
-
-
 def view(run: KernelRun, name: str) -> dict[str, Any]:
     """Return the data of a kernel's page; `row` is its `KernelRow`."""
     project, cases = run.project, run.cases_by_kernel[name]
@@ -392,9 +228,8 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
     after = project.followers.get(name, [])
-    neighbours = [rung for rung in (follows, name, *after) if rung]
     records = run.records.get(name)
-    groups = [] if records is None else troubles(cases, records)
+    groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
     fixes = _fixes(run, cases)
     first = sentence(run, name, headline, fixes)
     registers = variants["registers"] if "registers" in variants else pd.Series(dtype=float)
@@ -404,29 +239,20 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     if code:
         code["device"] = device_name(run.environments.get(code["environment"], {}))
     return {
-        "name": name,
-        "file": kernel.path.name,
-        "title": kernel.front.title,
+        "kernel": kernel,
         "sentence": first,
         "follows": follows,
         "next": after,
-        "operation": kernel.front.operation,
-        "provider": kernel.front.cubin or kernel.provider,
         "idea": idea(kernel),
-        "launches": [entry for entry, _ in kernel.launches] if len(kernel.launches) > 1 else [],
-        "leading": kernel.entry,
         "cases": plural(len(cases), "case"),
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
         "failures": [group for group in groups if not group.mild],
-        "row": _row(kernel, cases, run.shares, registers, percent, first),
-        "speed": speed(neighbours, run.cases, run.shares, run.rates) if with_code else None,
+        "row": KernelRow(kernel, cases, run.shares, registers, percent, first),
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),
         "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,
-        "profiles": run.profiles.get(name, []),
         "code": code,
         "lanes": kernel_code.lanes(kernel, run.accesses, built),
         "advised": bool(set(cases["case"]) & set(run.subjects)),
         "fixes": _fix_table(name, fixes),
-        "waits": _waits(document, stalls, run.environments),
     }

@@ -2,47 +2,29 @@
 
 import functools
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
 
 from tilewave.basics.paths import TEMPLATES
-from tilewave.report.kernel_views import KernelRow, KernelRun, speed
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """A lesson.
-
-    kernels, studies: names whose figures it shows; command: the arguments of `python -m tilewave` that
-    answer the question; look: where the output has the answer; also: titles and addresses of other pages.
-    """
-
-    number: int
-    name: str
-    title: str
-    text: list[str]
-    kernels: list[str]
-    studies: list[str]
-    question: str
-    command: str
-    look: str
-    also: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def address(self) -> str:
-        return f"lesson/{self.number}-{self.name}.html"
+from tilewave.report.kernel_views import KernelRow
+from tilewave.report.studies import StudyView
 
 
 @functools.cache
-def lessons() -> tuple[Lesson, ...]:
-    """Return all lessons in order."""
+def lessons() -> tuple[SimpleNamespace, ...]:
+    """Return all lessons in order: the entries of lessons.yaml, with number and address."""
     entries = yaml.safe_load((TEMPLATES / "lessons.yaml").read_text("utf-8"))
-    return tuple(Lesson(number, **entry) for number, entry in enumerate(entries, 1))
+    return tuple(
+        SimpleNamespace(
+            **{"also": (), **entry}, number=number, address=f"lesson/{number}-{entry['name']}.html"
+        )
+        for number, entry in enumerate(entries, 1)
+    )
 
 
-def about(kernels: Container[str], studies: Container[str]) -> list[Lesson]:
+def about(kernels: Container[str], studies: Container[str]) -> list[SimpleNamespace]:
     """Return the lessons that show one of these kernels or studies."""
     return [
         lesson
@@ -53,19 +35,17 @@ def about(kernels: Container[str], studies: Container[str]) -> list[Lesson]:
 
 
 def view(
-    lesson: Lesson, run: KernelRun, rows: Mapping[str, KernelRow], lessons_shown: Sequence[Lesson]
+    lesson: SimpleNamespace,
+    shown: Sequence[StudyView],
+    rows: Mapping[str, KernelRow],
+    lessons_shown: Sequence[SimpleNamespace],
 ) -> dict[str, Any]:
-    """Return the template's context: the lesson's kernels and studies in this run, and the missing ones.
-
-    The speed is that of the kernels' first variants.
-    """
-    studies = {study.name: study for study in run.studies}
-    plain = run.cases[run.cases["variant"] == run.cases["kernel"]]
+    """Return the template's context: the lesson's kernels and studies in this run, and the missing ones."""
+    studies = {study.name: study for study in shown}
     return {
         "lesson": lesson,
         "lessons": lessons_shown,
         "rows": [rows[name] for name in lesson.kernels if name in rows],
-        "speed": speed(lesson.kernels, plain, run.shares, run.rates, most=5),
         "studies": [studies[name] for name in lesson.studies if name in studies],
         "missing": [
             *(f"the kernel {name}" for name in lesson.kernels if name not in rows),

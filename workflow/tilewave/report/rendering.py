@@ -3,15 +3,56 @@
 import base64
 import functools
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
 import markupsafe
+import yaml
 
 from tilewave.basics.paths import TEMPLATES
-from tilewave.report import glossary
-from tilewave.report.cells import number
+from tilewave.report.cells import cell, number
+
+
+@functools.cache
+def glossary() -> Mapping[str, Any]:
+    """Return glossary.yaml: meanings by word of statuses, verdicts and sources, and the terms in order.
+
+    A term has its id, and its forms: the spellings that pages link.
+    """
+    entries: dict[str, Any] = yaml.safe_load((TEMPLATES / "glossary.yaml").read_text("utf-8"))
+    for entry in entries["terms"]:
+        term = entry["term"]
+        entry["id"] = term.replace(" ", "-")
+        entry["forms"] = () if entry.get("plain") else (term, *entry.get("also", ()))
+    entries["terms"].sort(key=lambda entry: str(entry["term"]).lower())
+    return entries
+
+
+@functools.cache
+def _forms() -> tuple[re.Pattern[str], Mapping[str, str]]:
+    ids = {form: term["id"] for term in glossary()["terms"] for form in term["forms"]}
+    longest_first = sorted(ids, key=lambda form: (-len(form), form))
+    return re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, longest_first))})(?![\w-])"), ids
+
+
+def linked(text: str, address: str, but: str = "") -> markupsafe.Markup:
+    """Escape the text and link the first use of each term.
+
+    address: the glossary's page; but: a term that is not linked.
+    """
+    pattern, ids = _forms()
+    seen = {but}
+
+    def link(match: re.Match[str]) -> str:
+        name = ids[match[0]]
+        if name in seen:
+            return match[0]
+        seen.add(name)
+        return f'<a class="term" href="{address}#{name}">{match[0]}</a>'
+
+    return markupsafe.Markup(pattern.sub(link, str(markupsafe.escape(text))))
 
 
 def _minimal(name: str) -> str:
@@ -36,9 +77,9 @@ def _templates() -> jinja2.Environment:
 
     @jinja2.pass_context
     def terms(context: jinja2.runtime.Context, text: str, but: str = "") -> markupsafe.Markup:
-        return glossary.linked(text, f"{context['root']}glossary.html", but)
+        return linked(text, f"{context['root']}glossary.html", but)
 
-    environment.filters |= {"number": number, "terms": terms}
+    environment.filters |= {"number": number, "cell": cell, "terms": terms}
     css = _minimal("page.css")
 
     def policy(scripts: Sequence[str]) -> str:

@@ -7,59 +7,95 @@ scripts. The same tables give the same bytes: no date, no time of day, no order 
 
 import functools
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from PIL import Image as Picture
-
-from tilewave.basics import dependencies
-from tilewave.basics.packages import package_versions
 from tilewave.basics.paths import INSTALLED
+from tilewave.kernel import result
 from tilewave.pipeline.project import Project, read
+from tilewave.plots.base import dtype_short
 from tilewave.records.store import write_atomically
-from tilewave.report import (
-    FOLDERS,
-    explorer,
-    figures,
-    glossary,
-    in_short,
-    kernel_code,
-    kernel_views,
-    lessons,
-    studies,
-    verdict,
-)
-from tilewave.report.environments import environment_views
-from tilewave.report.rendering import render
-from tilewave.report.studies import PageImage, StudyView
-from tilewave.report.summary import banner, sources, troubles, verdict_counts
+from tilewave.report import FOLDERS, figures, kernel_views, lessons, summary, verdict
+from tilewave.report.rendering import glossary, render
+from tilewave.report.studies import StudyView
 from tilewave.workers import pool
 
 CARDS = 10
 """The most studies with a card on the index; the others are in a list."""
+FINDINGS = 3
+"""The most findings on the index."""
+MOST_KERNELS = 5
+"""The most kernels among the findings."""
+STORY = (
+    "ladder", "roofline", "limits", "wavefronts", "ablation", "tile_quantization", "wave_quantization",
+    "waves_cured", "split_k", "tile_size", "exactness",
+)  # fmt: skip
+"""Plots whose studies tell the story, in this order."""
+SHARE = "% of cuBLAS"
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
-def _thumbnail(reports: Path, name: str) -> PageImage | None:
-    """Return a figure's thumbnail for the index."""
-    path = reports / "thumbnails" / f"{name}.png"
-    if not path.is_file():
-        return None
-    with Picture.open(path) as picture:
-        return PageImage(f"thumbnails/{name}.png", picture.width // 2, picture.height // 2)
+def story(shown: Sequence[StudyView]) -> list[StudyView]:
+    """Return the studies, the first of each plot of STORY before the others."""
+    first = {study.plot: study for study in reversed(shown)}
+    first_of_plots = [first[plot] for plot in STORY if plot in first]
+    return [*first_of_plots, *(study for study in shown if study not in first_of_plots)]
 
 
-class PageInputs(figures.Inputs, Protocol):
-    """Inputs of the figures, and paths of stall samples, compilations and shared-memory accesses."""
+def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | None, str]:
+    """Return the study of the ladder, if drawn, and the index's title with its first and its last rung.
 
-    stalls: Any
-    kernels: Any
-    accesses: Any
+    The rungs are those of the last dtype that the study draws, which its takeaway is about too, at the largest
+    size, as far as each is faster than all before it.
+    """
+    title = "Why is a CUDA kernel slow?"
+    study = next((study for study in shown if study.plot == "ladder"), None)
+    if study is None or study.data is None or SHARE not in study.data:
+        return None, title
+    options = project.config.studies[study.name].options
+    rows = study.data[(study.data["verdict"] == result.CORRECT) & study.data[SHARE].notna()]
+    if options.get("variants"):
+        rows = rows[rows["variant"].isin(options["variants"])]
+    for dtype in reversed(options.get("dtypes") or list(rows["dtype"].unique())):
+        part = rows[rows["dtype"] == dtype]
+        work = part["m"] * part["n"] * part["k"]
+        climbed = list[float]()
+        for share in part[work == work.max()].drop_duplicates("kernel")[SHARE]:
+            if not climbed or share > climbed[-1]:
+                climbed.append(float(share))
+        if len(climbed) > 1:
+            count = _NUMBERS[len(climbed)] if len(climbed) < len(_NUMBERS) else str(len(climbed))
+            name = dtype_short(dtype).partition(" (")[0]
+            shares = f"from {climbed[0]:.0f} % to {climbed[-1]:.0f} % of cuBLAS"
+            return study, f"{title} {count} {name} kernels {shares}"
+    return study, title
+
+
+def findings(
+    studies: Sequence[StudyView], rows: Sequence[kernel_views.KernelRow] = ()
+) -> list[summary.Highlight]:
+    """Return the sentences on kernels if they are few, and the takeaways, headlines first."""
+    ordered = sorted(studies, key=lambda study: not study.headline)
+    takeaways = [
+        summary.Highlight(study.takeaway, study.title, study.page)
+        for study in ordered
+        if study.takeaway
+    ]
+    # With few kernels, a reader comes for them.
+    if takeaways and len(rows) > MOST_KERNELS:
+        return takeaways
+    spoken = [
+        summary.Highlight(f"{row.name}: {row.sentence}", row.title, f"kernel/{row.name}.html")
+        for row in rows
+        if row.sentence
+    ]
+    return [*spoken[:MOST_KERNELS], *takeaways]
 
 
 def write(
     project: Project,
-    inputs: PageInputs,
+    inputs: figures.Inputs,
     path: str | Path,
     workers: int = 1,
     done: Callable[[str], object] = lambda kernel: None,
@@ -83,12 +119,12 @@ def write(
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
     shown = [
-        studies.view(project, name, (cases, records), environments, reports)
+        StudyView(project, name, (cases, records), environments, reports)
         for name in project.plan.studies
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
     extra = [("Explorer", "explorer.html"), *(("Lessons", lesson.address) for lesson in taught[:1])]
-    whose = banner(target, records)
+    whose = summary.banner(target, records)
     about: dict[str, Any] = {"banner": whose, "extra": extra, "installed": INSTALLED}
 
     def page(name: str, template: str, context: Mapping[str, Any]) -> None:
@@ -101,28 +137,13 @@ def write(
 
     tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
-    run = kernel_views.KernelRun(
-        project, target, tables, environments, compiled, shown, accesses, reports
-    )
-    same = [
-        (whose.kind, whose.short, extra, INSTALLED), target["label"], target["arch"], target["device"],
-        package_versions(("pandas", "jinja2")),
-        dependencies.digest("report.site"), dependencies.templates_digest(),
-    ]  # fmt: skip
+    run = kernel_views.KernelRun(project, target, tables, environments, compiled, shown, accesses)
 
     def kernel_page(name: str) -> kernel_views.KernelRow:
-        # Most pages are unchanged and come from the store.
-        kept = project.store.blob("pages", kernel_views.key(run, name, same), ".json")
-        kernel_code.write_listings(compiled.get(name, {}).get("variants", {}), reports)
-        page_parts = project.store.read(kept)
-        if page_parts is None:
-            kernel = kernel_views.view(run, name)
-            text = render("kernel.html.j2", {**about, "root": "../", "kernel": kernel})
-            page_parts = [vars(kernel["row"]), text]
-            project.store.write(kept, page_parts)
-        row, text = page_parts
-        write_atomically(reports / "kernel" / f"{name}.html", text.encode())
-        return kernel_views.KernelRow(**row)
+        kernel = kernel_views.view(run, name)
+        page(f"kernel/{name}.html", "kernel.html.j2", {"kernel": kernel})
+        row: kernel_views.KernelRow = kernel["row"]
+        return row
 
     names = list(project.plan.kernels)
     rows: dict[str, kernel_views.KernelRow] = {}
@@ -135,49 +156,48 @@ def write(
             rows[name] = row
             done(name)
     listed = [rows[name] for name in names]
-    sweeps = explorer.sweeps(shown, cases, records, environments)
-    page("explorer.html", "explorer.html.j2", explorer.view(sweeps))
-    page("glossary.html", "glossary.html.j2", glossary.document())
+    quantized = [study for study in shown if "quantization" in study.plot]
+    page("explorer.html", "explorer.html.j2", {"studies": quantized})
+    page("glossary.html", "glossary.html.j2", glossary())
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
-        page(lesson.address, "lesson.html.j2", lessons.view(lesson, run, rows, taught))
-    groups = troubles(cases, records)
+        page(lesson.address, "lesson.html.j2", lessons.view(lesson, shown, rows, taught))
+    groups = summary.troubles(cases, records)
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
-    story = in_short.story(shown)
-    findings = in_short.findings(story, cases, listed)
-    summary = in_short.markdown(whose, judged, findings, cases, groups)
-    write_atomically(reports / "summary.md", summary.encode())
-    write_atomically(reports / "junit.xml", in_short.junit(cases, judged))
+    ordered = story(shown)
+    highlights = findings(ordered, listed)
+    in_short = summary.markdown(whose, judged, highlights, cases, groups)
+    write_atomically(reports / "summary.md", in_short.encode())
+    write_atomically(reports / "junit.xml", summary.junit(cases, judged))
     written = [
         (f"{name}.csv", f"tables/{name}.csv")
         for name in ("records", "instructions")
         if (reports / "tables" / f"{name}.csv").is_file()
     ]
-    rungs, question = in_short.question(project, shown)
+    rungs, title = question(project, shown)
     page(
         index.name,
         "index.html.j2",
         {
-            "question": question,
+            "question": title,
             "rungs": rungs,
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
-            "verdicts": verdict_counts(cases),
+            "verdicts": summary.verdict_counts(cases),
             "judged": judged,
             "no_kernels": list(project.no_kernels.values()),
             # The title has the finding on the ladder.
             "findings": [
-                finding for finding in findings if finding.address != (rungs and rungs.page)
-            ][: in_short.FINDINGS],
+                finding for finding in highlights if finding.address != (rungs and rungs.page)
+            ][:FINDINGS],
             "lessons": taught,
             "failures": [group for group in groups if not group.mild],
             "troubles": [group for group in groups if group.mild],
-            "sources": sources(records, environments),
-            "cards": [(study, _thumbnail(reports, study.name)) for study in story[:CARDS]],
-            "others": story[CARDS:],
-            "environments": environment_views(target, environments, records),
+            "sources": summary.sources(records, environments),
+            "cards": ordered[:CARDS],
+            "others": ordered[CARDS:],
+            "environments": summary.environment_views(target, environments, records),
             "tables": written,
-            "reports": project.reports.as_posix(),
         },
     )

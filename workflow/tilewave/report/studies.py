@@ -1,7 +1,6 @@
 """A study on the pages: its takeaway, figure, data and missing cases."""
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ import pandas as pd
 
 from tilewave import plots
 from tilewave.pipeline.project import Project
-from tilewave.report import FIGURE_KINDS, undrawn
-from tilewave.report.cells import Table, plural, table, with_evidence
-from tilewave.report.summary import FigureSource, ReasonGroup, sources, troubles, verdict_counts
+from tilewave.report import FIGURE_KINDS, UNDRAWN, figures
+from tilewave.report.cells import plural, table
+from tilewave.report.summary import sources, troubles, verdict_counts
 
 FIRST_ROWS = 25
-"""The most rows of a study's data on its page, unless its table stays open."""
+"""The most rows of a study's data on its page."""
 READABLE = 12
 """The least font size on a phone, in pixels of 1/96 inch."""
 FILTERED = ("document", "verdict", "dtype", "kernel", "study")
@@ -28,48 +27,14 @@ FILTERED = ("document", "verdict", "dtype", "kernel", "study")
 class PageImage:
     """A drawing with its size in pixels, so that nothing moves while it loads.
 
-    readable: the size at which its smallest text is READABLE; a phone shows this size and scrolls.
+    larger: the factor at which its smallest text is READABLE; a phone shows this size and scrolls.
     """
 
     address: str
     width: int
     height: int
-    alt: str = ""
-    readable: tuple[int, int] = 0, 0
-
-
-@dataclass(frozen=True)
-class StudyView:
-    """A study on the pages, with addresses relative to its page.
-
-    undrawn: why there is neither figure nor data.
-    """
-
-    name: str
-    plot: str
-    title: str
-    question: str
-    takeaway: str
-    headline: bool
-    reading: str
-    notes: list[str]
-    cases: str
-    verdicts: list[tuple[str, int]]
-    sources: list[FigureSource]
-    summary: Table | None
-    table: Table | None
-    more: int
-    filters: list[str]
-    groups: list[ReasonGroup]
-    files: list[tuple[str, str]]
-    figure: PageImage | None
-    kernels: list[str]
-    data: pd.DataFrame | None
-    undrawn: str = ""
-
-    @property
-    def page(self) -> str:
-        return f"study/{self.name}.html"
+    alt: str
+    larger: float
 
 
 def svg_size(path: Path) -> tuple[int, int]:
@@ -79,99 +44,79 @@ def svg_size(path: Path) -> tuple[int, int]:
     return round(float(match[1]) * 96 / 72), round(float(match[2]) * 96 / 72)
 
 
-def smallest_font(path: Path) -> float:
-    """Return the smallest font size of a figure in pixels of 1/96 inch; an em has 100 units."""
-    scales = re.findall(r" scale\(([\d.]+) -[\d.]+\)", path.read_text("utf-8"))
-    return min(map(float, scales), default=0.12) * 100 * 96 / 72
-
-
-def image(path: Path, address: str, alt: str) -> PageImage | None:
-    """Return a page's view of an SVG; None if there is no file."""
-    if not path.is_file():
-        return None
-    width, height = svg_size(path)
-    larger = READABLE / smallest_font(path)
-    return PageImage(
-        address, width, height, alt, (math.ceil(width * larger), math.ceil(height * larger))
-    )
-
-
-def data_of(reports: Path, name: str) -> pd.DataFrame | None:
-    """Read the CSV beside a study's figure; None if there is none."""
-    path = reports / "figures" / f"{name}.csv"
+def _csv(path: Path) -> pd.DataFrame | None:
     return pd.read_csv(path) if path.is_file() and path.stat().st_size > 1 else None
 
 
-def _page_table(plot: str, data: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the table that the plot module makes of its data for the page; None where it makes none."""
-    compute = getattr(plots.load(plot), "page_table", None)
+def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[pd.DataFrame, bool]:
+    """Return the rows that the page shows, and whether they are all there are.
+
+    They are those that the plot module makes for the page, else the summary, else the first of the data.
+    """
     try:
-        return None if compute is None else pd.DataFrame(compute(data))
-    except Exception:  # a user's module: the page shows the data instead
-        return None
+        return pd.DataFrame(plots.load(plot).page_table(data)), True  # type: ignore[attr-defined]
+    except Exception:  # no such function, or a user's that fails
+        pass
+    if summary is not None:
+        return summary, True
+    return data.head(FIRST_ROWS), len(data) <= FIRST_ROWS
 
 
-def view(
-    project: Project,
-    name: str,
-    frames: tuple[pd.DataFrame, pd.DataFrame],
-    environments: Mapping[str, Mapping[str, Any]],
-    reports: Path,
-) -> StudyView:
-    """Return a study's view; frames: the run's cases and records; reports: the folder of the pages."""
-    entries = project.config.studies
-    entry = entries[name]
-    first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
-    wanted = set(project.plan.studies[name])
-    cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
-    folder = reports / "figures"
-    sidecar, caption = folder / f"{name}.json", folder / f"{name}.txt"
-    document = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
-    takeaway, why = document.get("takeaway", ""), document.get(undrawn.KEY, "")
-    files = [
-        (kind.upper(), f"../figures/{name}.{kind}")
-        for kind in (("json",) if why else FIGURE_KINDS)
-        if (folder / f"{name}.{kind}").is_file()
-    ]
-    summed = reports / "tables" / f"{name}.csv"
-    summary = None
-    if plots.has_summary(entry.plot) and summed.is_file() and not why:
-        files.append(("summary", f"../tables/{name}.csv"))
-        summary = table(pd.read_csv(summed))
-    data = None if why else data_of(reports, name)
-    drawn = None if data is None else _page_table(entry.plot, data)
-    is_open = drawn is not None or plots.table_stays_open(entry.plot)
-    drawn = data if drawn is None else drawn
-    shown = None if drawn is None else table(drawn if is_open else drawn.head(FIRST_ROWS))
-    if shown and ("judged by", False) in shown.columns:
-        shown = with_evidence(shown)
-    alt = f"Figure of the study {entry.title}: {takeaway or entry.question}"
-    figure = None if why else image(folder / f"{name}.svg", f"../figures/{name}.svg", alt)
-    return StudyView(
-        name=name,
-        plot=entry.plot,
-        title=entry.title,
-        question=entry.question,
-        takeaway=takeaway,
-        headline=plots.is_headline(entry.plot) and name == first,  # of the studies with this plot
+class StudyView:
+    """A study on the pages, with addresses relative to its page.
+
+    undrawn: why there is neither figure nor data; more: number of rows if not all are shown.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        name: str,
+        frames: tuple[pd.DataFrame, pd.DataFrame],
+        environments: Mapping[str, Mapping[str, Any]],
+        reports: Path,
+    ) -> None:
+        """Collect what the page shows; frames: the run's cases and records; reports: the folder of the pages."""
+        entries = project.config.studies
+        entry = entries[name]
+        self.name, self.page, self.plot = name, f"study/{name}.html", entry.plot
+        self.title, self.question = entry.title, entry.question
+        wanted = set(project.plan.studies[name])
+        cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
+        folder = reports / "figures"
+        sidecar, caption, svg, data = (
+            folder / f"{name}.{kind}" for kind in ("json", "txt", "svg", "csv")
+        )
+        document = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
+        self.takeaway: str = document.get("takeaway", "")
+        self.undrawn: str = document.get(UNDRAWN, "")
+        first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
+        self.headline = plots.is_headline(entry.plot) and name == first
+        self.reading = "" if self.undrawn else getattr(plots.load(entry.plot), "READING", "")
         # The caption between takeaway and source.
-        notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
-        reading="" if why else getattr(plots.load(entry.plot), "READING", ""),
-        cases=plural(len(cases), "case"),
-        verdicts=[(word, count) for word, count in verdict_counts(cases) if count],
-        sources=sources(records, environments),
-        summary=summary,
-        table=shown,
-        more=len(data) if data is not None and not is_open and len(data) > FIRST_ROWS else 0,
-        filters=_filters(drawn) if drawn is not None and is_open else [],
-        groups=troubles(cases, records),
-        files=files,
-        figure=figure,
-        kernels=list(dict.fromkeys(map(str, cases["kernel"]))),
-        data=data,
-        undrawn=why,
-    )
-
-
-def _filters(data: pd.DataFrame) -> list[str]:
-    return [name for name in FILTERED if name in data and 1 < data[name].nunique() <= 40]
+        self.notes = caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []
+        self.cases, self.kernels = plural(len(cases), "case"), list(dict.fromkeys(cases["kernel"]))
+        self.verdicts = [(word, count) for word, count in verdict_counts(cases) if count]
+        self.sources, self.groups = sources(records, environments), troubles(cases, records)
+        self.files = [
+            (kind.upper(), f"../figures/{name}.{kind}")
+            for kind in (("json",) if self.undrawn else FIGURE_KINDS)
+            if (folder / f"{name}.{kind}").is_file()
+        ]
+        summary, self.data, self.figure = None, None, None
+        self.table, self.more, self.filters = None, 0, list[str]()
+        if self.undrawn:
+            return
+        if plots.has_summary(entry.plot):
+            summary = _csv(reports / "tables" / f"{name}.csv")
+            self.files += [("summary", f"../tables/{name}.csv")] * (summary is not None)
+        if svg.is_file():
+            alt = f"Figure of the study {self.title}: {self.takeaway or self.question}"
+            larger = READABLE / (figures.style_of(project, name).small * 96 / 72)
+            self.figure = PageImage(f"../figures/{name}.svg", *svg_size(svg), alt, larger)
+        self.data = _csv(data)
+        if self.data is not None:
+            shown, complete = _rows(entry.plot, self.data, summary)
+            self.table, self.more = table(shown), 0 if complete else len(self.data)
+            filtered = [column for column in FILTERED if complete and column in shown]
+            self.filters = [column for column in filtered if 1 < shown[column].nunique() <= 40]

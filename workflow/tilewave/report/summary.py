@@ -1,19 +1,18 @@
-"""The whole run on the pages: problems, statuses, sources, and the banner."""
+"""The whole run: problems, statuses, sources, summary.md for pull requests, junit.xml for CI."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import pandas as pd
 
 from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.report import figures, verdict
-from tilewave.report.cells import plural
+from tilewave.report.cells import markdown as as_markdown
+from tilewave.report.cells import markdown_row, number, plural
 
-NAMED = 6
-"""Cases of a group that are named before the rest is folded."""
 _SPOILT = tuple(word.rstrip(": ") for word in result.SPOILT)
 # The order of problems on the page, the worst first.
 _SEVERITY = (
@@ -29,14 +28,15 @@ _SEVERITY = (
     result.UNSUPPORTED,
 )
 
+MOST_FINDINGS = 10
+"""The most findings of summary.md."""
 MILD = (result.NOT_MEASURED, result.NOT_CHECKED, result.UNSUPPORTED, result.STALE)
 """Statuses and verdicts that are no fault of a kernel."""
 PLANNED = "as its kernel file says"
 """Start of the reason of a verdict that a probe's kernel file announces."""
 
 
-@dataclass(frozen=True)
-class ReasonGroup:
+class ReasonGroup(NamedTuple):
     """Cases that share a status (or a verdict) and a reason."""
 
     word: str
@@ -49,74 +49,66 @@ class ReasonGroup:
         """True if the cases have no fault, or one that their kernel files announce."""
         return self.word in MILD or self.reason.startswith(PLANNED)
 
-    @property
-    def first(self) -> list[str]:
-        return self.cases if len(self.cases) <= NAMED + 2 else self.cases[:NAMED]
 
-    @property
-    def rest(self) -> list[str]:
-        return self.cases[len(self.first) :]
+def _problem(status: str, reason: str) -> tuple[str, str]:
+    """Return status and reason, with the words of the report for results that are no plain ones.
 
-    @property
-    def count(self) -> str:
-        return plural(len(self.cases), "case")
+    A result is *not measured* where a case was executed because this machine's GPU did not measure it,
+    *disturbed* where other work on the machine changed its figures, *doubtful* where another measurement
+    contradicts them.
+    """
+    if status == result.OK and reason.startswith(result.SPOILT):
+        status, _, reason = reason.partition(": ")
+    elif status == result.OK and reason.startswith(result.INSTEAD):
+        status = result.NOT_MEASURED
+    return status, reason
 
 
-def _pattern(reason: str) -> str:
-    """Replace a reason's numbers, so that reasons with other numbers share a group."""
-    return re.sub(r"\d[\d.,]*", "#", reason)
+def _judged(cases: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each case whose check ended without *correct*, with its verdict as the status."""
+    checks = rows[rows["stage"] == "check"].drop_duplicates("case", keep="last").set_index("case")
+    checks = checks.reindex(cases["case"]).assign(verdict=[*cases["verdict"]], stage="check")
+    announced = [*(cases["verdict"] != verdict.unplanned_verdicts(cases))]
+    prefixes = PLANNED + checks["reason"].map(
+        lambda reason: f": {reason}" if reason else "", "ignore"
+    )
+    checks["reason"] = checks["reason"].mask(announced, prefixes.fillna(PLANNED))
+    clean = (checks["verdict"] == result.NOT_CHECKED) & (checks["status"] == result.OK)
+    judged = checks[checks["verdict"].map(verdict.wrong) | clean]
+    return judged.assign(status=judged["verdict"]).reset_index().fillna({"reason": ""})
 
 
 def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     """Group the cases that are not ok or not correct by status and reason, the worst first.
 
     A case is listed under each status other than ok, with its stages, and under its verdict where its check
-    ended but is not *correct*. A probe that failed as its kernel file says is *not checked*. A case is *not
-    measured* where it was executed because this machine's GPU did not measure it, *disturbed* where other work
-    on the machine changed its figures, *doubtful* where another measurement contradicts them. Reasons that
-    differ only in numbers share a group, which has the reason of its first case and says so.
+    ended but is not *correct*. A probe that failed as its kernel file says is *not checked*. Reasons that differ
+    only in numbers share a group, which has the reason of its first case and says so.
     """
-    rows = records[["case", "stage", "status", "reason"]].drop_duplicates()
+    rows = records[["case", "stage", "status", "reason"]].drop_duplicates().fillna({"reason": ""})
     planned = rows.drop(verdict.unplanned(cases, rows).index)
     rows = rows.drop(planned.index)
-    unchecked = set(cases["case"][cases["verdict"] == result.NOT_CHECKED])
-    entries = [
-        (result.NOT_CHECKED, f"{status}: {reason}", "check", str(case))
-        for case, stage, status, reason in planned.itertuples(index=False, name=None)
-        if stage == "check" and case in unchecked
-    ]
-    for case, stage, status, reason in rows.itertuples(index=False, name=None):
-        word, why = str(status), str(reason) if present(reason) else ""
-        if word == result.OK and why.startswith(result.SPOILT):
-            word, _, why = why.partition(": ")
-        elif word == result.OK and why.startswith(result.INSTEAD):
-            word = result.NOT_MEASURED
-        if word != result.OK:
-            entries.append((word, why, str(stage), str(case)))
-    checks = rows[rows["stage"] == "check"]
-    reasons = dict(zip(checks["case"], checks["reason"]))
-    clean = set(checks[checks["status"] == result.OK]["case"])
-    unplanned = verdict.unplanned_verdicts(cases)
-    for case, word, problem in zip(cases["case"], cases["verdict"], unplanned):
-        if verdict.wrong(word) or (word == result.NOT_CHECKED and case in clean):
-            details = [str(reasons[case])] if present(reasons.get(case)) else []
-            parts = details if problem == word else [PLANNED, *details]
-            entries.append((str(word), ": ".join(parts), "check", str(case)))
-    groups: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
-    for word, reason, stage, case in entries:
-        groups.setdefault((word, _pattern(reason)), []).append((reason, stage, case))
+    unchecked = cases["case"][cases["verdict"] == result.NOT_CHECKED]
+    planned = planned[(planned["stage"] == "check") & planned["case"].isin(unchecked)]
+    planned = planned.assign(
+        status=result.NOT_CHECKED, reason=planned["status"] + ": " + planned["reason"]
+    )
+    judged = _judged(cases, rows)
+    pairs = [_problem(*pair) for pair in zip(rows["status"], rows["reason"])]
+    rows[["status", "reason"]] = pd.DataFrame(pairs, index=rows.index, columns=["status", "reason"])
+    rows = pd.concat([planned, rows[rows["status"] != result.OK], judged[[*rows.columns]]])
+    rows["pattern"] = rows["reason"].str.replace(r"\d[\d.,]*", "#", regex=True)
     order = {case: index for index, case in enumerate(cases["case"])}
     listed = []
-    for (word, _), members in groups.items():
-        by_stage = {s: {case for _, stage, case in members if stage == s} for s in result.STAGES}
-        names = sorted({case for _, _, case in members}, key=lambda case: order.get(case, -1))
-        reason = next(text for text, _, case in members if case == names[0])
-        if any(text != reason for text, _, _ in members):
-            reason += " (the numbers differ from case to case)"
-        counts = {stage: len(members) for stage, members in by_stage.items() if members}
-        same = set(counts.values()) == {len(names)}
-        parts = [stage if same else f"{stage} {count}" for stage, count in counts.items()]
-        listed.append(ReasonGroup(word, ", ".join(parts), reason, names))
+    for (word, _), part in rows.groupby(["status", "pattern"], sort=False):
+        names = sorted(part["case"].unique(), key=lambda case: order.get(case, -1))
+        reason = str(part["reason"][part["case"] == names[0]].iloc[0])
+        reason += " (the numbers differ from case to case)" * (part["reason"].nunique() > 1)
+        counts = part.groupby("stage")["case"].nunique()
+        stages = [stage for stage in result.STAGES if stage in counts]
+        if set(counts) != {len(names)}:
+            stages = [f"{stage} {counts[stage]}" for stage in stages]
+        listed.append(ReasonGroup(str(word), ", ".join(stages), reason, names))
     return sorted(listed, key=lambda group: _SEVERITY.index(group.word))
 
 
@@ -152,13 +144,8 @@ def sources(
     valued = figures.figures_of(records)
     counts = valued[["source", "environment"]].astype(str).value_counts().to_dict()
     return [
-        FigureSource(
-            source,
-            plural(number, "value"),
-            identity,
-            device_name(environments.get(identity, {})),
-        )
-        for (source, identity), number in sorted(counts.items())
+        FigureSource(source, plural(count, "value"), name, device_name(environments.get(name, {})))
+        for (source, name), count in sorted(counts.items())
     ]
 
 
@@ -169,7 +156,6 @@ class Banner:
 
     kind: str
     headline: str
-    detail: str
     damaged: tuple[str, ...] = ()
 
     @property
@@ -182,42 +168,112 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     """Return the banner; a machine without measurements must not seem to have any."""
     label, reason = target["label"], target["reason"]
     source = figures.figures_of(records)["source"].astype(str)
-    recorded = int(source.str.startswith("recorded:").sum())
-    here = int(source.isin(["counters", "samples", "events"]).sum())
-    executed = int((source == result.EXECUTED).sum())
-    by_cpu = (
-        f" {plural(executed, 'value')} come from executing the kernels' machine code on this machine's "
-        "CPU. They give verdicts and counters, never times."
-    ) * bool(executed)
-    host = device_name(target["environments"].get(target["host"], {}))
-    on_host = (
-        f" {plural(here, 'value')} of CPU variants were measured on this machine, {host}."
-        * bool(here)
-    )
+    recorded = source.str.startswith("recorded:").any()
+    here = source.isin(["counters", "samples", "events"]).any()
     kind, headline = "nothing", f"Recorded on {label} — not measured on this machine ({reason})"
-    if target["live"] and here:
-        kind, headline = "live", f"Measured live on {label}"
-        detail = (
-            "All values below were measured on this machine, by this run or by an earlier run "
-            f"with the same content key.{by_cpu}"
-        )
-    elif target["live"]:
-        headline = f"Nothing was measured on {label}"
-        detail = "There is a GPU, but no stage gave a value. The statuses below say why."
+    if target["live"]:
+        kind = "live" if here else "nothing"
+        headline = f"{'Measured live' if here else 'Nothing was measured'} on {label}"
     elif target["recorded"] is None:
         headline = f"Nothing measured on a GPU ({reason}), and no recorded values are shown"
-        detail = f"Cases that need a GPU are listed as not measured.{on_host}{by_cpu}"
     elif recorded:
         kind = "recorded"
-        detail = (
-            f"{plural(recorded, 'value')} below were measured earlier on {label} and are shipped with "
-            "the project. A recorded value is shown only if code, launch, inputs and method are the same as "
-            f"here.{on_host}{by_cpu}"
-        )
-    elif executed and not here:  # a user's kernels
+    elif (source == result.EXECUTED).any() and not here:  # a user's kernels
         kind, headline = "recorded", f"Executed on a CPU, not measured on a GPU ({reason})"
-        detail = f"No recorded value is of this code.{by_cpu}"
     else:
         headline = f"{headline}, and none of it fits this code"
-        detail = f"No recorded value fits the code here.{on_host}{by_cpu}"
-    return Banner(kind, headline, detail, tuple(target.get("damaged", ())))
+    return Banner(kind, headline, tuple(target.get("damaged", ())))
+
+
+def environment_views(
+    target: Mapping[str, Any],
+    environments: Mapping[str, Mapping[str, Any]],
+    records: pd.DataFrame,
+) -> list[dict[str, Any]]:
+    """Return the environments of the target, of the figures and of this machine: id, name, role, facts."""
+    valued = figures.figures_of(records)
+    used = {str(name) for name in valued["environment"] if present(name)}
+    views = []
+    for name in dict.fromkeys([target["environment"], *sorted(used), target["host"]]):
+        if (facts := environments.get(name)) is None:
+            continue
+        here = name == target["host"]
+        role = "this machine" if here else "recorded: another machine or another time"
+        if here and target["live"]:
+            role = "this machine, measured live"
+        elif here and name not in used:
+            role = "this machine: no value on this page was measured here"
+        shown = {key: fact for key, fact in facts.items() if key not in ("id", "recorded")}
+        views.append({"id": name, "name": device_name(facts), "role": role, "facts": shown})
+    return views
+
+
+# ------------------------------------------------------------------------------------ the run in short
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """A sentence derived from the data, and the page that it comes from."""
+
+    sentence: str
+    title: str = ""
+    address: str = ""
+
+
+def markdown(
+    banner: Banner,
+    judged: verdict.Verdict,
+    highlights: Sequence[Highlight],
+    cases: pd.DataFrame,
+    groups: Sequence[ReasonGroup],
+) -> str:
+    """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
+    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
+    lines = [
+        f"# {as_markdown(banner.headline)}",
+        "",
+        as_markdown(judged.sentence),
+        "",
+        f"{number(len(cases))} cases: {counts}.",
+        "",
+    ]
+    lines += [f"* {as_markdown(highlight.sentence)}" for highlight in highlights[:MOST_FINDINGS]]
+    groups = [group for group in groups if group.word != result.UNSUPPORTED]
+    if groups:
+        lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
+    for group in groups:
+        count, first = len(group.cases), group.cases[0]
+        lines.append(markdown_row(group.word, count, group.stages, group.reason, first))
+    return "\n".join(lines) + "\n"
+
+
+def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
+    """Return JUnit XML with a test for each case, figure that was not drawn, and file that was not read.
+
+    A test fails where the verdict has a problem. It is skipped where nothing was checked, unless the kernel file
+    expects that.
+    """
+    suite = ElementTree.Element("testsuite", name="tilewave")
+    failed = {problem.case: problem.line for problem in judged.problems}
+    ends = cases.reindex(columns=["ends", "finds"]).replace(result.OK, "")
+    planned = ends.map(present).any(axis=1)
+    tests = [
+        (str(case), str(kernel), failed.get(str(case), ""), not (verdict.checked(word) or expected))
+        for case, kernel, word, expected in zip(
+            cases["case"], cases["kernel"], cases["verdict"], planned, strict=True
+        )
+    ]
+    tests += [(name, "figure", why, False) for name, why in judged.undrawn.items()]
+    tests += [(name, "kernel file", why, False) for name, why in judged.unread.items()]
+    for name, kind, why, skipped in tests:
+        test = ElementTree.SubElement(suite, "testcase", name=name, classname=kind)
+        if why:
+            ElementTree.SubElement(test, "failure", message=why)
+        elif skipped:
+            ElementTree.SubElement(test, "skipped", message=result.NOT_CHECKED)
+    counts = {"tests": len(tests), "failures": len(suite.findall("*/failure")),
+              "skipped": len(suite.findall("*/skipped"))}  # fmt: skip
+    suite.attrib |= {name: str(count) for name, count in counts.items()}
+    ElementTree.indent(suite)
+    document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"

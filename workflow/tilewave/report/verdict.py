@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from tilewave.kernel import result
-from tilewave.pipeline.project import Project
+from tilewave.pipeline.project import Project, read
 from tilewave.plots.base import present
-from tilewave.report import undrawn
+from tilewave.report import UNDRAWN
 from tilewave.report.cells import plural
 
 MOST = 20
@@ -201,7 +201,13 @@ def judge(
     cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
     undrawn_studies = {}
     if figures_path is not None:
-        undrawn_studies = undrawn.reasons(project.reports, project.plan.studies)
+        paths = {
+            name: project.reports / "figures" / f"{name}.json" for name in project.plan.studies
+        }
+        sidecars = {name: read(path) for name, path in paths.items() if path.is_file()}
+        undrawn_studies = {
+            name: side[UNDRAWN] for name, side in sidecars.items() if side.get(UNDRAWN)
+        }
     judged, strict = of(project, cases, records, undrawn_studies), project.config.strict
     lines = [judged.counts.rstrip("\n")]
     if undrawn_studies:

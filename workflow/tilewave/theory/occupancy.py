@@ -149,3 +149,13 @@ def occupancy(limits: SmLimits, threads: int, registers: int, shared_bytes: int 
     bounds = {name: blocks for name, blocks in allowed.items() if blocks is not None}
     blocks = min(bounds.values())
     return Occupancy(blocks, blocks * warps, blocks * warps / limits.max_warps, bounds)
+
+
+def if_known(
+    limits: SmLimits | None, threads: float | None, registers: float | None, shared: float | None
+) -> Occupancy | None:
+    """Return the occupancy; None where the limits, the block's threads or the registers are unknown (None, NaN, 0)."""
+    if limits is None or not (threads and threads > 0 and registers and registers > 0):
+        return None
+    shared = shared if shared and shared > 0 else 0
+    return occupancy(limits, int(threads), int(registers), int(shared))

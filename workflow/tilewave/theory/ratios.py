@@ -3,21 +3,15 @@
 import numpy as np
 
 FASTER, SAME, SLOWER = "faster", "same", "slower"
-AMBIGUOUS, NOT_COMPARABLE = "ambiguous", "not comparable"
-VERDICTS = (FASTER, SAME, SLOWER, AMBIGUOUS, NOT_COMPARABLE)
-MARGIN, TWO_RUNS = 0.01, 0.075
-"""Distance from 1 within which a ratio is *same*: for kernels timed in turn, and for two runs. Measured on an
-H200, each kernel against itself: in turn 157 of 160 ratios were within 1 %; in two runs, each paired with
-cuBLAS, 51 of 70. Two processes differ because a GPU gives them other pages and other power."""
+AMBIGUOUS = "ambiguous"
+VERDICTS = (FASTER, SAME, SLOWER, AMBIGUOUS)
+MARGIN = 0.01
+"""Distance from 1 within which a ratio of times taken in turn is *same*. Measured on an H200, each kernel against
+itself: 157 of 160 ratios were within 1 %. In two runs, each paired with cuBLAS, it was 51 of 70, because a GPU
+gives two processes other pages and other power."""
 WIDE = 0.05
 """Width of an interval, to a side of the ratio, that could hide a change: *ambiguous*."""
 RESAMPLED, INTERVAL = 1000, (2.5, 97.5)
-
-
-def ratio(before: np.ndarray, after: np.ndarray, seed: int = 0) -> tuple[float, float, float]:
-    """Return the ratio of the medians, after over before, and its 95 % interval (bootstrap)."""
-    low, high = np.percentile(_resampled(after, seed) / _resampled(before, seed + 1), INTERVAL)
-    return float(np.median(after) / np.median(before)), float(low), float(high)
 
 
 def ratio_in_turn(

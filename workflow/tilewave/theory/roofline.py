@@ -22,17 +22,20 @@ def l2_bytes(sectors: float) -> float:
     return SECTOR_BYTES * sectors
 
 
-def l1_bytes(global_sectors: float, shared_wavefronts: float, l2: float = 0) -> float:
+def l1_bytes(
+    global_sectors: float, shared_wavefronts: float, l2: float = 0, bypassing: float = 0
+) -> float:
     """Return the bytes through the data pipe that L1 and shared memory have in common.
 
-    global_sectors: of global loads and stores. shared_wavefronts: of shared loads and stores, asynchronous
-    copies and wgmma operands. A wavefront with bank conflicts carries fewer than 128 bytes, but it occupies
+    global_sectors: of global loads and stores; bypassing: those of copies that bypass L1 (``cp.async.cg``).
+    shared_wavefronts: of shared loads and stores, asynchronous copies through L1 and wgmma operands. A wavefront with bank conflicts carries fewer than 128 bytes, but it occupies
     the pipe as long as a full one, so it counts as one. l2: bytes between the SM and the L2. Those that no
     global load or store requested are bulk copies (TMA), which have no counter and pass shared memory at
     least once.
     """
     bulk = max(0.0, l2 - SECTOR_BYTES * global_sectors)
-    return SECTOR_BYTES * global_sectors + WAVEFRONT_BYTES * shared_wavefronts + bulk
+    passing = global_sectors - bypassing
+    return SECTOR_BYTES * passing + WAVEFRONT_BYTES * shared_wavefronts + bulk
 
 
 @dataclass(frozen=True)

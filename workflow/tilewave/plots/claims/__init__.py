@@ -22,8 +22,10 @@ READING = (
     "A row is a document, its bar the claims that it makes, and the number how many hold on this GPU. The table has each "
     "claim with its prediction and its measurement."
 )
-OPEN_TABLE = True
-"""The table is the purpose of the study: the page never folds it."""
+EVIDENCE = [
+    "tolerance", "judged by", "where it holds", "measured from", "status", "reason", "source",
+]  # fmt: skip
+"""Columns that the page lacks and the CSV has."""
 
 _COLORS: Mapping[str, str] = {
     judging.HOLDS: BLUE, judging.ELSEWHERE: LIGHT, judging.FALSE: RED, judging.THEORY_ONLY: GREY,
@@ -40,6 +42,11 @@ def table(study: StudyData) -> pd.DataFrame:
     """Return one row per claim: section, claimed, predicted, measured, deviation, verdict."""
     judgements = judged(study)
     return base.with_derived(judging.frame(judgements), judgements)
+
+
+def page_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a claim for the page: claimed, predicted, measured, verdict. The CSV has the evidence."""
+    return table.drop(columns=EVIDENCE)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -284,8 +284,6 @@ SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "s
 scheduler, and by reason."""
 SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
 """State -> its name in ncu's samples, if that differs."""
-SAMPLED_STATES = {SAMPLE_OF.get(name, name): meaning for name, meaning in STATES.items()}
-"""Reason of a sample -> state of the warp."""
 # Metrics of a sampled case. inst_executed gives the address at which the function starts.
 # Without the section SourceCounters: ncu would patch every access to memory, which takes ten seconds for a
 # kernel that reads single elements, and the set "memory" has its counters already.

@@ -1,12 +1,17 @@
-"""A case as the rules take it (`Subject`), and their results (`Finding`)."""
+"""A case as the rules take it (`Subject`), from the run's tables, and their results (`Finding`)."""
 
 import functools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pandas as pd
+
 from tilewave.compiling.origins import NOWHERE, Origin
+from tilewave.kernel import result
 from tilewave.plots.base import present
+from tilewave.records.columns import LAUNCHES
+from tilewave.records.counters import demand
 from tilewave.records.counters.catalogue import (
     AVERAGE,
     BUSIEST,
@@ -15,9 +20,12 @@ from tilewave.records.counters.catalogue import (
     PIPE,
     STALLED,
     STATES,
+    WARP_INSTRUCTIONS,
 )
+from tilewave.theory import bounds
 from tilewave.theory.bounds import Bound
-from tilewave.theory.occupancy import Occupancy, SmLimits, occupancy
+from tilewave.theory.data_sheets import DataSheet, data_sheet
+from tilewave.theory.occupancy import Occupancy, SmLimits, if_known
 
 PIPES = tuple(PIPE.format(pipe) for pipe in ("tensor", "fma", "fp64"))
 FULL = 0.75
@@ -130,11 +138,8 @@ class Subject:
     @functools.cached_property
     def occupancy(self) -> Occupancy | None:
         """Occupancy by the closed form; None where a fact of the kernel or the SM is unknown."""
-        threads, registers = self.size("block_threads"), self.size("registers")
-        limits = SmLimits.if_known(self.device)
-        if limits is None or not threads or registers is None:
-            return None
-        return occupancy(limits, threads, registers, self.size("shared_bytes") or 0)
+        sizes = (self.size(name) for name in ("block_threads", "registers", "shared_bytes"))
+        return if_known(SmLimits.if_known(self.device), *sizes)
 
 
 def total(rows: Iterable[Row], name: str) -> float:
@@ -157,3 +162,71 @@ def worst_line(rows: Sequence[Row], amount: Callable[[Row], float]) -> tuple[Ori
     texts = {name: worst.get(name) or "" for name in ("file", "text", "via")}
     line, kernel_line = int(worst["line"]), int(worst.get("kernel_line") or 0)
     return Origin(texts["file"], line, texts["text"], texts["via"], kernel_line), sums[location]
+
+
+def least(
+    values: Mapping[str, float], rows: Iterable[Row], gpu: DataSheet | None, case: Row
+) -> Bound | None:
+    """Return the least cycles of a case that is a single launch (`theory.bounds`); None if not counted or unknown.
+
+    values: its counters; rows: its instructions; case: its row of the table of cases.
+    """
+    blocks = [case[name] for name in ("working_blocks", "blocks") if present(case.get(name))]
+    if gpu is None or not blocks or not values.get(WARP_INSTRUCTIONS):
+        return None
+    try:
+        return bounds.bound(demand.of_launch(values, rows), gpu, int(blocks[0]))
+    except KeyError:  # an architecture without the instruction
+        return None
+
+
+def subjects(
+    target: Mapping[str, Any],
+    cases: pd.DataFrame,
+    records: pd.DataFrame,
+    instructions: pd.DataFrame,
+    compiled: Mapping[str, Any],
+    stalls: pd.DataFrame | None = None,
+) -> dict[str, Subject]:
+    """Return the subject of each case with counters that is a single launch.
+
+    target: the target document; compiled: the run's document of kernels and their variants. Counters from
+    an execution on the CPU count as the target GPU's.
+    """
+    facts, arch = target["environments"], f"sm_{target['arch']}"
+    if LAUNCHES in cases:  # no rule handles sums of several launches beside percentages of one
+        cases = cases[cases[LAUNCHES].isna()]
+    counted, rows = (
+        table[table["case"].isin(cases["case"]) & (table["stage"] == "counters")]
+        if len(table)
+        else pd.DataFrame(columns=["case", "status"])
+        for table in (records, instructions)
+    )
+    counted = counted[counted["status"] == result.OK]
+    by_case = {case: part.to_dict("records") for case, part in rows.groupby("case")}
+    sampled: dict[str, Sequence[Row]] = {}
+    if stalls is not None and len(stalls):
+        variants = stalls.groupby(stalls["case"].str.partition("@")[0])
+        sampled = {name: part.to_dict("records") for name, part in variants}
+    about = cases.drop_duplicates("case").set_index("case", drop=False)
+    by_name = dict[str, Subject]()
+    for case, part in counted.groupby("case"):
+        row = about.loc[case].to_dict()
+        values = part.dropna(subset="value").set_index("metric")["value"].to_dict()
+        device = facts.get(part["environment"].iloc[0], {})
+        device = device if device.get("sms") else facts.get(target["environment"], {})
+        builds = compiled.get(row["kernel"], {}).get("variants", {}).get(row["variant"], {})
+        used: Mapping[str, Any] = next(iter(builds.get(arch, {}).get("resources", {}).values()), {})
+        subject = Subject(
+            row, values, by_case.get(case, ()), used, device, sampled.get(row["variant"], ())
+        )
+        gpu = data_sheet(str(device.get("gpu") or ""))
+        bound = least(values, subject.instructions, gpu, row)
+        elapsed = subject.elapsed
+        busy = (
+            {pipe: cycles / elapsed for pipe, cycles in bound.pipes.items()}
+            if bound and elapsed
+            else {}
+        )
+        by_name[str(case)] = replace(subject, busy=busy, least=bound)
+    return by_name

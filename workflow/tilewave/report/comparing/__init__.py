@@ -1,4 +1,4 @@
-"""Comparison of two runs: times, counts, verdicts and code.
+"""Comparison of two versions of kernels: times, counts, verdicts and code.
 
-`sides` reads or runs each side, `changes` compares their tables (pure), `output` formats the comparison.
+`sides` runs each side, `changes` compares their tables (pure), `output` formats the comparison.
 """

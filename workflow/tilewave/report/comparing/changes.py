@@ -8,8 +8,8 @@ interval lies on one side of 1.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,13 @@ import pandas as pd
 from tilewave.plots.base import present
 from tilewave.records.columns import LAUNCHES, with_excess
 from tilewave.records.counters.catalogue import EXCESS
-from tilewave.report.advice import of_tables
-from tilewave.report.comparing.sides import OCCUPANCY, Side
+from tilewave.report import advice
 from tilewave.theory import ratios
 from tilewave.theory.bounds import Bound
 from tilewave.theory.data_sheets import DataSheet
-from tilewave.theory.ratios import MARGIN, NOT_COMPARABLE, TWO_RUNS
 
+OCCUPANCY = "occupancy_percent"
+"""Column with the occupancy that registers, shared memory and block size allow."""
 COUNTS = (
     "executed", "threads_executed", "wavefronts_shared", "wavefronts_shared_ideal",
     EXCESS, "sectors_global", "sectors_global_ideal",
@@ -36,94 +36,49 @@ FIRST = (EXCESS, "spill_bytes", "registers", OCCUPANCY)
 """Counts that come first in a table."""
 
 
+@dataclass(frozen=True)
+class Side:
+    """Tables of a side.
+
+    instructions: counts by instruction; environments: by id; listing: returns a variant's machine code as from
+    `sass.as_text`, empty where unknown; texts: returns a variant's source files by last name; gpu: the GPU of
+    least times.
+    """
+
+    label: str
+    cases: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["case", "verdict"]))
+    records: pd.DataFrame = field(
+        default_factory=lambda: pd.DataFrame(columns=["case", "stage", "value", "environment"])
+    )
+    instructions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    listing: Callable[[str], str] = lambda variant: ""
+    texts: Callable[[str], Mapping[str, str]] = lambda variant: {}
+    gpu: DataSheet | None = None
+
+
 # --------------------------------------------------------------------------------------------- times
 
 
-def _series(samples: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
-    """Return the samples (us) by case and series, in order."""
-    if samples.empty:
-        return {}
-    timed = samples[samples["stage"] == "time"]
-    by_case: dict[str, dict[str, np.ndarray]] = {}
-    for (case, name), rows in timed.sort_values("index").groupby(["case", "series"]):
-        by_case.setdefault(str(case), {})[str(name)] = rows["value"].to_numpy(float)
-    return by_case
+TIMES = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "verdict"]
 
 
-def _normalised(series: Mapping[str, np.ndarray]) -> tuple[np.ndarray, bool]:
-    """Return durations over those of the paired baseline, and whether there is a baseline."""
-    durations, baseline = series["duration_us"], series.get("baseline_us")
-    if baseline is None or len(baseline) != len(durations):
-        return durations, False
-    return durations / baseline, True
+def times(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each case whose kernels were timed in turn (`sides.compared`).
 
-
-def _environment(side: Side, case: str) -> Mapping[str, Any]:
-    rows = side.records[(side.records["case"] == case) & (side.records["stage"] == "time")]
-    names = [name for name in rows["environment"].dropna().unique() if name]
-    return side.environments.get(names[0], {"gpu": names[0]}) if names else {}
-
-
-def _why_not(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Return why times of two environments cannot be compared; empty where they can."""
-    for name, word in (("gpu", "GPU"), ("uuid", "card"), ("driver", "driver")):
-        first, second = before.get(name), after.get(name)
-        if first != second:
-            return f"another {word}: {str(first)[:12]}, then {str(second)[:12]}"
-    return ""
-
-
-COLUMNS = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "verdict", "why"]
-
-
-def _judged(
-    case: str,
-    before: np.ndarray,
-    after: np.ndarray,
-    estimate: tuple[float, float, float],
-    margin: float,
-) -> dict[str, Any]:
-    return {
-        "case": case, "before_us": float(np.median(before)), "after_us": float(np.median(after)),
-        **dict(zip(("ratio", "low", "high"), estimate)), "margin": margin, "verdict": ratios.verdict(*estimate, margin), "why": "",
-    }  # fmt: skip
-
-
-def times_in_turn(samples: pd.DataFrame) -> pd.DataFrame:
-    """Return `times` of kernels that were timed in turn with each other (`sides.in_turn`)."""
-    rows = []
-    for case, series in _series(samples).items():
-        before, after = series["baseline_us"], series["duration_us"]
-        estimate = ratios.ratio_in_turn(before, after, zlib.crc32(case.encode()))
-        rows.append(_judged(case, before, after, estimate, MARGIN))
-    return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def times(before: Side, after: Side) -> pd.DataFrame:
-    """Return a row for each case timed on both sides.
-
-    The ratio is after over before, each over its paired baseline where both have one. A row has
-    microseconds, the ratio with its interval, the verdict, and why it is not comparable.
+    A row has medians in microseconds, the ratio after over before with its interval, and the verdict.
     """
-    old_samples, new_samples = _series(before.samples), _series(after.samples)
-    rows: list[dict[str, Any]] = []
-    for case, old_series in old_samples.items():
-        new_series = new_samples.get(case, {})
-        if "duration_us" not in old_series or "duration_us" not in new_series:
-            continue
-        before_us, after_us = old_series["duration_us"], new_series["duration_us"]
-        if np.array_equal(before_us, after_us):
-            continue  # both sides have the same measurement
-        why = _why_not(_environment(before, case), _environment(after, case))
-        if why:
-            rows.append({"case": case, "before_us": float(np.median(before_us)),
-                         "after_us": float(np.median(after_us)), "verdict": NOT_COMPARABLE, "why": why})  # fmt: skip
-            continue
-        (old, old_paired), (new, new_paired) = _normalised(old_series), _normalised(new_series)
-        compared = (old, new) if old_paired and new_paired else (before_us, after_us)
-        estimate = ratios.ratio(*compared, seed=zlib.crc32(case.encode()))
-        rows.append(_judged(case, before_us, after_us, estimate, TWO_RUNS))
-    return pd.DataFrame(rows, columns=COLUMNS)
+    rows: list[list[Any]] = []
+    for case, part in samples.groupby("case") if len(samples) else ():
+        series = part.sort_values("index").groupby("series")["value"]
+        before, after = (
+            series.get_group(name).to_numpy(float) for name in ("baseline_us", "duration_us")
+        )
+        estimate = ratios.ratio_in_turn(before, after, zlib.crc32(str(case).encode()))
+        verdict = ratios.verdict(*estimate, ratios.MARGIN)
+        medians = float(np.median(before)), float(np.median(after))
+        rows.append([case, *medians, *estimate, ratios.MARGIN, verdict])
+    return pd.DataFrame(rows, columns=TIMES)
 
 
 def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame:
@@ -147,7 +102,7 @@ def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame
 
 def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str, Bound]:
     """Return the least time of each counted case with a single launch."""
-    if "stage" not in side.records or "metric" not in side.records or gpu is None:
+    if gpu is None:
         return {}
     records = side.records[side.records["stage"].isin(["counters", "execute"])]
     records = records.dropna(subset="value").drop_duplicates(["case", "metric"])
@@ -157,9 +112,7 @@ def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str,
     rows = {case: part.to_dict("records") for case, part in instructions(side).groupby("case")}
     cases = side.cases.drop_duplicates("case")
     bounds = {
-        row["case"]: of_tables.least(
-            values.get(row["case"], {}), rows.get(row["case"], ()), gpu, row
-        )
+        row["case"]: advice.least(values.get(row["case"], {}), rows.get(row["case"], ()), gpu, row)
         for row in cases.to_dict("records")
         if row["case"] not in timed and not present(row.get(LAUNCHES))
     }
@@ -264,8 +217,8 @@ class Comparison:
     verdicts: pd.DataFrame
     compared: int
     least: pd.DataFrame
-    skipped: Sequence[str] = ()
-    broken: Sequence[str] = ()
+    skipped: Sequence[str]
+    broken: Sequence[str]
 
     @classmethod
     def of(
@@ -275,13 +228,15 @@ class Comparison:
         gone: Sequence[str] = (),
         new: Sequence[str] = (),
         in_turn: pd.DataFrame | None = None,
+        skipped: Sequence[str] = (),
+        broken: Sequence[str] = (),
     ) -> Comparison:
-        """Compare two sides; in_turn: samples of kernels timed in turn (`sides.in_turn`)."""
+        """Compare two sides; in_turn: samples of kernels timed in turn (`sides.compared`)."""
         both = set(before.cases["case"]) & set(after.cases["case"])
-        timed = times(before, after) if in_turn is None else times_in_turn(in_turn)
+        timed = times(pd.DataFrame() if in_turn is None else in_turn)
         return cls(
             before, after, gone, new, timed, counts(before, after), lines(before, after),
-            verdicts(before, after), len(both), least_times(before, after, list(timed["case"])),
+            verdicts(before, after), len(both), least_times(before, after, list(timed["case"])), skipped, broken,
         )  # fmt: skip
 
     def document(self) -> dict[str, Any]:

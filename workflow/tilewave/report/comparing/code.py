@@ -11,15 +11,15 @@ import pandas as pd
 
 from tilewave.compiling import sass
 from tilewave.records.counters.catalogue import EXCESS
-from tilewave.report import diffs
-from tilewave.report.cells import Listing, number, plural
-from tilewave.report.comparing.changes import instructions
-from tilewave.report.comparing.sides import Side
+from tilewave.report.cells import Listing, number, plural, unified
+from tilewave.report.comparing.changes import Side, instructions
 
 CONTEXT = 2
 """Lines shown around each line that differs or has excess."""
 MOST_LINES = 400
 """The most lines of a diff of machine code."""
+MOST_OPCODES = 12
+"""The most opcodes that are named."""
 _LABEL = re.compile(r"\.L_x_\d+")
 _MARKS = {"added": "+ ", "removed": "− ", "same": "  "}
 
@@ -27,20 +27,15 @@ _MARKS = {"added": "+ ", "removed": "− ", "same": "  "}
 def sources(before: Side, after: Side, case: str) -> list[Listing]:
     """Return a case's files in which text or excess wavefronts differ, merged from both sides.
 
-    Lines far from any difference or excess become gaps. A side without files has only the lines of its
-    counted instructions. The line number is the second side's where both have the line.
+    Lines far from any difference or excess become gaps. The line number is the second side's where both have
+    the line.
     """
     rows = [table[table["case"] == case] for table in map(instructions, (before, after))]
-    variant = case.partition("@")[0]
-    texts = [side.texts(variant) for side in (before, after)]
-    names = [name for files in texts for name in files] if all(texts) else []
-    for side_rows in rows:
-        names += [] if side_rows.empty else side_rows["file"].dropna().tolist()
+    texts = [side.texts(case.partition("@")[0]) for side in (before, after)]
     merged_files = []
-    for name in filter(None, dict.fromkeys(names)):
-        in_both = all(name in files for files in texts)
+    for name in dict.fromkeys(name for files in texts for name in files):
         old, new = (
-            _lines(table[table["file"] == name], files[name] if in_both else None)
+            _lines(table[table["file"] == name], files.get(name, ""))
             for table, files in zip(rows, texts)
         )
         if lines := _merged(old, new):
@@ -53,15 +48,10 @@ _Counted = list[tuple[int, str, float | None]]
 """Lines as (number, text, excess); None without an access to shared memory."""
 
 
-def _lines(rows: pd.DataFrame, text: str | None) -> _Counted:
+def _lines(rows: pd.DataFrame, text: str) -> _Counted:
     counted = rows[rows[EXCESS].notna()] if EXCESS in rows else rows.iloc[:0]
     sums = counted.groupby("line")[EXCESS].sum().to_dict() if len(counted) else {}
-    if text is None:
-        numbered = rows[pd.to_numeric(rows["line"]) > 0].drop_duplicates("line").sort_values("line")
-        pairs = list(zip(numbered["line"].astype(int), numbered["text"].fillna("").str.rstrip()))
-    else:
-        pairs = list(enumerate(text.splitlines(), 1))
-    return [(line, code, sums.get(line)) for line, code in pairs]
+    return [(line, code, sums.get(line)) for line, code in enumerate(text.splitlines(), 1)]
 
 
 def _merged(before: _Counted, after: _Counted) -> list[tuple[str, list[str]]]:
@@ -103,22 +93,33 @@ def _plain(listing: str) -> list[str]:
     return lines
 
 
+def opcodes(before: str, after: str) -> list[str]:
+    """Return the opcodes whose number differs between two listings, as `LDS 8 → 9`, the largest difference first."""
+    old, new = (
+        Counter(line.opcode.partition(".")[0] for line in sass.parse(text))
+        for text in (before, after)
+    )
+    changed = [name for name in sorted({*old, *new}) if old[name] != new[name]]
+    changed.sort(key=lambda name: -abs(new[name] - old[name]))
+    return [f"{name} {old[name]} → {new[name]}" for name in changed]
+
+
 def machine_code(before: str, after: str) -> dict[str, Any] | None:
     """Return the diff of two listings from `sass.as_text`; None where one is missing or both agree.
 
-    before, after: numbers of instructions; lines: the first lines from `diffs.unified`; skipped: number of
-    further lines; opcodes: from `diffs.opcodes`, empty where only registers differ.
+    before, after: numbers of instructions; lines: the first lines from `unified`; skipped: number of
+    further lines; opcodes: from `opcodes`, empty where only registers differ.
     """
     if not before or not after or before == after:
         return None
     old, new = _plain(before), _plain(after)
     if old == new:
         return None
-    lines = diffs.unified(old, new)
+    lines = unified(old, new)
     kinds = Counter(kind for kind, _ in lines)
     sizes: Sequence[int] = [sum(line.startswith(" ") for line in code) for code in (old, new)]
     return {
         "before": sizes[0], "after": sizes[1], "added": kinds["added"], "removed": kinds["removed"],
         "lines": lines[:MOST_LINES], "skipped": max(0, len(lines) - MOST_LINES),
-        "opcodes": diffs.opcodes(before, after),
+        "opcodes": opcodes(before, after)[:MOST_OPCODES],
     }  # fmt: skip

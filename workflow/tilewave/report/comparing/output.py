@@ -23,7 +23,7 @@ RULES = {
     "spills": "a kernel spills more",
 }
 SHOWN = 40
-FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.NOT_COMPARABLE, ratios.SAME)
+FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.SAME)
 """Order of the verdicts in the tables."""
 _RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
 
@@ -117,12 +117,10 @@ def times(comparison: Comparison) -> pd.DataFrame:
     change, low, high = (
         (100 * (rows[name].astype(float) - 1)).round(2) for name in ("ratio", "low", "high")
     )
-    shown = pd.DataFrame({
+    return pd.DataFrame({
         "case": rows["case"], "before (us)": rows["before_us"], "after (us)": rows["after_us"],
-        "change (%)": change, "from (%)": low, "to (%)": high,
-        "verdict": rows["verdict"], "why": rows["why"],
+        "change (%)": change, "from (%)": low, "to (%)": high, "verdict": rows["verdict"],
     })  # fmt: skip
-    return shown if shown["why"].any() else shown.drop(columns="why")
 
 
 def least(comparison: Comparison) -> pd.DataFrame:

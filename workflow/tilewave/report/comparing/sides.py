@@ -1,12 +1,13 @@
-"""A side of a comparison: its tables, from a run's results, a recording, or kernels run now."""
+"""The two sides of a comparison: kernels of folders or git revisions, which run now."""
 
 import io
 import math
 import os
+import re
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,62 +18,97 @@ from tilewave.compiling import origins
 from tilewave.execution import least
 from tilewave.kernel import includes, result
 from tilewave.kernel.digests import source_digest
-from tilewave.kernel.discovery import find_kernels, gathered
+from tilewave.kernel.discovery import find_kernels, gathered, reasons
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import Result
 from tilewave.pipeline import kernels_study, rules
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.pipeline import ALL, Pipeline
 from tilewave.pipeline.tables import samples_table
-from tilewave.records.recorded import Recorded
-from tilewave.theory.data_sheets import DataSheet
-from tilewave.theory.occupancy import SmLimits, occupancy
+from tilewave.report.cells import plural
+from tilewave.report.comparing.changes import OCCUPANCY, Comparison, Side
+from tilewave.theory.occupancy import SmLimits, if_known
 from tilewave.workers import supervisor
 
+BETWEEN = re.compile(r"(.+?)\.\.(?!/)(.*)")
+"""Two revisions A..B; `../folder` is a path."""
 STAGES = ("check", "counters")
-"""Stages of kernels that are run now; `in_turn` times them."""
+"""Stages of kernels that are run now; `_in_turn` times them."""
 JOB_S = 60.0
 """Time limit in seconds for timing a pair, with its buffers."""
-FRAMES = ("cases", "records", "samples", "instructions")
-OCCUPANCY = "occupancy_percent"
-"""Column with the occupancy that registers, shared memory and block size allow."""
-TABLES = (Path("results/tables"), Path(kernels_study.RESULTS) / "tables", Path("tables"), Path())
-"""Subfolders that may hold a run's tables."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """Tables of a side.
+def compared(
+    before: str,
+    after: str | None,
+    work: Path,
+    folders: Sequence[str],
+    shapes: Sequence[str] = (),
+    operations: Sequence[str] = (),
+    all_of_them: bool = False,
+) -> Comparison:
+    """Compare two folders, files or git revisions.
 
-    samples: raw samples; instructions: counts by instruction; environments: by id, where known; listing:
-    returns a variant's machine code as from `sass.as_text`, empty where unknown; texts: returns a variant's
-    source files by last name, empty where unknown; gpu: the GPU of least times.
+    before: also ``A..B`` without an ``after``; after: None for the working tree; work: a folder for
+    intermediate files, in which the sides' listings stay; folders: to take from a revision; shapes: as for
+    `tilewave report --shapes`; operations: folders of user-defined operations; all_of_them: also compare
+    kernels whose code does not differ. Raises UserError.
     """
+    between = None if Path(before).expanduser().exists() else BETWEEN.fullmatch(before)
+    if between and after is not None:
+        problem = f"{before} names both sides already, and {after} is a third"
+        raise UserError.because(HERE, problem, "Name A..B, or A and B", "B")
+    if between:
+        before, after = between[1], between[2] or "HEAD"
+    sides = {
+        label: _SideFiles(name, folders, work / str(label))
+        for label, name in enumerate((before, after))
+    }
+    skipped = list((sides[0].skipped | sides[1].skipped).values())  # the same reason once
+    if not sides[0].kernels and not sides[1].kernels:
+        problem = f"neither side has a kernel: {plural(len(skipped), 'file')} skipped"
+        remedy = (
+            f"Correct the first: {skipped[0]}" if skipped else "Name folders or files of kernels"
+        )
+        raise UserError.because(HERE, problem, remedy, "A, B")
+    names, gone, new = changed(sides[0].kernels, sides[1].kernels, all_of_them)
+    labels = [name or "the working tree" for name in (before, after)]
+    tables, in_turn = [Side(label) for label in labels], pd.DataFrame()
+    if names:
+        runs = [
+            of_kernels(label, files.folders, names, shapes, work / f"run-{number}", operations)
+            for label, (number, files) in zip(labels, sides.items())
+        ]
+        tables, in_turn = [side for side, _ in runs], _in_turn(*runs)
+    broken = [sides[1].skipped[name] for name in sides[1].mistakes if name in sides[0].kernels]
+    return Comparison.of(tables[0], tables[1], gone, new, in_turn, skipped, broken)
 
-    label: str
-    cases: pd.DataFrame
-    records: pd.DataFrame
-    samples: pd.DataFrame
-    instructions: pd.DataFrame
-    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    listing: Callable[[str], str] = lambda variant: ""
-    texts: Callable[[str], Mapping[str, str]] = lambda variant: {}
-    gpu: DataSheet | None = None
+
+class _SideFiles:
+    """A side's kernels; skipped: reasons by name of a kernel; mistakes: names of files with mistakes."""
+
+    def __init__(self, name: str | None, folders: Sequence[str], where: Path) -> None:
+        """Find the kernels; name: a folder, file or revision. Raises UserError."""
+        self.folders = [Path(folder) for folder in folders]
+        if name is not None:
+            path = Path(name).expanduser()
+            self.folders = [path] if path.exists() else revision(name, folders, where)
+        skipped = dict[str, UserError]()
+        self.kernels, self.mistakes = gathered(self.folders, skipped), list(reasons(skipped)[0])
+        # The user does not know the temporary folder that a revision was written to.
+        self.skipped = {
+            file: str(why).replace(f"{where}{os.sep}", f"{name}:") for file, why in skipped.items()
+        }
 
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
     """Return the cases with the column OCCUPANCY, empty where registers, geometry or limits are unknown."""
 
-    def percent(threads: float, registers: float, shared: float) -> float:
-        if limits is None or not (threads > 0 and registers > 0):
-            return math.nan
-        shared = int(shared) if shared == shared else 0
-        return round(100 * occupancy(limits, int(threads), int(registers), shared).fraction, 1)
-
     used = cases.reindex(columns=["block_threads", "registers", "shared_bytes"])
     rows = used.apply(pd.to_numeric, errors="coerce").astype(float).to_numpy()
-    return cases.assign(**{OCCUPANCY: [percent(*row) for row in rows]})
+    residents = [if_known(limits, *row) for row in rows]
+    percent = [round(100 * each.fraction, 1) if each else math.nan for each in residents]
+    return cases.assign(**{OCCUPANCY: percent})
 
 
 def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimits | None:
@@ -82,107 +118,6 @@ def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimit
         return SmLimits.from_environment(gpu) if gpu else SmLimits.of(arch)
     except KeyError:
         return None
-
-
-def _run_tables(folder: Path) -> Path | None:
-    """Return the folder of a run's tables inside a folder."""
-    folders = (folder / tables for tables in TABLES)
-    return next((tables for tables in folders if (tables / "records.parquet").is_file()), None)
-
-
-def _is_recording(folder: Path) -> bool:
-    return (folder / "environments.json").is_file()
-
-
-def has_figures(folder: Path) -> bool:
-    """Return whether a folder holds a report's results or recorded values."""
-    return _run_tables(folder) is not None or _is_recording(folder)
-
-
-def of_figures(folder: Path) -> Side:
-    """Return the side of a folder with a report's results or recorded values."""
-    tables = _run_tables(folder)
-    return of_recording(folder) if tables is None else _of_run(folder, tables)
-
-
-def _of_run(folder: Path, tables: Path) -> Side:
-    frames = {name: pd.read_parquet(tables / f"{name}.parquet") for name in FRAMES}
-    results = tables.parent
-    target, compiled = (
-        projects.read(results / name) if (results / name).is_file() else {}
-        for name in ("target.json", "kernels.json")
-    )
-    environments = target.get("environments", {})
-    arch = target.get("arch", 0)
-    frames["cases"] = with_occupancy(frames["cases"], _limits(environments, arch))
-    variants = {
-        name: archs for kernel in compiled.values() for name, archs in kernel["variants"].items()
-    }
-
-    def listing(variant: str) -> str:
-        # The document's paths are relative to the folder of the run.
-        entry = variants.get(variant, {}).get(f"sm_{arch}", {})
-        path = results / "cubins" / Path(*Path(entry.get("sass") or "none").parts[-2:])
-        return path.read_text("utf-8") if path.is_file() else ""
-
-    gpu = least.gpu_of(arch, str(target.get("label")))
-    return Side(str(folder), **frames, environments=environments, listing=listing, gpu=gpu)
-
-
-def of_recording(folder: Path) -> Side:
-    """Return the side of a folder with one GPU's recorded values."""
-    recording = Recorded(folder).undamaged()
-    results = recording.results()
-    figures = [
-        record.only("case", "stage", "status", "verdict", "environment") | figure
-        for record in results
-        for figure in (record.figures or [{"metric": ""}])
-    ]
-    keys = pd.DataFrame([record.only("case", "key", "environment", "stage") for record in results])
-    long = {
-        name: keys.merge(recording.long_table(name, set(keys["key"])).to_pandas(), on="key")
-        for name in ("samples", "instructions")
-    }
-    environment = recording.environments.get(recording.main_environment, {})
-    cases = with_occupancy(_recorded_cases(recording, results), _limits({"": environment}, 0))
-    arch = f"sm_{environment.get('arch', '')}"
-
-    def listing(variant: str) -> str:
-        stored = recording.listing(recording.compiled.get(f"{variant}.{arch}", {}).get("key", ""))
-        return stored[0] if stored else ""
-
-    return Side(
-        str(folder), cases, pd.DataFrame(figures), **long, environments=recording.environments,
-        listing=listing,
-    )  # fmt: skip
-
-
-GEOMETRY = {
-    "launch__block_size": "block_threads",
-    "launch__shared_mem_per_block_static": "shared_bytes",
-    "launch__shared_mem_per_block_dynamic": "shared_bytes",
-}
-"""Launch metrics of Nsight Compute, and the column of the cases that each adds to."""
-
-
-def _recorded_cases(recording: Recorded, results: Iterable[Result]) -> pd.DataFrame:
-    """Return verdict and resources of each recorded case."""
-    used = {name.rpartition(".")[0]: entry for name, entry in recording.compiled.items()}
-    rows: dict[str, dict[str, Any]] = {}
-    for record in results:
-        row = rows.setdefault(record.case, {"case": record.case, "verdict": result.NOT_CHECKED})
-        if record.stage == "check":
-            row["verdict"] = record.verdict or result.NOT_CHECKED
-        entry = used.get(record.case.partition("@")[0], {})
-        resources = entry.get("resources", {}).get(entry.get("symbol"), {})
-        row |= {
-            "registers": resources.get("registers"),
-            "spill_bytes": resources.get("spill_store_bytes"),
-        }
-        for figure in record.figures if record.stage == "counters" else ():
-            if column := GEOMETRY.get(figure["metric"]):
-                row[column] = row.get(column, 0) + figure["value"]
-    return pd.DataFrame(list(rows.values()))
 
 
 # ------------------------------------------------------------------------------------- kernels, run now
@@ -271,14 +206,6 @@ def _config(
     }
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """A side that is run now, and the pipeline with its jobs."""
-
-    side: Side
-    pipeline: Pipeline
-
-
 def of_kernels(
     label: str,
     folders: Sequence[Path],
@@ -286,7 +213,7 @@ def of_kernels(
     shapes: Sequence[str],
     work: Path,
     operation_folders: Sequence[str] = (),
-) -> Kernels:
+) -> tuple[Side, Pipeline]:
     """Compile kernels and execute them, or check and count them where there is a GPU.
 
     shapes: as for `tilewave report --shapes`; work: a folder for intermediate files, in which the side's
@@ -302,9 +229,6 @@ def of_kernels(
     results = rules.measure_part(run, pipeline, cores, STAGES)
     results[result.EXECUTE] = rules.execute_part(run, pipeline, cores)
     frames = rules.tables(run, pipeline, results).all()
-    # Kernels are timed in turn or not at all: recorded times of one side are not compared.
-    recorded = frames["records"]["source"].astype(str).str.startswith("recorded:")
-    frames["records"] = frames["records"][~recorded | (frames["records"]["stage"] != "time")]
     environments = run.target["environments"]
     limits = _limits(environments, run.target["arch"])
     frames["cases"] = with_occupancy(frames["cases"], limits)
@@ -319,39 +243,33 @@ def of_kernels(
         return origins.by_last_name(origins.kernel_texts(kernel))
 
     side = Side(
-        label, **{name: frames[name] for name in FRAMES}, environments=environments, listing=listing,
-        texts=texts, gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
+        label, **{name: frames[name] for name in ("cases", "records", "instructions")},
+        environments=environments, listing=listing, texts=texts,
+        gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
     )  # fmt: skip
-    return Kernels(side, pipeline)
+    return side, pipeline
 
 
-def in_turn(before: Kernels, after: Kernels) -> pd.DataFrame:
+def _in_turn(before: tuple[Side, Pipeline], after: tuple[Side, Pipeline]) -> pd.DataFrame:
     """Time both sides' kernels in turn (after, before, before, after) in one process.
 
     Returns samples of the cases that are correct on both sides, as `pipeline.tables.samples_table`:
     ``duration_us`` is of after, ``baseline_us`` of before. Empty without a GPU.
     """
-    if not after.pipeline.target["live"]:
+    (old, old_pipeline), (new, pipeline) = before, after
+    if not pipeline.target["live"]:
         return pd.DataFrame()
-    correct = [
-        set(run.side.cases.query("verdict == @result.CORRECT")["case"]) for run in (before, after)
-    ]
-    rivals, jobs = before.pipeline.planned("time"), []
-    for case, job in after.pipeline.planned("time").items():
+    correct = [set(side.cases.query("verdict == @result.CORRECT")["case"]) for side in (old, new)]
+    rivals, jobs = old_pipeline.planned("time"), []
+    for case, job in pipeline.planned("time").items():
         rival = rivals.get(case)
         if not (isinstance(job, Job) and isinstance(rival, Job)):
             continue
         if not all(case in cases for cases in correct):
             continue
-        before.pipeline.provide([rival.variant])
-        after.pipeline.provide([job.variant])
+        old_pipeline.provide([rival.variant])
+        pipeline.provide([job.variant])
         jobs.append(replace(job, rival=rival, baseline=False))
-    store = after.pipeline.store
-    samples = supervisor.run_jobs("time", jobs, cache=store.root / "cache", limit_s=JOB_S)
+    cache = pipeline.store.root / "cache"
+    samples = supervisor.run_jobs("time", jobs, cache=cache, limit_s=JOB_S)
     return samples_table(samples, None)
-
-
-def empty(label: str) -> Side:
-    """Return a side without cases."""
-    no_rows = pd.DataFrame()
-    return Side(label, pd.DataFrame(columns=["case", "verdict"]), no_rows, no_rows, no_rows)

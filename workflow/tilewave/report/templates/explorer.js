@@ -51,11 +51,9 @@ function sharedEfficiencyOf(setting) {
     closedForms.cyclesActiveRatio(blocksOf(setting), setting.sms)
   );
 }
-function span(setting, sweep) {
-  const sizes = [setting.n, ...(sweep ? sweep.points.map((point) => point[0]) : [])];
-  const [low, high] = [Math.min(...sizes), Math.max(...sizes)];
-  const room = Math.max(setting.columns, Math.floor((high - low) / 20));
-  return [Math.max(1, low - room), high + room];
+function span(setting) {
+  const room = 4 * setting.columns;
+  return [Math.max(1, setting.n - room), setting.n + room];
 }
 function endsOfColumns(setting, low, high) {
   const sizes = [];
@@ -89,14 +87,11 @@ function tableOf(setting, low, high) {
   const stride = Math.ceil(sizes.length / MOST_ROWS);
   return sizes.filter((_, index) => index % stride === 0).map((n) => values(at(setting, n)));
 }
-function plotOf(setting, sweep) {
-  const [low, high] = span(setting, sweep);
-  const measured = sweep ? sweep.points : [];
-  const most = Math.max(1, ...measured.map((point) => point[2]));
-  const top = Math.ceil(10 * most - 1e-9) / 10;
+function plotOf(setting) {
+  const [low, high] = span(setting);
   const { left, right, bottom } = FRAME;
   const x = (n) => (left + ((right - left) * (n - low)) / (high - low)).toFixed(1);
-  const y = (share) => (bottom - ((bottom - FRAME.top) * share) / top).toFixed(1);
+  const y = (share) => (bottom - (bottom - FRAME.top) * share).toFixed(1);
   const path = (points) => "M" + points.map(([n, share]) => `${x(n)} ${y(share)}`).join("L");
   let step = 1;
   while ((high - low) / step > 6) step *= 2;
@@ -106,42 +101,17 @@ function plotOf(setting, sweep) {
     path: path(curve(setting, low, high)),
     // Between the ends of a column this share grows linearly, too.
     shared: setting.blocks > 1 ? path(curve(setting, low, high, sharedEfficiencyOf)) : "",
-    sweep: sweep && !sameSetting(setting, sweep) ? path(curve(sweep.setting, low, high)) : "",
-    points: measured.map(([n, rate, share]) => [
-      x(n), y(share), `N = ${n}: ${rate.toFixed(1)} TFLOP/s, ${percent(share)}`,
-    ]),
     across,
     up: [0, 0.25, 0.5, 0.75, 1].map((share) => [y(share), `${Math.round(100 * share)} %`]),
     here: [x(setting.n), y(efficiencyOf(setting))],
   };
 }
-function sameSetting(setting, sweep) {
-  return NAMES.every((name) => ["n", "k"].includes(name) || setting[name] === sweep.setting[name]);
-}
-// Compares tile, blocks per SM, SMs, M and K, in this order and in factors of two; the first sweep
-// wins a tie.
-function nearest(sweeps, setting, dtype = "") {
-  const apart = (sweep) => {
-    const off = (name) => Math.abs(Math.log2(sweep.setting[name] / setting[name]));
-    return [off("rows") + off("columns"), off("blocks"), off("sms"), off("m"), off("k")];
-  };
-  const before = (a, b) => {
-    const index = a.findIndex((value, i) => value !== b[i]);
-    return index >= 0 && a[index] < b[index];
-  };
-  let closest = null;
-  for (const sweep of sweeps.filter((sweep) => !dtype || sweep.dtype === dtype)) {
-    if (!closest || before(apart(sweep), apart(closest))) closest = sweep;
-  }
-  return closest;
-}
 // ------------------------------------------------------------------------------------- the page
 function start() {
-  const data = JSON.parse(document.getElementById("explorer-data").textContent);
   const part = (name) => document.getElementById(`explorer-${name}`);
   const input = (name) => part("inputs").elements[name];
   const tell = (name, text) => (part(name).textContent = text);
-  let setting = data.setting;
+  let setting = Object.fromEntries(NAMES.map((name) => [name, Number(input(name).value)]));
 
   function svg(parent, tag, attributes, text = "") {
     const element = document.createElementNS(parent.namespaceURI, tag);
@@ -150,16 +120,11 @@ function start() {
     parent.append(element);
     return element;
   }
-  function drawPlot(sweep) {
-    const drawn = plotOf(setting, sweep);
-    for (const name of ["path", "shared", "sweep"]) part(name).setAttribute("d", drawn[name]);
-    for (const name of ["shared", "sweep"]) {
-      part(`key-${name}`).toggleAttribute("hidden", !drawn[name]);
-    }
-    for (const name of ["points", "across", "up", "here"]) part(name).replaceChildren();
-    for (const [cx, cy, text] of drawn.points) {
-      svg(svg(part("points"), "circle", { cx, cy, r: 3 }), "title", {}, text);
-    }
+  function drawPlot() {
+    const drawn = plotOf(setting);
+    for (const name of ["path", "shared"]) part(name).setAttribute("d", drawn[name]);
+    part("key-shared").toggleAttribute("hidden", !drawn.shared);
+    for (const name of ["across", "up", "here"]) part(name).replaceChildren();
     for (const [x, text] of drawn.across) {
       svg(part("across"), "text", { x, y: FRAME.bottom + 26, "text-anchor": "middle" }, text);
     }
@@ -241,7 +206,7 @@ function start() {
         ".",
     );
   }
-  function drawText(sweep) {
+  function drawText() {
     const cells = part("values").querySelectorAll("td");
     values(setting)
       .slice(1)
@@ -250,7 +215,7 @@ function start() {
     const ratio = closedForms.operationsRatio(setting.m, setting.n, setting.rows, setting.columns);
     tell("work", work.toFixed(3));
     tell("executed", ratio.toFixed(3));
-    const [low, high] = span(setting, sweep);
+    const [low, high] = span(setting);
     const body = part("table").tBodies[0];
     body.replaceChildren();
     for (const row of tableOf(setting, low, high)) {
@@ -259,25 +224,11 @@ function start() {
       for (const cell of line.cells) cell.className = "n";
     }
   }
-  function drawSource(sweep) {
-    part("source").hidden = !sweep;
-    part("use").disabled = !sweep || sameSetting(setting, sweep);
-    if (!sweep) return;
-    const link = part("study");
-    link.textContent = sweep.label;
-    link.href = `study/${sweep.study}.html`;
-    tell("where", sweep.source);
-    tell("wave", `${sweep.wave_us.toFixed(2)} µs`);
-  }
   function draw() {
-    const dtype = part("dtype").value;
-    const sweep = nearest(data.sweeps, setting, dtype);
     drawTiles();
     drawWaves();
-    drawPlot(sweep);
-    drawText(sweep);
-    drawSource(sweep);
-    return sweep;
+    drawPlot();
+    drawText();
   }
   // Accepts a valid value and returns whether it was one.
   function take(name, value) {
@@ -315,13 +266,6 @@ function start() {
   // The address holds the inputs, so that readers can copy it.
   part("inputs").addEventListener("change", toAddress);
   part("inputs").addEventListener("submit", (event) => event.preventDefault());
-  part("use").addEventListener("click", () => {
-    const sweep = draw();
-    if (sweep) setting = { ...sweep.setting, n: setting.n };
-    show();
-    draw();
-    toAddress();
-  });
   addEventListener("hashchange", fromAddress);
   for (const element of document.querySelectorAll("[data-needs-script]")) element.hidden = false;
   fromAddress();
