@@ -16,7 +16,7 @@ from samples import a_job, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
-from tilewave.execution.case import packed
+from tilewave.execution.buffers import packed
 from tilewave.gpu import launch
 from tilewave.gpu.device import CudaError
 from tilewave.kernel import arguments

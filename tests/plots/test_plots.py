@@ -15,7 +15,7 @@ from matplotlib.transforms import Bbox
 import synthetic
 from tilewave import plots
 from tilewave.basics.errors import UserError
-from tilewave.plots import _sweeps, ablation, base, ladder, latency, wavefronts
+from tilewave.plots import _captions, _sweeps, ablation, base, ladder, latency, wavefronts
 from tilewave.plots.style import GREY, PALETTE, TALLEST_MM, Style, caption, check_style, save
 
 NAMES = sorted(synthetic.MAKERS)
@@ -254,7 +254,7 @@ def test_reasons_that_differ_by_numbers_are_listed_once() -> None:
     records = study.records[study.records["case"].isin(by_case)]
     records = records.assign(status="not measured", reason=records["case"].map(by_case))
     study = replace(study, cases=study.cases[study.cases["case"].isin(by_case)], records=records)
-    assert base.missing_notes(study) == [
+    assert _captions.missing_notes(study) == [
         "not measured (no GPU): latency-levelregister@register",
         "not measured (predicted 5.04 to 88 s exceeds 5): latency-levelshared@shared, "
         "latency-levelconstant@constant",
@@ -277,7 +277,7 @@ def test_ratios_stay_inside_an_environment() -> None:
     assert other in ablation._change(study).index
     mixed = synthetic.changed(study, synthetic.ELSEWHERE, case=other)
     assert other not in ablation._change(mixed).index
-    source = base.source_line(mixed)
+    source = _captions.source_line(mixed)
     assert "2 environments, no ratio" in source
     assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in source
     assert "measured live on NVIDIA L4" in source

@@ -142,11 +142,7 @@ def values(
     registers: int | None = None,
     static_shared: int | None = None,
 ) -> dict[str, float]:
-    """Return the value of each counter that the machine predicts.
-
-    names: the instructions' opcodes. counts: the machine's, a number for each instruction. arch: compute
-    capability times ten.
-    """
+    """Return the value of each counter that the machine predicts. arch: compute capability times ten."""
     totals: dict[str, float] = {}
     bases = np.array([opcodes.base(name) for name in names])
     uncounted = np.isin(bases, list(opcodes.ASYNCHRONOUS)) & (np.asarray(counts["executed"]) > 0)
@@ -172,10 +168,7 @@ def values(
 
 
 def together(launches: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
-    """Return the `values` of a case from those of its launches.
-
-    Counters are summed; other values are those of the leading launch. Values that a launch lacks are skipped.
-    """
+    """Return the `values` of a case from those of its launches, without values that a launch lacks."""
     return {
         name: combined(name, [values[name] for values in launches], leading)
         for name in launches[0]
@@ -202,10 +195,7 @@ def instruction_rows(
     counts: Counts,
     every: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return rows as `gpu.ncu.instructions.instructions_of` does, without source lines.
-
-    They have the columns named above too. Memory, barrier and tensor instructions are kept, or ``every`` one.
-    """
+    """Return rows as `gpu.ncu.instructions.instructions_of` does, without source lines, with the columns above too."""
     rows = []
     for index, instruction in enumerate(instructions):
         opcode = str(instruction.opcode)
@@ -234,10 +224,7 @@ def instruction_rows(
 
 
 def by_class(launches: Iterable[tuple[Sequence[str], Counts]]) -> list[dict[str, Any]]:
-    """Return the warp and thread instructions of each class, the most executed first.
-
-    launches: the opcodes and counts of each.
-    """
+    """Return the warp and thread instructions of each class, the most executed first."""
     sums: dict[str, list[int]] = {}
     for names, counts in launches:
         for index, opcode in enumerate(names):

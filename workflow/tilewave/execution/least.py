@@ -37,10 +37,7 @@ def gpu_of(arch: int, recorded: str) -> DataSheet | None:
 def _of_line(
     rows: Iterable[Mapping[str, Any]], amounts: Iterable[float], kernel_file: str
 ) -> tuple[str, float]:
-    """Return the source line with the largest sum, and that sum.
-
-    The line is ``FILE:LINE`` where the file is not ``kernel_file``.
-    """
+    """Return the source line (``FILE:LINE`` outside of ``kernel_file``) with the largest sum, and that sum."""
     sums: dict[tuple[str, int], float] = {}
     for row, amount in zip(rows, amounts, strict=True):
         if row.get("line"):
@@ -61,9 +58,8 @@ def _bound(counts: Counts, launch: LaunchPlan, gpu: DataSheet, leads: bool, move
 def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any] | None:
     """Return the bound as a document: microseconds, cycles, limiter and cycles by pipe.
 
-    If the limiter's costliest line is known, it has that line, its share (1), and whether that is excess.
-    Pipes of several launches are summed. None if nothing was counted, or if the GPU's architecture lacks a
-    tensor instruction.
+    If the limiter's costliest line is known, it has that line, its share (1), and whether that is excess. None if
+    nothing was counted, or if the GPU's architecture lacks a tensor instruction.
     """
     parts = [launch.rows(every=True) for launch in done.ran]
     rows = [row for part in parts for row in part]

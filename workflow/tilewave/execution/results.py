@@ -14,7 +14,6 @@ from tilewave.records.counters.instructions import probe_figures
 
 
 def of_check(job: Job, execution: Result) -> Result:
-    """Return the check of a job from the execution of its case."""
     check = execution.notes.get("check", {})
     notes = {name: value for name, value in check.items() if name != "figures"}
     return _result(
@@ -55,5 +54,4 @@ STAGES = {"check": of_check, "counters": of_counters}
 
 
 def of_stage(job: Job, execution: Result) -> Result:
-    """Return the result of a check or counters job from the execution of its case."""
     return STAGES[job.stage](job, execution)

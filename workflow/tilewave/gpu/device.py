@@ -56,10 +56,7 @@ class CudaError(RuntimeError):
 
 
 def ok(answer: tuple[Any, ...]) -> Any:
-    """Return what a cuda.bindings call gave after its error code: None, a value or a tuple.
-
-    Raises CudaError.
-    """
+    """Return what a cuda.bindings call gave after its error code: None, a value or a tuple. Raises CudaError."""
     error, values = answer[0], answer[1:]
     if int(error) != 0:
         from cuda.bindings import driver, nvrtc
@@ -96,10 +93,9 @@ def cuda_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Gpu:
-    """An opened GPU, whose primary context is current in this thread.
+    """An opened GPU, whose primary context is current in this thread. Sizes in bytes.
 
-    `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address`
-    its integer. Sizes in bytes. `arch` is e.g. ``sm_90``.
+    `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address` its integer.
     """
 
     ordinal: int
@@ -142,8 +138,7 @@ class Gpu:
 def open_gpu() -> Gpu:
     """Open the GPU whose number is in the environment variable TILEWAVE_GPU.
 
-    Raises ValueError for a number that no GPU has, CudaError without a usable driver, and ImportError
-    without cuda-python.
+    Raises ValueError for a number that no GPU has, CudaError without a driver, ImportError without cuda-python.
     """
     from cuda.bindings import driver
 
@@ -189,10 +184,9 @@ SHARED = Path("/tmp")
 
 
 def _lock_file(path: Path) -> int:
-    """Open the lock at ``path``, and create it if there is none. Return its file descriptor.
+    """Open the lock at ``path``, and create it if there is none. Return its file descriptor. Raises OSError.
 
-    The file is opened for reading only and used for flock alone, whoever created it. A link is not
-    followed. Raises OSError.
+    It is opened for reading only, whoever created it. A link is not followed.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
@@ -218,14 +212,10 @@ def gpu_lock(
 ) -> Iterator[Path | None]:
     """Hold the machine-wide lock of a GPU; call `waiting` once if another process has it.
 
-    shared: share it with other holders, because nothing is measured; a measurement holds it alone.
-    Without ``wait`` it yields None if another process has the lock.
-
-    The file lies in a folder that all users share, so that their runs exclude each other. The kernel
-    drops the lock when the process ends. A device file would not do: a container may lack it, or may
-    not lock it.
-
-    Raises UserError if the path is no regular file: a link, a folder, a pipe.
+    shared: share it with other holders, because nothing is measured. Without ``wait`` it yields None if another process
+    has the lock. The file lies in a folder that all users share. The kernel drops the lock when the process ends. A
+    device file would not do: a container may lack it, or may not lock it. Raises UserError if the path is no regular
+    file.
     """
     import fcntl
 
@@ -262,8 +252,7 @@ def gpu_lock(
 def claimed(uuids: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Iterator[str]:
     """Hold the first of these GPUs that no other part of any run holds, and yield its UUID.
 
-    This lock is separate from `gpu_lock` of the GPU itself, which workers hold. `waiting` is called once
-    if all are taken.
+    This lock is separate from `gpu_lock` of the GPU itself, which workers hold.
     """
     announced = False
     while True:

@@ -121,10 +121,7 @@ WAITS = "ACQBULK"
 
 
 def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
-    """Compile a variant into the store, which also keeps a refusal by the compiler.
-
-    recorded: its listing is used for a cubin of the same bytes.
-    """
+    """Compile a variant into the store, also a refusal. recorded: its listing serves a cubin of the same bytes."""
     kernel, begun = task.variant.kernel, time.monotonic()
     done: nvrtc.Compiled = task.compiler.compile_kernel(kernel, task.arch, task.variant.names)
     entry = _entry(task, done)
@@ -153,9 +150,8 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
 def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
     """Return the entry with the symbols of the kernels that the front matter names now.
 
-    Front matter is no part of a compilation's key, so a new `entry` there compiles nothing.
-    ``symbol`` is the leading kernel's; with several kernels, ``symbols`` has them all. An entry that lacks
-    one is *failed to compile*.
+    Front matter is no part of a compilation's key. ``symbol`` is the leading kernel's; with several kernels,
+    ``symbols`` has them all. An entry that lacks one is *failed to compile*.
     """
     if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
         return entry
@@ -178,9 +174,8 @@ def compiled(
 ) -> Iterator[tuple[Task, Entry]]:
     """Compile into the store, and yield each task with its entry as it is done.
 
-    Each core gets a process, forked before this returns: NVRTC is single threaded, changes its process's
-    working folder, and may run out of memory. A process over its limits is *failed to compile*, as after a
-    refusal by the compiler. If it was ended from outside, the next run tries again.
+    Each core gets a process, forked before this returns: NVRTC is single threaded, changes its process's working
+    folder, and may run out of memory. A process over its limits is *failed to compile*.
     """
     waiting = list({task.key: task for task in tasks}.values())
     limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))

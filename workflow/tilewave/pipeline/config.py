@@ -254,10 +254,7 @@ class Config(Model):
 
 
 def parse(data: Mapping[str, Any], where_file: object) -> Config:
-    """Return the config from plain data.
-
-    Raises UserError for unknown keys and values out of range.
-    """
+    """Return the config from plain data. Raises UserError for unknown keys and values out of range."""
     try:
         check_data(data)
     except NoYaml as error:
@@ -271,10 +268,7 @@ def json_schema() -> str:
 
 
 def check_folders(config: Config, kind: str, where_file: object, root: Path) -> list[Path]:
-    """Return ``kernel_folders``, or folders of another kind, as paths (see `paths.place`).
-
-    One kernel file may stand for a folder of kernels. Raises UserError for a folder that does not exist.
-    """
+    """Return the folders of a kind as paths; one kernel file may stand for a folder of kernels. Raises UserError."""
     folders = []
     for index, folder in enumerate(getattr(config, kind)):
         path = place(folder, root)

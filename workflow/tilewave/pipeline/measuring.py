@@ -76,9 +76,8 @@ def _instead(job: Job, taken: Result, execution: Result) -> Result:
 class Sources:
     """The ordered sources of a figure; the first that has the job's key gives it.
 
-    recorded: a GPU's recording; None also for a fresh run. attempts: what this checkout tried and could
-    not measure, tried again once the machine can do more. again: cases that are measured although
-    the store has them.
+    recorded: a GPU's recording; None also for a fresh run. attempts: what this checkout could not measure, tried
+    again once the machine can do more. again: cases that are measured although the store has them.
     """
 
     target: Mapping[str, Any]
@@ -164,9 +163,8 @@ def collect(
 ) -> dict[str, Any]:
     """Return a stage's results in the order of the cases, as {"results", "counts"}.
 
-    ``measure`` runs jobs and calls its second argument for each finished case; without it nothing is
-    measured. ``checks``: the check results by case, for the later stages. The counts say how many were
-    measured now, reused (from the store, or from a case of this run with the same key) and recorded.
+    ``measure`` runs jobs and calls its second argument for each finished case; without it nothing is measured.
+    ``checks``: the check results by case, for the later stages. The counts: measured now, reused, recorded.
     """
     target = sources.target
     results: dict[str, Result] = {}
@@ -238,8 +236,7 @@ def with_execution(job: Job, outcome: Result, execution: Result, live: bool, fir
 
 
 def log_lines(stage: str, document: dict[str, Any]) -> str:
-    """Return a stage's lines for the log: counts, then every case that is not ok, or was executed
-    although this machine's GPU should have measured it."""
+    """Return a stage's lines for the log: counts, then every case that is not ok, or not from this machine's GPU."""
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items())
     rows = [f"{stage}: {len(document['results'])} cases; {counts}"]
     for outcome in document["results"]:

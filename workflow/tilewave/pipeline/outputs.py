@@ -73,7 +73,6 @@ def _unfit(folder: Path, config: Config, root: Path) -> str:
 
 
 def _of_checkout(root: Path) -> list[Path]:
-    """Return the folders that a checkout keeps for its runs, and git ignores."""
     return [] if INSTALLED else [Path(os.path.realpath(root / kind)) for kind in KINDS]
 
 

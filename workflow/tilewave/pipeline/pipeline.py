@@ -82,7 +82,6 @@ class Pipeline:
 
     @property
     def variants(self) -> dict[str, Variant]:
-        """The cases' variants, by id."""
         return self.plan.variants
 
     @functools.cached_property
@@ -96,7 +95,6 @@ class Pipeline:
 
     @functools.cached_property
     def architectures(self) -> list[str]:
-        """The architectures to compile for."""
         names = self.project.config.architectures
         return list(dict.fromkeys(self.arch if name == "auto" else name for name in names))
 
@@ -148,7 +146,6 @@ class Pipeline:
         return self._planned[stage]
 
     def _executed(self) -> set[str]:
-        """Return the ids of the cases to execute."""
         when = self.project.config.execute.when
         replaced: dict[str, list[Job | Result]] = {}
         for stage in executing.REPLACED if when == "no_gpu" and not self.target["live"] else ():
@@ -159,7 +156,6 @@ class Pipeline:
         )
 
     def sources(self, stage: str) -> Sources:
-        """Return the sources of a stage's results."""
         recorded = self.deterministic if stage == result.EXECUTE else self.recorded
         return Sources(self.target, self.store, recorded, self.attempts)
 
@@ -172,8 +168,7 @@ class Pipeline:
     ) -> dict[str, Any]:
         """Return a stage's results as `measuring.collect` does, after measuring what is missing.
 
-        checks: check results by case, for the later stages. again: measure these cases only, although
-        they have results.
+        again: measure these cases only, although they have results.
         """
         planned = self.planned(stage)
         sources = dataclasses.replace(self.sources(stage), again=again)
@@ -317,9 +312,10 @@ class Pipeline:
     def shipped(
         self, shown: Collection[str], counted: Collection[str]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
-        """Return what a recording keeps of compilations: entries by variant and architecture, and listings by key.
+        """Return what a recording keeps: entries by variant and architecture, and listings by key.
 
-        A variant that is only ``counted``, not ``shown``, has its `sass.places` for a listing."""
+        A variant that is only ``counted``, not ``shown``, has its `sass.places` for a listing.
+        """
         kept = ("source_sha256", "sha256", "code", "symbol", "symbols", "resources", "options", "nvrtc", "key",
                 "text")  # fmt: skip
         entries, listings = {}, {}
@@ -343,9 +339,8 @@ class Pipeline:
     ) -> dict[str, dict[str, Any]]:
         """Return, by kernel, what its page needs besides the tables.
 
-        ``variants``: as they were compiled, without logs; each says whether a page shows its code (``shown``).
-        ``profiles``: reports of Nsight Compute that this machine made. ``sampled``: case, status, reason,
-        environment and notes of the sampled case, if there is one."""
+        ``variants``: without logs. ``profiles``: reports of ncu that this machine made. ``sampled``: the sampled case.
+        """
         kernels: dict[str, dict[str, Any]] = {}
         for name, compiled in self.compiled.items():
             about = kernels.setdefault(

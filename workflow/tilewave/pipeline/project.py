@@ -58,7 +58,6 @@ class Project:
 
     @functools.cached_property
     def followers(self) -> dict[str, list[str]]:
-        """The followers of each kernel of the plan."""
         followers: dict[str, list[str]] = {}
         for name in self.plan.kernels:
             before = self.kernels[name].front.follows
@@ -76,11 +75,9 @@ class Project:
 
     @property
     def store(self) -> Store:
-        """The store, in the run's working folder."""
         return Store(STORE.resolve())
 
     def recorded(self, target: Mapping[str, Any]) -> Recorded | None:
-        """Return the recording that the target names, if any."""
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
 
@@ -95,19 +92,16 @@ class Project:
 
     @property
     def raced_studies(self) -> list[str]:
-        """The studies that race their cases."""
         return [name for name in self.plan.studies if self.config.studies[name].races]
 
     @property
     def summarised_studies(self) -> list[str]:
-        """The studies whose plot module writes a summary into ``tables/``."""
         return [
             name for name in self.plan.studies if plots.has_summary(self.config.studies[name].plot)
         ]
 
     @property
     def raced_plan(self) -> Plan:
-        """The plan of the studies that race."""
         return self._part(self.raced_studies)
 
     def _part(self, names: Iterable[str]) -> Plan:
@@ -131,12 +125,11 @@ def load(
     thorough: bool = True,
     ladder: bool = True,
 ) -> Project:
-    """Check a config and expand it.
+    """Check a config and expand it. Raises UserError for every mistake in it or in a kernel file's front matter.
 
-    ``files``: the config files that ``data`` comes from, if known. ``thorough``: try the front matter of every
-    variant and each user-defined operation, which takes seconds. ``checked``: check nothing, as in all processes
-    of a run but its first. ``ladder``: require the kernel that another one `follows`.
-    Raises UserError for every mistake in the config or in a kernel file's front matter.
+    ``files``: the config files that ``data`` comes from. ``thorough``: try the front matter of every variant and each
+    user-defined operation, which takes seconds. ``checked``: check nothing, as in all processes of a run but the
+    first. ``ladder``: require the kernel that another one `follows`.
     """
     for file in () if checked else files:
         read_config(Path(str(file)), parameters.config_name([file]))
@@ -188,7 +181,6 @@ def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROO
 
 
 def _check_target(config: Config, recorded_root: Path, where: object) -> None:
-    """Refuse a named target without a recording."""
     allowed = ["auto", "live", *(path.name for path in folders(recorded_root))]
     if config.target not in allowed:
         raise UserError(where, "target", config.target, allowed)

@@ -14,11 +14,7 @@ from tilewave.pipeline.cases import Case, wants
 
 
 def chosen(cases: Iterable[Case]) -> list[Case]:
-    """Return each kernel's largest case of its first variant with counted instructions.
-
-    The kernel's page shows this variant's source and machine code. The choice depends neither on counters of
-    other cases nor on a GPU.
-    """
+    """Return each kernel's largest case of its first variant with counted instructions, which its page shows."""
     by_kernel: dict[str, Case] = {}
     for case in cases:
         if case.refusal is not None or not wants(result.SAMPLE, case):

@@ -60,10 +60,9 @@ def resolve(
 ) -> dict[str, Any]:
     """Return the target document. here: the GPU's environment. other_gpus: those of its kind, by number.
 
-    Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
-    environment), device, arch, reason (why it is not live), host (this machine's environment id),
-    machine (digest of what this machine can measure), node (its name), damaged (a line about each
-    skipped file of a recording), gpus (environment id -> CUDA's number of each GPU that may measure).
+    Keys: live, label, recorded (folder name or null), environment (id), environments (id -> environment), device,
+    arch, reason (why it is not live), host (this machine's environment id), machine (digest of what this machine can
+    measure), node, damaged (lines), gpus (environment id -> CUDA's number of each GPU that may measure).
     """
     shipped = {path.name: Recorded(path) for path in folders(recorded_root)}
     gpu = here.get("gpu")
@@ -114,10 +113,7 @@ def _machine() -> dict[str, str]:
 
 
 def of_another_node(target: Mapping[str, Any], gpu: int, where: object) -> None:
-    """Refuse to measure on a node whose GPU (or CPU, without a GPU) is not the target's.
-
-    The figure would be filed as another card's. Raises UserError that names both.
-    """
+    """Refuse to measure on a node whose GPU (or CPU, without a GPU) is not the target's. Raises UserError."""
     here = _machine()
     if here.items() <= target.items():
         return

@@ -24,8 +24,9 @@ from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
 from tilewave.pipeline import jobs, single
-from tilewave.pipeline.cases import Case, Shape
+from tilewave.pipeline.cases import Case
 from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import Shape
 
 FEW = (129, 67, 53)
 """Last sizes of the first trial without a shape, 3 for those before: neither equal nor multiples of a tile."""
@@ -51,9 +52,8 @@ FLUSHING = ("fast_math", "ftz=true", "fast-math")
 class Trial:
     """A run with inputs of the judge's choice.
 
-    name: what it tries, such as ``long k``. sizes: the shape. scalars: (alpha, beta) of its launches; those of the
-    operation if empty. kind: kind of the inputs (`kernel.inputs.KINDS`). large: whether it is judged at less cost
-    (`Operation.judge_large`).
+    name: what it tries, such as ``long k``. scalars: those of the operation if empty. kind: of the inputs
+    (`kernel.inputs.KINDS`). large: whether it is judged at less cost (`Operation.judge_large`).
     """
 
     name: str
@@ -64,7 +64,6 @@ class Trial:
 
     @property
     def title(self) -> str:
-        """The name with its shape."""
         return f"{self.name} at {'x'.join(map(str, self.sizes.values()))}"
 
 
@@ -246,10 +245,9 @@ def judged(
 ) -> list[TrialResult]:
     """Execute the trials of a case's variant, in order; stop at the first that is not right.
 
-    case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes,
-    if not the case's. entry: what was compiled (`single.planned`). budget_s:
-    seconds for all trials after the first; those that do not fit are *not measured*, with the reason. done: the
-    execution of the case itself, if the caller has it.
+    case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes, if not
+    the case's. entry: what was compiled. budget_s: seconds for all trials after the first; those that do not fit are
+    *not measured*. done: the execution of the case itself, if the caller has it.
     """
     config = single.config(seed, limit_s)
 
@@ -317,7 +315,6 @@ def worst(results: Sequence[TrialResult]) -> TrialResult:
 
 
 def summary(results: Sequence[TrialResult]) -> str:
-    """Return a sentence: how many trials were right, which was not, and which did not run."""
     right = [outcome for outcome in results if outcome.right]
     parts = [f"{len(right)} of {len(results)} trials are right"]
     for outcome in results:

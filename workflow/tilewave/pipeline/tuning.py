@@ -30,10 +30,7 @@ def group_of(job: Job) -> str:
 def predicted_loads(
     job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
-    """Return the elements that a job's launch loads (`splitting.loads`), for the order of the screening.
-
-    resources: its compiled kernel's. None if tile, registers or GPU are not known, as for cuBLAS.
-    """
+    """Return the elements that a job's launch loads (`splitting.loads`); None if a fact of it is not known."""
     launch, facts = job.launch, target["environments"].get(target["environment"], {})
     limits, sms = SmLimits.if_known(facts), int(facts.get("sms") or 0)
     if launch.tile is None or limits is None or not sms or not resources.get("registers"):
@@ -63,10 +60,7 @@ def plan(
     checks: Mapping[str, Result],
     target: Mapping[str, Any],
 ) -> dict[str, Job | Result]:
-    """Return the candidates of the races, with their `group` and `predicted_loads`, and the results of the rest.
-
-    planned: from `jobs.of_stage`. compiled: by variant and architecture. checks: check results by case.
-    """
+    """Return the candidates of the races, with their `group` and `predicted_loads`, and the results of the rest."""
     candidates: dict[str, Job | Result] = {}
     for case, candidate in planned.items():
         if isinstance(candidate, Job) and (
@@ -112,8 +106,7 @@ def by_group(waiting: Iterable[Job]) -> list[Job]:
 
 
 def saved(results: Iterable[Result]) -> tuple[int, int, float, float]:
-    """Return how many candidates raced, how many were eliminated, the GPU's seconds spent, and the seconds
-    without elimination."""
+    """Return how many candidates raced and were eliminated, the GPU's seconds spent, and those without elimination."""
     raced = eliminated = 0
     spent = full = 0.0
     for outcome in results:

@@ -24,7 +24,8 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from tilewave.basics.errors import UserError
-from tilewave.plots.base import StudyData, compact, missing_notes, nothing_to_draw, source_line
+from tilewave.plots._captions import missing_notes, nothing_to_draw, source_line
+from tilewave.plots.base import StudyData, compact
 
 MM = 1 / 25.4
 """Inches in a millimetre."""

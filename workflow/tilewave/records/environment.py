@@ -126,8 +126,7 @@ def gpu_devices() -> list[str]:
 def fingerprint() -> dict[str, Any]:
     """Return what this machine can measure, from files alone: no CUDA, no child process, milliseconds.
 
-    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (its resolved path, whose folders
-    contain the version, or null), visible_devices, gpus (model names).
+    ncu: its resolved path, whose folders contain the version.
     """
     path = find_ncu()
     models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
@@ -148,7 +147,6 @@ def fingerprint() -> dict[str, Any]:
 
 
 def has_gpu(machine: Mapping[str, Any]) -> bool:
-    """Return whether a fingerprint has a usable GPU."""
     return bool(
         machine["libcuda"] and machine["devices"] and machine["visible_devices"] not in ("", "-1")
     )
@@ -161,7 +159,6 @@ NO_NCU = (
 
 
 def cpu_model() -> str:
-    """Return the processor's name."""
     text = _text(Path("/proc/cpuinfo"))
     for key in ("model name", "Model", "Hardware"):
         match = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
@@ -200,8 +197,7 @@ def commit() -> dict[str, Any]:
 def environment_id(environment: Mapping[str, Any]) -> str:
     """Return twelve hex digits over all that affects a measurement.
 
-    The commit does not: keys of the records hold the measured code. Nor does ncu: a machine that gains it
-    keeps its timings, and the notes of counters name their ncu.
+    Not the commit: keys hold the measured code. Nor ncu: a machine that gains it keeps its timings.
     """
     packages = environment.get("packages") or {}
     parts = {key: environment.get(key) for key in IDENTITY}
@@ -233,9 +229,8 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
 def probe(gpu_index: int | None = None) -> dict[str, Any]:
     """Return the environment of this machine, determined in a child process.
 
-    gpu_index: CUDA's number of the GPU among the visible ones, default 0. It has the GPU's facts (bytes,
-    MHz, W), the versions, the CPU's model and the commit. Without a usable GPU the facts are absent,
-    ``gpu`` is None and ``gpu_reason`` holds the reason. It never raises for something that is missing.
+    gpu_index: CUDA's number among the visible GPUs, default 0. Without a usable GPU ``gpu`` is None, and
+    ``gpu_reason`` holds the reason. It never raises for something that is missing.
     """
     chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
     if not has_gpu(fingerprint()):

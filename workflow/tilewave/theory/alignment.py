@@ -19,19 +19,13 @@ EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 
 
 def alignment(size: int) -> int:
-    """Return the largest power of two that divides a size: 4095 -> 1, 4088 -> 8, 3968 -> 128.
-
-    Raises ValueError if the size is not positive.
-    """
+    """Return the largest power of two that divides a size: 4095 -> 1, 4088 -> 8, 3968 -> 128. Raises ValueError."""
     positive(size=size)
     return size & -size
 
 
 def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
-    """Return the fastest varying dimension of each operand; its columns, if it is stored by rows.
-
-    An operand without a layout is stored by rows. Raises ValueError for an unknown layout.
-    """
+    """Return the fastest varying dimension of each operand, by rows by default. Raises ValueError."""
     dimensions = {}
     for name, (rows, columns) in EXTENTS.items():
         layout = layouts.get(name, "row")
@@ -49,9 +43,8 @@ def operands_along(dimension: str, layouts: Mapping[str, str]) -> tuple[str, ...
 def least_share(size: int, reference: int) -> float:
     """Return the least share of the reference's rate (TFLOP/s) that alignment need not explain.
 
-    A product that is smaller in one dimension has no more tiles and waves than the reference, so it takes no
-    longer. Its rate is at least ``size / reference`` of the reference's. A lower rate is the cost of
-    alignment, or of another algorithm or clock. Raises ValueError unless 0 < size <= reference.
+    A product that is smaller in one dimension has no more tiles and waves than the reference, so it takes no longer.
+    Raises ValueError unless 0 < size <= reference.
     """
     if not 0 < size <= reference:
         raise ValueError(f"needs 0 < size <= {reference}, found {size}")

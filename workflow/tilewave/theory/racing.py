@@ -57,9 +57,8 @@ class Candidate:
 class Outcome:
     """The end of a candidate's race. Times in microseconds.
 
-    out: the phase that eliminated it (`screening`, `laps`), or empty. samples: the blocks behind its figure,
-    from laps if it ran any, else from screening. leader, leader_us: the leader at that moment (maybe itself)
-    and its time.
+    out: the phase that eliminated it, or empty. samples: the blocks behind its figure, from laps if it ran any, else
+    from screening. leader, leader_us: the leader at that moment (maybe itself) and its time.
     """
 
     name: str
@@ -74,10 +73,7 @@ class Track(Protocol):
     """A runner of candidates. It returns None if a candidate cannot go on, and reports why itself."""
 
     def screen(self, name: str, worst_us: float) -> Sequence[float] | None:
-        """Run short blocks of a candidate after its warm-up.
-
-        If a launch of the warm-up takes longer than ``worst_us`` (may be infinite), its time is enough.
-        """
+        """Run short blocks of a candidate; one launch is enough if it takes longer than ``worst_us``."""
 
     def lap(self, name: str) -> float | None:
         """Run a block of a candidate."""
@@ -100,10 +96,7 @@ def lap_order(names: Iterable[str]) -> list[str]:
 
 
 def slower(times: Sequence[float], leader: Sequence[float]) -> bool:
-    """Return whether lap times are significantly longer than the leader's in the same laps.
-
-    One-sided t test at 99 % on the ratios.
-    """
+    """Return whether lap times are significantly longer than the leader's in the same laps (t test, 99 %)."""
     ratios = [time / best for time, best in zip(times, leader)]
     if len(ratios) < LEAST_LAPS:
         return False
@@ -236,8 +229,8 @@ def durations(
 ) -> dict[str, float]:
     """Return comparable microseconds of each candidate.
 
-    measured: its measured time. behind: of an eliminated candidate, its leader and the ratio of both times
-    in the same blocks. The clock may have been another then, so its time is its leader's times that ratio.
+    behind: of an eliminated candidate, its leader and the ratio of both times in the same blocks. The clock may have
+    been another then, so its time is its leader's times that ratio.
     """
 
     def time(name: str, seen: tuple[str, ...] = ()) -> float:

@@ -20,8 +20,8 @@ SUM, MAX, LAST = "sum", "max", "last"
 class Metric:
     """A counter: its unit, its meaning in a line, and how several launches of one case combine.
 
-    ``optional`` metrics exist on some chips only, and are skipped on others without a note. ``inputs``: the
-    dtype of the operands, if it counts operations of the tensor cores on these alone.
+    ``optional``: on some chips only; others skip it without a note. ``inputs``: the dtype of the operands, if it
+    counts operations of the tensor cores on these alone.
     """
 
     name: str
@@ -309,10 +309,7 @@ OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional
 
 
 def names(metric_set: str) -> list[str]:
-    """Return ncu's names of a set's metrics that have one value a launch, in a fixed order.
-
-    Raises KeyError for a set that does not exist.
-    """
+    """Return ncu's names of a set's metrics, in a fixed order. Raises KeyError for an unknown set."""
     return [metric.name for metric in SETS[metric_set]]
 
 
@@ -344,10 +341,7 @@ def usable(value: object) -> bool:
 
 
 def single_launch(name: str) -> bool:
-    """Return whether a metric is a share or mean over one launch, which several launches cannot combine.
-
-    It is neither a sum nor geometry. Hardware counters have a roll-up after a dot.
-    """
+    """Return whether a metric is a share or mean over one launch: neither a sum nor geometry, which has no roll-up."""
     how = METRICS[name].combine if name in METRICS else LAST
     return how == LAST and "." in name
 
@@ -355,7 +349,7 @@ def single_launch(name: str) -> bool:
 def combined(name: str, values: Sequence[float], leading: int | None = None) -> float:
     """Combine the values of a case's launches: the sum, or for other metrics the value of the leading launch.
 
-    If the leading launch is unknown, as for a library's kernels, the largest or the last value counts.
+    If that is unknown, as for a library's kernels, the largest or the last value counts.
     """
     how = METRICS[name].combine if name in METRICS else LAST
     if how == SUM:

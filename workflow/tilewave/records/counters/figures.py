@@ -68,7 +68,6 @@ DERIVED: dict[str, Derived] = {
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
-    """Return a figure of a result document."""
     return {"metric": metric, "value": float(value), "unit": unit}
 
 
@@ -88,10 +87,8 @@ def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
     """Return the operations of the tensor cores over all input types.
 
-    None without the count of f16 inputs, which every chip with tensor cores has, or without that of the
-    case's inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units of a
-    chip without such a counter). Types that the chip does not count add nothing. A chip counts f16 inputs
-    together, or separately by the type of the sum; the total has priority.
+    None without the count of f16 inputs, or of the case's (``operand``; an f64 product may run on FMA units). A
+    chip counts f16 inputs together, or separately by the type of the sum; the total has priority.
     """
     counters = {
         dtype: TENSOR.format(DTYPES[dtype].tensor_source)
@@ -110,10 +107,7 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
 
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
-    """Return the figures derived from a case's counters, without those that lack a part.
-
-    operand: dtype of the case's inputs, see `tensor_flops`.
-    """
+    """Return the figures derived from a case's counters, without those that lack a part; see `tensor_flops`."""
     named = {name: entry.counter for name, entry in DERIVED.items() if entry.counter in values}
     figures = [_derived_figure(name, values[counter]) for name, counter in named.items()]
     scalars = {
