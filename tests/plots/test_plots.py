@@ -53,9 +53,9 @@ def test_what_a_module_offers() -> None:
     for name in plots.available():
         module = plots.load(name)
         assert module.READING.endswith(".")
-        assert plots.has_summary(name) == hasattr(module, "summary")
-        assert plots.table_stays_open(name) == getattr(module, "OPEN_TABLE", False)
-    assert plots.table_stays_open("claims")
+        assert plots.offers(name, "summary") == hasattr(module, "summary")
+        assert plots.offers(name, "OPEN_TABLE") == getattr(module, "OPEN_TABLE", False)
+    assert plots.offers("claims", "OPEN_TABLE")
 
 
 def test_unknown_plot_lists_those_there_are() -> None:

@@ -11,19 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.records.counters.catalogue import (
-    BANK_CONFLICTS,
-    COPY_WAVEFRONTS,
-    GLOBAL_ACCESSES,
-    METRICS,
-    SCALAR_OP,
-    SHARED_WAVEFRONTS,
-    TENSOR,
-    TENSOR_BY_SUM,
-    TENSOR_PATH,
-    WARP_INSTRUCTIONS,
-    combined,
-)
+from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import derived, figure
 from tilewave.records.counters.instructions import KEPT, instruction_totals, with_excess
 from tilewave.theory import architectures, opcodes
@@ -35,18 +23,18 @@ LEAST_REGISTERS = 16
 
 # Counter -> the column of the machine's counts, and the opcodes (bases) it sums over.
 SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
-    WARP_INSTRUCTIONS: ("executed", None),
+    catalogue.WARP_INSTRUCTIONS: ("executed", None),
     "smsp__thread_inst_executed.sum": ("threads_executed", None),
-    SHARED_WAVEFRONTS.format("ld"): ("shared_wavefronts", opcodes.LOADS),
-    SHARED_WAVEFRONTS.format("st"): ("shared_wavefronts", opcodes.STORES),
-    BANK_CONFLICTS.format("ld"): ("shared_conflicts", opcodes.LOADS),
-    BANK_CONFLICTS.format("st"): ("shared_conflicts", opcodes.STORES),
+    catalogue.SHARED_WAVEFRONTS.format("ld"): ("shared_wavefronts", opcodes.LOADS),
+    catalogue.SHARED_WAVEFRONTS.format("st"): ("shared_wavefronts", opcodes.STORES),
+    catalogue.BANK_CONFLICTS.format("ld"): ("shared_conflicts", opcodes.LOADS),
+    catalogue.BANK_CONFLICTS.format("st"): ("shared_conflicts", opcodes.STORES),
     # ncu gets this one from patched instructions; it is no counter of the pipe
-    COPY_WAVEFRONTS: ("shared_attributed", frozenset({"LDGSTS"})),
-    GLOBAL_ACCESSES.format("requests", "ld"): ("global_requests", opcodes.GLOBAL_LOADS),
-    GLOBAL_ACCESSES.format("requests", "st"): ("global_requests", opcodes.GLOBAL_STORES),
-    GLOBAL_ACCESSES.format("sectors", "ld"): ("global_sectors", opcodes.GLOBAL_LOADS),
-    GLOBAL_ACCESSES.format("sectors", "st"): ("global_sectors", opcodes.GLOBAL_STORES),
+    catalogue.COPY_WAVEFRONTS: ("shared_attributed", frozenset({"LDGSTS"})),
+    catalogue.GLOBAL_ACCESSES.format("requests", "ld"): ("global_requests", opcodes.GLOBAL_LOADS),
+    catalogue.GLOBAL_ACCESSES.format("requests", "st"): ("global_requests", opcodes.GLOBAL_STORES),
+    catalogue.GLOBAL_ACCESSES.format("sectors", "ld"): ("global_sectors", opcodes.GLOBAL_LOADS),
+    catalogue.GLOBAL_ACCESSES.format("sectors", "st"): ("global_sectors", opcodes.GLOBAL_STORES),
 }
 # Columns of an instruction's row -> the machine's, for shared and for global memory. ncu attributes
 # `wavefronts_shared` and `sectors_global` to an address. The hardware counts some accesses otherwise:
@@ -93,7 +81,11 @@ def _scalar_ops(names: Sequence[str], counts: Counts) -> dict[str, float]:
             sums[opcodes.SCALAR[name]] += int(on[index])
         elif name in opcodes.UNCOUNTED and on[index]:
             unknown.add(opcodes.UNCOUNTED[name])
-    return {SCALAR_OP.format(op): float(value) for op, value in sums.items() if op not in unknown}
+    return {
+        catalogue.SCALAR_OP.format(op): float(value)
+        for op, value in sums.items()
+        if op not in unknown
+    }
 
 
 def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:
@@ -115,7 +107,7 @@ def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
         sums[source, sum_] = sums.get((source, sum_), 0) + done
         paths[name.lower(), source] = paths.get((name.lower(), source), 0) + done
     values = {
-        TENSOR.format(DTYPES[source].tensor_source): float(
+        catalogue.TENSOR.format(DTYPES[source].tensor_source): float(
             sum(n for (s, _), n in sums.items() if s == source)
         )
         for source in ("f16", "bf16", "tf32", "f64")
@@ -123,11 +115,11 @@ def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
     for source in ("f16", "bf16", "tf32"):
         for path in ("hmma", "hgmma"):
             counted = float(paths.get((path, source), 0))
-            values[TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
+            values[catalogue.TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
     if not architectures.of(arch).sums_alike:
         for sum_ in ("f16", "f32"):
             counted = float(sums.get(("f16", sum_), 0))
-            values[TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
+            values[catalogue.TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
     return values
 
 
@@ -170,7 +162,7 @@ def values(
 def together(launches: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
     """Return the `values` of a case from those of its launches, without values that a launch lacks."""
     return {
-        name: combined(name, [values[name] for values in launches], leading)
+        name: catalogue.combined(name, [values[name] for values in launches], leading)
         for name in launches[0]
         if all(name in values for values in launches)
     }
@@ -184,7 +176,7 @@ def figures(
     """Return the figures of a result as for a profiled kernel: counters, derived figures, sums of rows."""
     counted = [
         figure(name, values[name], metric.unit)
-        for name, metric in METRICS.items()
+        for name, metric in catalogue.METRICS.items()
         if name in values
     ]
     return [*counted, *derived(values, operand), *instruction_totals(rows)]

@@ -97,7 +97,9 @@ class Project:
     @property
     def summarised_studies(self) -> list[str]:
         return [
-            name for name in self.plan.studies if plots.has_summary(self.config.studies[name].plot)
+            name
+            for name in self.plan.studies
+            if plots.offers(self.config.studies[name].plot, "summary")
         ]
 
     @property

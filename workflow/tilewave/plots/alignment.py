@@ -173,7 +173,6 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
     """
     rows = []
     for line in all_lines:
-        recommendation = theory.recommendation(line.dtype)
         least = float(line.smaller["alignment"].min())
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
         row = {
@@ -188,8 +187,8 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name, label in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
-            multiple = getattr(recommendation, name, None)
+        multiples = theory.RECOMMENDED.get(line.dtype.partition("_")[0], (0, 0))
+        for multiple, label in zip(multiples, ("recommended", "recommended on A100")):
             row[f"{label} multiple"] = multiple or math.nan
             lost = line.lost(multiple) if multiple else math.nan
             row[f"loss at the multiple {label} (%)"] = 100 * lost

@@ -114,10 +114,9 @@ def _products(study: StudyData) -> list[dict[str, Any]]:
     """Return the rows of the matrix products with known sizes (a symbolic shape may have none)."""
     if study.cases.empty:
         return []
-    rows = study.cases[study.cases["operation"] == "matmul"].to_dict("records")
     return [
-        {str(key): value for key, value in row.items()}
-        for row in rows
+        row
+        for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records")
         if all(base.present(row[d]) for d in "mnk") and str(row["dtype"]).split("_")[0] in SIZES
     ]
 

@@ -201,7 +201,7 @@ def drawing(project: Project, study: StudyData) -> Drawing:
     table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(plot, study, table))
     summary = None
-    if plots.has_summary(plot):
+    if plots.offers(plot, "summary"):
         summary = functools.cache(functools.partial(plots.summary, plot, table))
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 

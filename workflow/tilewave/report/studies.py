@@ -135,12 +135,12 @@ def view(
     ]
     summed = reports / "tables" / f"{name}.csv"
     summary = None
-    if plots.has_summary(entry.plot) and summed.is_file() and not why:
+    if plots.offers(entry.plot, "summary") and summed.is_file() and not why:
         files.append(("summary", f"../tables/{name}.csv"))
         summary = table(pd.read_csv(summed))
     data = None if why else data_of(reports, name)
     drawn = None if data is None else _page_table(entry.plot, data)
-    is_open = drawn is not None or plots.table_stays_open(entry.plot)
+    is_open = drawn is not None or plots.offers(entry.plot, "OPEN_TABLE")
     drawn = data if drawn is None else drawn
     shown = None if drawn is None else table(drawn if is_open else drawn.head(FIRST_ROWS))
     if shown and ("judged by", False) in shown.columns:
@@ -153,7 +153,8 @@ def view(
         title=entry.title,
         question=entry.question,
         takeaway=takeaway,
-        headline=plots.is_headline(entry.plot) and name == first,  # of the studies with this plot
+        headline=plots.offers(entry.plot, "HEADLINE")
+        and name == first,  # of the studies with this plot
         # The caption between takeaway and source.
         notes=caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else [],
         reading="" if why else getattr(plots.load(entry.plot), "READING", ""),

@@ -10,7 +10,6 @@ elements.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewave.theory.quantization import positive
 
@@ -51,33 +50,9 @@ def least_share(size: int, reference: int) -> float:
     return size / reference
 
 
-@dataclass(frozen=True)
-class Recommendation:
-    """Multiples of elements that m, n and k of a dtype's tensor-core products should be.
-
-    Since cuBLAS 11.0 and cuDNN 7.6.3 every multiple runs on the tensor cores. ``recommended`` is the most
-    efficient, and ``on_a100`` on that GPU.
-    """
-
-    dtype: str
-    recommended: int
-    on_a100: int
-
-
-RECOMMENDED: Mapping[str, Recommendation] = {
-    row.dtype: row
-    for row in (
-        Recommendation("f16", 8, 64),
-        Recommendation("i8", 16, 128),
-        Recommendation("tf32", 4, 32),
-        Recommendation("f64", 2, 16),
-    )
-}
-"""Recommendations by dtype of the inputs. Source: NVIDIA, "Matrix Multiplication Background User's Guide",
-Tensor Core requirements by library version. In bytes all rows are equal: 16, one access of a thread, and
-128 on A100, one cache line."""
-
-
-def recommendation(label: str) -> Recommendation | None:
-    """Return the recommendation for a dtype label (``f16_f32``: inputs, then accumulator), if any."""
-    return RECOMMENDED.get(label.partition("_")[0])
+RECOMMENDED: Mapping[str, tuple[int, int]] = {
+    "f16": (8, 64), "i8": (16, 128), "tf32": (4, 32), "f64": (2, 16),
+}  # fmt: skip
+"""Multiples of elements that m, n and k should be, by dtype of the inputs: in general, and on an A100. Since cuBLAS
+11.0 every multiple runs on the tensor cores. Source: NVIDIA, "Matrix Multiplication Background User's Guide", Tensor
+Core requirements by library version. In bytes all rows are equal: 16, one access of a thread, and 128, a cache line."""

@@ -84,17 +84,6 @@ def beaten(samples: Sequence[float], best: Sequence[float], margin: float) -> bo
     return min(samples) > max(best) * (1 + margin)
 
 
-def limit_us(best: Sequence[float] | None, margin: float) -> float:
-    """Return the time of a launch above which a candidate is certainly beaten."""
-    return float("inf") if best is None else max(best) * (1 + margin)
-
-
-def lap_order(names: Iterable[str]) -> list[str]:
-    """Return the order forward, then backward, so that every runner has the same mean position."""
-    forward = list(names)
-    return forward + forward[::-1]
-
-
 def slower(times: Sequence[float], leader: Sequence[float]) -> bool:
     """Return whether lap times are significantly longer than the leader's in the same laps (t test, 99 %)."""
     ratios = [time / best for time, best in zip(times, leader)]
@@ -116,17 +105,14 @@ def dropped(laps: Mapping[str, Sequence[float]]) -> list[str]:
     return [name for name in laps if name != leader and slower(laps[name], laps[leader])]
 
 
-def tied(laps: Mapping[str, Sequence[float]], tie: float) -> bool:
-    """Return whether all runners of a league are within ``tie`` of its leader."""
-    fastest = statistics.median(laps[leader_of(laps)])
-    return all(statistics.median(times) <= fastest * (1 + tie) for times in laps.values())
-
-
 def over(leagues: Iterable[Mapping[str, Sequence[float]]], done: int, rules: Rules) -> bool:
     """Return whether the race ends after ``done`` laps."""
     if done < rules.laps:
         return False
-    return done >= 2 * rules.laps or all(tied(laps, rules.tie) for laps in leagues)
+    if done >= 2 * rules.laps:
+        return True
+    medians = [[statistics.median(times) for times in laps.values()] for laps in leagues]
+    return all(max(times) <= min(times) * (1 + rules.tie) for times in medians)
 
 
 class Race:
@@ -172,7 +158,7 @@ class Race:
         margin = self._rules.margin
         for entry in self._entries:
             best = self._best(entry.league)
-            worst = limit_us(best[1] if best else None, margin)
+            worst = max(best[1]) * (1 + margin) if best else math.inf  # certainly beaten
             samples = self._track.screen(entry.name, worst)
             if samples is None:
                 continue
@@ -201,7 +187,8 @@ class Race:
     def _run_lap(self) -> None:
         """Run two blocks of every runner; a lap's time is their mean."""
         times: dict[str, list[float]] = {name: [] for name in self._laps}
-        for name in lap_order(self._laps):
+        forward = list(self._laps)
+        for name in forward + forward[::-1]:  # every runner has the same mean position
             if name not in times:
                 continue
             taken = self._track.lap(name)

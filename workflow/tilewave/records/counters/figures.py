@@ -8,15 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tilewave.records.counters.catalogue import (
-    AVERAGE,
-    BANK_CONFLICTS,
-    BUSIEST,
-    SCALAR_OP,
-    SHARED_WAVEFRONTS,
-    TENSOR,
-    TENSOR_BY_SUM,
-)
+from tilewave.records.counters import catalogue
 from tilewave.theory.dtypes import DTYPES
 
 
@@ -28,40 +20,29 @@ class Derived(NamedTuple):
     counter: str = ""
 
 
+_RENAMED = {
+    "shared_wavefronts_load": catalogue.SHARED_WAVEFRONTS.format("ld"),
+    "shared_wavefronts_store": catalogue.SHARED_WAVEFRONTS.format("st"),
+    "bank_conflicts_load": catalogue.BANK_CONFLICTS.format("ld"),
+    "bank_conflicts_store": catalogue.BANK_CONFLICTS.format("st"),
+    "l2_hit_rate": "lts__t_sector_hit_rate.pct",
+    "l1_hit_rate": "l1tex__t_sector_hit_rate.pct",
+}
+_COUNTERS = {name: (catalogue.METRICS[counter], counter) for name, counter in _RENAMED.items()}
+_OF_KIND = "of one kind of instruction: LDS, STS, LDSM, ..."
 DERIVED: dict[str, Derived] = {
     "counted_flops": Derived("FLOP", "floating-point operations counted, scalar and tensor"),
     "counted_flops_f32": Derived("FLOP", "2 ffma + fadd + fmul"),
     "counted_flops_f64": Derived("FLOP", "2 dfma + dadd + dmul"),
     "counted_flops_f16": Derived("FLOP", "2 hfma + hadd + hmul"),
     "counted_tensor_flops": Derived("FLOP", "operations on the tensor cores, all input types"),
-    "shared_wavefronts_load": Derived(
-        "wavefront",
-        "wavefronts of shared loads, ldmatrix among them",
-        SHARED_WAVEFRONTS.format("ld"),
-    ),
-    "shared_wavefronts_store": Derived(
-        "wavefront", "wavefronts of shared stores", SHARED_WAVEFRONTS.format("st")
-    ),
-    "bank_conflicts_load": Derived(
-        "wavefront", "the conflict counter of loads", BANK_CONFLICTS.format("ld")
-    ),
-    "bank_conflicts_store": Derived(
-        "wavefront", "the conflict counter of stores", BANK_CONFLICTS.format("st")
-    ),
+    **{name: Derived(old.unit, old.meaning, key) for name, (old, key) in _COUNTERS.items()},
     "dram_bytes": Derived("byte", "bytes read from and written to device memory"),
-    "l2_hit_rate": Derived(
-        "%", "L2 sectors found, of those looked up", "lts__t_sector_hit_rate.pct"
-    ),
-    "l1_hit_rate": Derived(
-        "%", "L1 sectors found, of those looked up", "l1tex__t_sector_hit_rate.pct"
-    ),
     "cycles_active_ratio": Derived("1", "sm__cycles_active, average over maximum"),
     "wavefronts_shared": Derived("wavefront", "shared wavefronts of all instructions"),
     "wavefronts_shared_ideal": Derived("wavefront", "the same without conflicts"),
     "wavefronts_shared_excess": Derived("wavefront", "the first less the second"),
-    "wavefronts_shared_<KIND>": Derived(
-        "wavefront", "of one kind of instruction: LDS, STS, LDSM, ..."
-    ),
+    "wavefronts_shared_<KIND>": Derived("wavefront", _OF_KIND),
     "wavefronts_shared_ideal_<KIND>": Derived("wavefront", "the same without conflicts"),
     "wavefronts_shared_excess_<KIND>": Derived("wavefront", "the first less the second"),
 }
@@ -77,11 +58,11 @@ def _derived_figure(name: str, value: float) -> dict[str, Any]:
 
 def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
     letter = DTYPES[dtype].operations
-    parts = [values.get(SCALAR_OP.format(letter + op)) for op in ("fma", "add", "mul")]
-    counted = [part for part in parts if part is not None]
-    if len(counted) < len(parts):
+    names = [catalogue.SCALAR_OP.format(letter + op) for op in ("fma", "add", "mul")]
+    if not values.keys() >= set(names):
         return None
-    return 2 * counted[0] + counted[1] + counted[2]
+    fma, add, mul = (values[name] for name in names)
+    return 2 * fma + add + mul
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
@@ -91,12 +72,12 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
     chip counts f16 inputs together, or separately by the type of the sum; the total has priority.
     """
     counters = {
-        dtype: TENSOR.format(DTYPES[dtype].tensor_source)
+        dtype: catalogue.TENSOR.format(DTYPES[dtype].tensor_source)
         for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
     }
     fp16 = values.get(counters.pop("f16"))
     if fp16 is None:
-        apart = [values.get(TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32")]
+        apart = (values.get(catalogue.TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32"))
         counted = [part for part in apart if part is not None]
         if not counted:
             return None
@@ -122,7 +103,7 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
     read, write = values.get("dram__bytes_read.sum"), values.get("dram__bytes_write.sum")
     if read is not None and write is not None:
         figures.append(_derived_figure("dram_bytes", read + write))
-    average, highest = values.get(AVERAGE), values.get(BUSIEST)
+    average, highest = values.get(catalogue.AVERAGE), values.get(catalogue.BUSIEST)
     if average is not None and highest:
         figures.append(_derived_figure("cycles_active_ratio", average / highest))
     return figures

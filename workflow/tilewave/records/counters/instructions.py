@@ -70,16 +70,15 @@ def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     for kind, (counted, ideal) in totals.items():
         if kind and not counted and not ideal:
             continue
-        figures.append(figure(f"wavefronts_shared{kind}", counted, "wavefront"))
-        figures.append(figure(f"wavefronts_shared_ideal{kind}", ideal, "wavefront"))
-        figures.append(figure(f"wavefronts_shared_excess{kind}", counted - ideal, "wavefront"))
+        for part, count in (("", counted), ("_ideal", ideal), ("_excess", counted - ideal)):
+            figures.append(figure(f"wavefronts_shared{part}{kind}", count, "wavefront"))
     return figures
 
 
-# Counts that Nsight Compute attributes to a probe's instruction, and their unit.
-BY_INSTRUCTION: dict[str, tuple[str, str]] = {
-    "wavefronts_by_instruction": ("wavefronts_shared", "wavefront"),
-    "ideal_by_instruction": ("wavefronts_shared_ideal", "wavefront"),
+# Counts of wavefronts that Nsight Compute attributes to a probe's instruction.
+BY_INSTRUCTION: dict[str, str] = {
+    "wavefronts_by_instruction": "wavefronts_shared",
+    "ideal_by_instruction": "wavefronts_shared_ideal",
 }
 LOADS, STORES = ("LDS", "LDSM"), ("STS", "STSM")  # instructions of the op_ld and op_st counters
 
@@ -114,10 +113,11 @@ def probe_figures(
     chosen, note = probe_instruction(rows, prefix)
     if not chosen:
         return [], note
-    figures = []
-    for name, (column, unit) in BY_INSTRUCTION.items():
-        if chosen[0].get(column) is not None:
-            figures.append(figure(name, float(chosen[0][column]), unit))
+    figures = [
+        figure(name, float(chosen[0][column]), "wavefront")
+        for name, column in BY_INSTRUCTION.items()
+        if chosen[0].get(column) is not None
+    ]
     side, kinds = ("store", STORES) if prefix.startswith("STS") else ("load", LOADS)
     ran = [row for row in rows if row.get("executed") != 0]
     alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]
