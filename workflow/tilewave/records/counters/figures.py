@@ -16,36 +16,25 @@ class Derived(NamedTuple):
     """A derived figure; ``counter``: the counter that it renames, if any."""
 
     unit: str
-    meaning: str
     counter: str = ""
 
 
-_RENAMED = {
-    "shared_wavefronts_load": catalogue.SHARED_WAVEFRONTS.format("ld"),
-    "shared_wavefronts_store": catalogue.SHARED_WAVEFRONTS.format("st"),
-    "bank_conflicts_load": catalogue.BANK_CONFLICTS.format("ld"),
-    "bank_conflicts_store": catalogue.BANK_CONFLICTS.format("st"),
-    "l2_hit_rate": "lts__t_sector_hit_rate.pct",
-    "l1_hit_rate": "l1tex__t_sector_hit_rate.pct",
-}
-_COUNTERS = {name: (catalogue.METRICS[counter], counter) for name, counter in _RENAMED.items()}
-_OF_KIND = "of one kind of instruction: LDS, STS, LDSM, ..."
 DERIVED: dict[str, Derived] = {
-    "counted_flops": Derived("FLOP", "floating-point operations counted, scalar and tensor"),
-    "counted_flops_f32": Derived("FLOP", "2 ffma + fadd + fmul"),
-    "counted_flops_f64": Derived("FLOP", "2 dfma + dadd + dmul"),
-    "counted_flops_f16": Derived("FLOP", "2 hfma + hadd + hmul"),
-    "counted_tensor_flops": Derived("FLOP", "operations on the tensor cores, all input types"),
-    **{name: Derived(old.unit, old.meaning, key) for name, (old, key) in _COUNTERS.items()},
-    "dram_bytes": Derived("byte", "bytes read from and written to device memory"),
-    "cycles_active_ratio": Derived("1", "sm__cycles_active, average over maximum"),
-    "wavefronts_shared": Derived("wavefront", "shared wavefronts of all instructions"),
-    "wavefronts_shared_ideal": Derived("wavefront", "the same without conflicts"),
-    "wavefronts_shared_excess": Derived("wavefront", "the first less the second"),
-    "wavefronts_shared_<KIND>": Derived("wavefront", _OF_KIND),
-    "wavefronts_shared_ideal_<KIND>": Derived("wavefront", "the same without conflicts"),
-    "wavefronts_shared_excess_<KIND>": Derived("wavefront", "the first less the second"),
+    **dict.fromkeys(
+        ("counted_flops", *(f"counted_flops_{dtype}" for dtype in ("f32", "f64", "f16"))),
+        Derived("FLOP"),  # 2 fma + add + mul
+    ),
+    "counted_tensor_flops": Derived("FLOP"),
+    "shared_wavefronts_load": Derived("wavefront", catalogue.SHARED_WAVEFRONTS.format("ld")),
+    "shared_wavefronts_store": Derived("wavefront", catalogue.SHARED_WAVEFRONTS.format("st")),
+    "bank_conflicts_load": Derived("wavefront", catalogue.BANK_CONFLICTS.format("ld")),
+    "bank_conflicts_store": Derived("wavefront", catalogue.BANK_CONFLICTS.format("st")),
+    "dram_bytes": Derived("byte"),
+    "l2_hit_rate": Derived("%", "lts__t_sector_hit_rate.pct"),
+    "l1_hit_rate": Derived("%", "l1tex__t_sector_hit_rate.pct"),
+    "cycles_active_ratio": Derived("1"),  # average over maximum
 }
+"""Besides shared wavefronts, their ideal and excess, in all and by kind (`instructions.instruction_totals`)."""
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
