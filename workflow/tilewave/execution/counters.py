@@ -47,15 +47,18 @@ SHARED_COLUMNS: Mapping[str, str] = {
     "transactions_shared": "shared_transactions",
     "conflicts_shared": "shared_conflicts",
 }
-ATTRIBUTED_COLUMNS: Mapping[str, str] = {
-    name: SHARED_COLUMNS[name] for name in ("wavefronts_shared", "wavefronts_shared_ideal")
-}
+ATTRIBUTED_COLUMNS = dict(list(SHARED_COLUMNS.items())[:2])
 GLOBAL_COLUMNS: Mapping[str, str] = {
     "sectors_global": "global_attributed",
     "sectors_global_ideal": "global_sectors_ideal",
     "sectors_hardware": "global_sectors",
     "requests_global": "global_requests",
 }
+COLUMNS = (
+    (opcodes.SHARED, SHARED_COLUMNS),
+    (opcodes.WARPGROUPS, ATTRIBUTED_COLUMNS),
+    (opcodes.GLOBAL, GLOBAL_COLUMNS),
+)
 
 Counts = Mapping[str, Any]
 
@@ -95,9 +98,8 @@ def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
     paths: dict[tuple[str, str], int] = {}
     for index, opcode in enumerate(names):
         name = opcodes.base(opcode)
-        if opcodes.class_of(opcode) != "tensor" or name in opcodes.WITHOUT_PRODUCTS:
-            continue
-        if not on[index]:
+        multiplies = opcodes.class_of(opcode) == "tensor" and name not in opcodes.WITHOUT_PRODUCTS
+        if not multiplies or not on[index]:
             continue
         product = opcodes.tensor(opcode)
         if product is None:
@@ -174,11 +176,8 @@ def figures(
     operand: str = "",
 ) -> list[dict[str, Any]]:
     """Return the figures of a result as for a profiled kernel: counters, derived figures, sums of rows."""
-    counted = [
-        figure(name, values[name], metric.unit)
-        for name, metric in catalogue.METRICS.items()
-        if name in values
-    ]
+    units = {name: metric.unit for name, metric in catalogue.METRICS.items() if name in values}
+    counted = [figure(name, values[name], unit) for name, unit in units.items()]
     return [*counted, *derived(values, operand), *instruction_totals(rows)]
 
 
@@ -200,17 +199,10 @@ def instruction_rows(
             "executed": int(counts["executed"][index]),
             "threads_executed": int(counts["threads_executed"][index]),
         }
-        columns: dict[str, str] = {}
-        if opcodes.base(opcode) in opcodes.SHARED:
-            columns |= SHARED_COLUMNS
-        if opcodes.base(opcode) in opcodes.WARPGROUPS:
-            columns |= ATTRIBUTED_COLUMNS
-        if opcodes.base(opcode) in opcodes.GLOBAL:
-            columns |= GLOBAL_COLUMNS
-        for name, column in columns.items():
-            numbers = _column(counts, column)
-            if numbers is not None:
-                row[name] = int(numbers[index])
+        for bases, columns in COLUMNS:
+            for name, column in columns.items() if opcodes.base(opcode) in bases else ():
+                if (numbers := _column(counts, column)) is not None:
+                    row[name] = int(numbers[index])
         rows.append(with_excess(row))
     return rows
 

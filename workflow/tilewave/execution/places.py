@@ -115,10 +115,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "address": address,
         "opcode": str(instructions[fault.index].opcode) if located else "",
         "threads": [
-            {
-                "block": [int(i) for i in thread["block"]],
-                "thread": [int(i) for i in thread["thread"]],
-            }
+            {name: list(map(int, thread[name])) for name in ("block", "thread")}
             for thread in fault.threads
         ],
         "addresses": [int(address) for address in fault.addresses],

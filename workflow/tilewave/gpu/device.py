@@ -17,7 +17,7 @@ from tilewave.gpu.facts import uuid_text
 
 POLL_S = 0.5
 CHOICE_VARIABLE = "TILEWAVE_GPU"
-"""An ordinal (``1``) or a UUID (``GPU-...``, or the beginning of one); default 0."""
+"""CUDA's number of the GPU; default 0."""
 
 _POISON_WORDS = """ILLEGAL_ADDRESS MISALIGNED_ADDRESS INVALID_ADDRESS_SPACE INVALID_PC
     ILLEGAL_INSTRUCTION HARDWARE_STACK_ERROR LAUNCH_FAILED LAUNCH_TIMEOUT ASSERT ECC_UNCORRECTABLE
@@ -98,7 +98,6 @@ class Gpu:
     `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address` its integer.
     """
 
-    ordinal: int
     name: str
     uuid: str
     arch: str
@@ -167,7 +166,6 @@ def open_gpu() -> Gpu:
     major = attribute("COMPUTE_CAPABILITY_MAJOR")
     minor = attribute("COMPUTE_CAPABILITY_MINOR")
     return Gpu(
-        ordinal=ordinal,
         name=device.name,
         uuid=uuids[ordinal],
         arch=f"sm_{major}{minor}",

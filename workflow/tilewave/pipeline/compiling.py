@@ -30,6 +30,8 @@ from tilewave.workers.pool import Ended, ProcessLimits
 KEPT = (".cubin", ".sass")
 """Suffixes of the files that the store keeps of a compiled variant, beside its entry."""
 KIND = "compiled"
+NEEDED = {"sha256", "code", "kernels", "resources"}
+"""Keys of the entry of a compiled variant."""
 LIMIT_S, MEMORY = 120, 4 << 30
 """Limits of one compilation: seconds of processor time, bytes. The largest shipped kernel takes 4 s and 0.2 GB."""
 MOST_LOG = 1 << 20
@@ -77,9 +79,7 @@ def _stored(task: Task, store: Store) -> Entry | None:
         return None
     if entry.get("status") == result.FAILED_TO_COMPILE:
         return entry
-    if entry.get("status") != result.OK or not {"sha256", "code", "kernels", "resources"} <= set(
-        entry
-    ):
+    if entry.get("status") != result.OK or not entry.keys() >= NEEDED:
         return None
     return entry if all(store.blob(KIND, task.key, suffix).is_file() for suffix in KEPT) else None
 
@@ -95,6 +95,7 @@ def _kept(entry: Mapping[str, Any], store: Store, suffix: str) -> bytes | None:
 def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
     """Return the entry of a compilation without its code."""
     kernel = task.variant.kernel
+    texts = origins.kernel_texts(kernel)
     return {
         "status": result.OK if done.cubin else result.FAILED_TO_COMPILE,
         "reason": done.message,
@@ -106,14 +107,8 @@ def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
         "log": done.log if len(done.log) <= MOST_LOG else f"{done.log[:MOST_LOG]}\n[cut]\n",
         "key": task.key,
         "text": task.text_key,
-        "lines": {
-            name: source.line_numbers(text) for name, text in origins.kernel_texts(kernel).items()
-        },
+        "lines": {name: source.line_numbers(text) for name, text in texts.items()},
     }
-
-
-def _keep(task: Task, store: Store, entry: Entry) -> None:
-    store.write(store.blob(KIND, task.key, ".json"), entry)
 
 
 WAITS = "ACQBULK"
@@ -143,7 +138,7 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     if done.warning:
         entry |= {"warning": done.warning, "log": f"{done.warning}\n{done.log}"}
     entry["seconds"] = round(time.monotonic() - begun, 3)
-    _keep(task, store, entry)
+    store.write(store.blob(KIND, task.key, ".json"), entry)
     return _with_symbol(kernel, entry)
 
 
@@ -188,12 +183,13 @@ def compiled(
 
 def _ended(task: Task, store: Store, end: Ended) -> Entry:
     kernel = task.variant.kernel
-    options = nvrtc.options(kernel, task.arch, task.variant.names)
-    entry = _entry(
-        task, nvrtc.Compiled(None, options, nvrtc.version(), "", f"compiling it: {end.reason}")
+    options, message = (
+        nvrtc.options(kernel, task.arch, task.variant.names),
+        f"compiling it: {end.reason}",
     )
+    entry = _entry(task, nvrtc.Compiled(None, options, nvrtc.version(), "", message))
     if end.lasting:
-        _keep(task, store, entry)
+        store.write(store.blob(KIND, task.key, ".json"), entry)
     return entry
 
 
@@ -211,10 +207,7 @@ def _opened(
         *([] if recorded is None else [recorded.folder]),
         ROOT,
         *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path), *libraries)),
-        *map(
-            Path,
-            ("/usr", "/lib", "/lib64", "/opt", "/nix", "/dev/urandom", "/etc/ld.so.cache"),
-        ),
+        *map(Path, "/usr /lib /lib64 /opt /nix /dev/urandom /etc/ld.so.cache".split()),
     ]
     store.root.mkdir(parents=True, exist_ok=True)
     return tuple(map(Path.resolve, read)), (store.root.resolve(), Path("/dev/null"))
@@ -259,19 +252,14 @@ class Compilations:
         if entry is None and self._recorded is not None:
             entry = self._of_recording(task)
         if entry is None and self._unavailable:
-            entry = {
-                "status": result.NOT_MEASURED,
-                "reason": self._unavailable,
-                "arch": task.arch,
-                "macros": dict(variant.macros),
-                "source_sha256": source_digest(kernel),
-            }
+            status = {"status": result.NOT_MEASURED, "reason": self._unavailable, "arch": task.arch}
+            macros, digest = dict(variant.macros), source_digest(kernel)
+            entry = {**status, "macros": macros, "source_sha256": digest}
         if entry is not None and "code" in entry:
             stem = self._folder / kernel.name / f"{variant.id}.{wanted}"
-            entry |= {
-                "sass": f"{stem}.sass",
-                **({} if self._unavailable else {"cubin": f"{stem}.cubin"}),
-            }
+            entry["sass"] = f"{stem}.sass"
+            if not self._unavailable:
+                entry["cubin"] = f"{stem}.cubin"
         return entry
 
     def _of_recording(self, task: Task) -> Entry | None:

@@ -54,9 +54,8 @@ def _still_good(outcome: Result, job: Job, target: Mapping[str, Any]) -> bool:
     limit_s = outcome.notes.get("limit_s", 0)
     waited = isinstance(limit_s, int | float) and limit_s >= job.limit_s
     enough = outcome.status != result.TIMED_OUT or waited
-    if outcome.passing:
-        return False
-    return enough and bool(outcome.notes.get("ncu") == _ncu(job.stage, target))
+    same = bool(outcome.notes.get("ncu") == _ncu(job.stage, target))
+    return enough and same and not outcome.passing
 
 
 def _says(execution: Result) -> bool:
@@ -135,11 +134,6 @@ class Sources:
         return from_recording(job, self.recorded, self.target)
 
 
-def _possible(job: Job, sources: Sources) -> bool:
-    """Return whether this machine can try a job, and its code is there."""
-    return sources.measurable(job.stage, job.provider) and not job.no_cubin
-
-
 def _unmeasured(
     planned: Job | Result, sources: Sources, tried: bool, checks: Mapping[str, Result] | None
 ) -> Result | None:
@@ -150,7 +144,8 @@ def _unmeasured(
     if stop:
         return Result.of_job(planned, *stop)
     outcome = sources.find(planned)
-    if outcome is None and not (tried and _possible(planned, sources)):
+    possible = sources.measurable(planned.stage, planned.provider) and not planned.no_cubin
+    if outcome is None and not (tried and possible):
         outcome = sources.missing(planned)
     return outcome
 

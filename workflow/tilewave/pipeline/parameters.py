@@ -125,12 +125,12 @@ def machine() -> str:
     return json.dumps(fingerprint(), sort_keys=True)
 
 
-def recorded(config: Document, root: Path = ROOT) -> str:
+def recorded(config: Document) -> str:
     """Return the digest of the recorded figures that a run may show, empty if it measures live."""
     target = config.get("target", "auto")
     if target == "live" or (target == "auto" and has_gpu(fingerprint())):
         return ""
-    return _digest([_content(path) for path in sorted(place(RECORDED, root).glob("*/*"))])
+    return _digest([_content(path) for path in sorted(place(RECORDED).glob("*/*"))])
 
 
 def tried(results: str) -> str:

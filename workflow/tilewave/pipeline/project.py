@@ -30,7 +30,6 @@ from tilewave.kernel.discovery import (
 from tilewave.kernel.expressions import ExpressionError
 from tilewave.kernel.front_matter import Kernel, spared
 from tilewave.kernel.operations import user_defined
-from tilewave.kernel.variants import Variant
 from tilewave.pipeline import outputs, parameters, plan
 from tilewave.pipeline.cases import Case, Plan, expand
 from tilewave.pipeline.config import Config, check_folders, parse
@@ -104,10 +103,7 @@ class Project:
 
     @property
     def raced_plan(self) -> Plan:
-        return self._part(self.raced_studies)
-
-    def _part(self, names: Iterable[str]) -> Plan:
-        studies = {name: self.plan.studies[name] for name in names}
+        studies = {name: self.plan.studies[name] for name in self.raced_studies}
         members = {case for cases in studies.values() for case in cases}
         cases = {name: case for name, case in self.plan.cases.items() if name in members}
         return Plan(cases, studies)
@@ -145,7 +141,9 @@ def load(
         raise UserError.because(where, problem, f"Fix the first: {first}", "kernel_folders")
     if not checked:
         outputs.check(config, where, root)
-    _check_target(config, recorded_root, where)
+    targets = ["auto", "live", *(path.name for path in folders(recorded_root))]
+    if config.target not in targets:
+        raise UserError(where, "target", config.target, targets)
     _check_architectures(config, where)
     cache.owned(STORE.resolve())
     if thorough and not checked:
@@ -157,7 +155,8 @@ def load(
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
     if thorough and not checked:
         for variant in cases.variants.values():
-            _try_out(variant)
+            with contextlib.suppress(KernelRefused):  # the variant's cases report an exceeded limit
+                trial.try_out(variant)
         _try_operations(cases)
     reasons = mistakes(left_out), no_kernels(left_out)
     return Project(config, str(where), kernels, cases, recorded_root, *reasons)
@@ -180,12 +179,6 @@ def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROO
     config, kernels, *_ = _kernels(data, where, root)
     resolved, left_out, without = plan.read(path, kernels)
     return Project(config, str(where), kernels, resolved, place(RECORDED, root), left_out, without)
-
-
-def _check_target(config: Config, recorded_root: Path, where: object) -> None:
-    allowed = ["auto", "live", *(path.name for path in folders(recorded_root))]
-    if config.target not in allowed:
-        raise UserError(where, "target", config.target, allowed)
 
 
 def _check_architectures(config: Config, where: object) -> None:
@@ -223,12 +216,6 @@ def _try_operations(plan: Plan) -> None:
                 smallest[operation] = size, case, shape
     for operation, (_, case, shape) in smallest.items():
         user_defined.try_out(operations.load(operation), shape, case.variant.dtypes, case.id)
-
-
-def _try_out(variant: Variant) -> None:
-    """Try a variant (`trial.try_out`); the variant's cases report an exceeded limit."""
-    with contextlib.suppress(KernelRefused):
-        trial.try_out(variant)
 
 
 def _check_names(config: Config, kernels: Mapping[str, object], where: object) -> None:

@@ -10,6 +10,8 @@ import pandas as pd
 
 from tilewave.plots.base import StudyData, case_order, missing_cases, present
 
+MOST = 4
+"""The most cases that a note names."""
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 
 
@@ -19,9 +21,7 @@ def _span(numbers: Iterable[str]) -> str:
     return ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
 
 
-def missing_notes(
-    study: StudyData, stages: Iterable[str] | None = None, most: int = 4
-) -> list[str]:
+def missing_notes(study: StudyData, stages: Iterable[str] | None = None) -> list[str]:
     """Return the missing cases as notes of a figure, one for each status and reason.
     Reasons that differ by their numbers alone share a note, with the least and the largest number."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, list[str]]]] = {}
@@ -41,8 +41,8 @@ def missing_notes(
         if len(cases) == len(case_order(study)) > 1:
             notes.append(f"{heading}: all {len(cases)} cases")
             continue
-        names = ", ".join(cases[:most])
-        more = f" and {len(cases) - most} more" if len(cases) > most else ""
+        names = ", ".join(cases[:MOST])
+        more = f" and {len(cases) - MOST} more" if len(cases) > MOST else ""
         notes.append(f"{heading}: {names}{more}")
     return notes
 

@@ -76,15 +76,13 @@ def compulsory_bytes(
     return in_bytes * (m * k + k * n) + passes * (out_bytes or in_bytes) * m * n
 
 
-def intensity(
-    shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
-) -> float:
+def intensity(shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None) -> float:
     """Return the FLOP per compulsory byte.
 
     In FP16 it is N / 3 for a cube of edge N, and nearly k for a k far below m and n. The GPU-performance document
     takes k / 2 for both, which is the limit for m = k and n far above them.
     """
-    return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes, beta)
+    return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes)
 
 
 # ---------------------------------------------------------------------------------------- reuse
