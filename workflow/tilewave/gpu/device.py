@@ -203,10 +203,7 @@ def _no_lock(path: Path, reason: str | None) -> UserError:
 
 @contextlib.contextmanager
 def gpu_lock(
-    uuid: str,
-    waiting: Callable[[], None] = lambda: None,
-    shared: bool = False,
-    wait: bool = True,
+    uuid: str, waiting: Callable[[], None] = lambda: None, shared: bool = False, wait: bool = True
 ) -> Iterator[Path | None]:
     """Hold the machine-wide lock of a GPU; call `waiting` once if another process has it.
 

@@ -22,13 +22,7 @@ from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.launches import Argument, LaunchPlan
 from tilewave.kernel.result import OK, Result
 from tilewave.kernel.variants import Variant, choices
-from tilewave.pipeline.config import (
-    MOST_CASES,
-    MOST_LISTED,
-    CaseBlock,
-    Config,
-    Study,
-)
+from tilewave.pipeline.config import MOST_CASES, MOST_LISTED, CaseBlock, Config, Study
 from tilewave.pipeline.parameters import split_names
 from tilewave.pipeline.shapes import Shape, bounded, expand_shapes, refusal
 from tilewave.records.counters.catalogue import OF_INSTRUCTIONS

@@ -221,8 +221,7 @@ class Config(Model):
         0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
     )
     only: NameList = Field(
-        "",
-        description="Names that narrow the run: parts, studies, kernels, dtypes, shapes.",
+        "", description="Names that narrow the run: parts, studies, kernels, dtypes, shapes."
     )
     shapes: NameList = Field(
         "",

@@ -332,10 +332,7 @@ class Pipeline:
         return entries, listings
 
     def about_kernels(
-        self,
-        counters: Sequence[Result],
-        sampled: Sequence[Result],
-        shown: Collection[str] = (),
+        self, counters: Sequence[Result], sampled: Sequence[Result], shown: Collection[str] = ()
     ) -> dict[str, dict[str, Any]]:
         """Return, by kernel, what its page needs besides the tables.
 

@@ -197,10 +197,7 @@ def records_table(
 
 
 def _long(
-    results: Sequence[Result],
-    rows: list[dict[str, Any]],
-    name: str,
-    recorded: Recorded | None,
+    results: Sequence[Result], rows: list[dict[str, Any]], name: str, recorded: Recorded | None
 ) -> pd.DataFrame:
     """Return long rows of the run's results and of the recording, repeated for each case with their key."""
     places = pd.DataFrame([row.only(*PLACE) for row in results if row.key], columns=PLACE)
@@ -273,9 +270,7 @@ speed. They compare variants that were timed at different moments as their share
 
 
 def with_cublas(
-    records: pd.DataFrame,
-    products: Mapping[str, Hashable],
-    doubtful: Mapping[str, Disagreement],
+    records: pd.DataFrame, products: Mapping[str, Hashable], doubtful: Mapping[str, Disagreement]
 ) -> pd.DataFrame:
     """Give each product one value of cuBLAS, add speeds at one clock, and mark doubtful times.
 

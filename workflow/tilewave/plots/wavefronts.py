@@ -36,14 +36,8 @@ _MOST = 10
 _EXACT = 1.0005
 """Largest quotient of two counts that are taken as equal."""
 # The hardware's own counts. ncu's counts of an instruction are a model's, not exact for all 128-bit loads.
-HARDWARE = {
-    "load": SHARED_WAVEFRONTS.format("ld"),
-    "store": SHARED_WAVEFRONTS.format("st"),
-}
-CONFLICTS = {
-    "loads": BANK_CONFLICTS.format("ld"),
-    "stores": BANK_CONFLICTS.format("st"),
-}
+HARDWARE = {"load": SHARED_WAVEFRONTS.format("ld"), "store": SHARED_WAVEFRONTS.format("st")}
+CONFLICTS = {"loads": BANK_CONFLICTS.format("ld"), "stores": BANK_CONFLICTS.format("st")}
 
 _BOTH = ["wavefronts_shared", "wavefronts_shared_ideal"]
 _COUNTS = {

@@ -228,12 +228,7 @@ def warp_ldmatrix(addresses: Lanes, mask: int) -> tuple[int, int]:
 
 @njit
 def warp_through_cache(
-    shared: Lanes,
-    source: Lanes,
-    mask: int,
-    reading: int,
-    width: int,
-    rivals: NDArray[np.uint32],
+    shared: Lanes, source: Lanes, mask: int, reading: int, width: int, rivals: NDArray[np.uint32]
 ) -> int:
     """Return the wavefronts of cp.async.ca (LDGSTS), 4, 8 or 16 bytes a lane.
 
@@ -349,12 +344,7 @@ def warp_bypass(shared: Lanes, source: Lanes, lanes: int, turns: Lanes) -> int:
 
 @njit
 def warp_filled_copy(
-    shared: Lanes,
-    source: Lanes,
-    mask: int,
-    reading: int,
-    width: int,
-    bypass: bool,
+    shared: Lanes, source: Lanes, mask: int, reading: int, width: int, bypass: bool
 ) -> tuple[int, int]:
     """Return the wavefronts of a cp.async, some of whose lanes write zeros, and their ideal.
 

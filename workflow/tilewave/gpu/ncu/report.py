@@ -173,10 +173,7 @@ def _unlike(actions: Sequence[Any], job: Job) -> str:
 
 
 def result_of(
-    job: Job,
-    actions: Sequence[Any],
-    names: Sequence[str],
-    codes: dict[str, Code] | None = None,
+    job: Job, actions: Sequence[Any], names: Sequence[str], codes: dict[str, Code] | None = None
 ) -> Result:
     """Return the result of a case from its profiled kernels (at least one).
 

@@ -163,12 +163,7 @@ WARP_STATES = [
 # The same operations by instruction; TENSOR_OPS contains them, so they are never added to it.
 TENSOR_PATH = "sm__ops_path_tensor_op_{}_src_{}_sparsity_off.sum"
 TENSOR_PATHS = [
-    Metric(
-        TENSOR_PATH.format(op, DTYPES[dtype].tensor_source),
-        "FLOP",
-        optional=True,
-        inputs=dtype,
-    )
+    Metric(TENSOR_PATH.format(op, DTYPES[dtype].tensor_source), "FLOP", optional=True, inputs=dtype)
     for op in ("hmma", "hgmma")
     for dtype in ("f16", "bf16", "tf32")
 ]
@@ -207,7 +202,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Occupancy",
         "MemoryWorkloadAnalysis",
         "WarpStateStats",
-    ),
+    )
 }
 STALLS = "smsp__pcsamp_warps_issue_stalled_"
 """Prefix of a stall reason in ncu's samples of warps; samples without an issue have a suffix."""
