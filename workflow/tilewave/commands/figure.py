@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     content = figures.drawing(
         project, chosen(study, _names(options.dtypes), _names(options.variants))
     )
-    style = figures.style_of(project, options.study)
+    style = figures.style_of(project)
     if options.width:
         style = replace(style, width_mm=millimetres(options.width))
     figure, file = content.draw(style), options.output

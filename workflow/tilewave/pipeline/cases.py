@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from tilewave.basics.errors import UserError
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.launches import Argument, LaunchPlan
-from tilewave.kernel.result import OK, Result
+from tilewave.kernel.result import OK, SAMPLE, Result
 from tilewave.kernel.variants import Variant, choices
 from tilewave.pipeline.config import MOST_CASES, MOST_LISTED, CaseBlock, Config, Study
 from tilewave.pipeline.parameters import split_names
@@ -262,6 +262,23 @@ def wants(stage: str, case: Case) -> bool:
     if stage == "execute":
         return kernel.provider == "nvrtc"
     return True
+
+
+def sampled(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases of stage sample: each kernel's largest of its first variant with counted instructions.
+
+    One is enough: samples show where warps wait, which shape and macros hardly change, and ncu runs a launch dozens
+    of times for its rules. The kernel's page shows this variant's code.
+    """
+    by_kernel: dict[str, Case] = {}
+    for case in cases:
+        if case.refusal is not None or not wants(SAMPLE, case):
+            continue
+        first = by_kernel.setdefault(case.kernel.name, case)
+        larger = math.prod(case.sizes.values()) > math.prod(first.sizes.values())
+        if case.variant.id == first.variant.id and larger:
+            by_kernel[case.kernel.name] = case
+    return list(by_kernel.values())
 
 
 @dataclass(frozen=True)

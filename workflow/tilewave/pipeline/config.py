@@ -96,13 +96,6 @@ class CaseBlock(Model):
     )
 
 
-class StudyStyle(Model):
-    """The look of one study's figure, where it differs from `style`."""
-
-    width_mm: Millimetres | None = None
-    font_size: Points | None = None
-
-
 class Study(Model):
     """A question with its cases and its figure."""
 
@@ -126,7 +119,6 @@ class Study(Model):
         max_length=MOST_ITEMS,
         description="Options of the plot module: docs/options.md.",
     )
-    style: StudyStyle = StudyStyle()
 
     @property
     def races(self) -> bool:

@@ -21,8 +21,8 @@ from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
-from tilewave.pipeline import executing, jobs, measuring, sampling, tuning
-from tilewave.pipeline.cases import Case, wants
+from tilewave.pipeline import executing, jobs, measuring, tuning
+from tilewave.pipeline.cases import Case, sampled, wants
 from tilewave.pipeline.compiling import Compilations, Entry, Listing, Task, compile_all
 from tilewave.pipeline.measuring import Sources
 from tilewave.pipeline.project import Project
@@ -140,8 +140,8 @@ class Pipeline:
                 names = self._executed()
                 chosen = [case for case in chosen if case.id in names]
             if stage == result.SAMPLE:
-                sampled = {case.id for case in sampling.chosen(self.plan.cases.values())}
-                chosen = [case for case in chosen if case.id in sampled]
+                names = {case.id for case in sampled(self.plan.cases.values())}
+                chosen = [case for case in chosen if case.id in names]
             self._planned[stage] = jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
         return self._planned[stage]
 

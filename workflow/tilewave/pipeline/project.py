@@ -80,11 +80,6 @@ class Project:
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
 
-    @property
-    def damage(self) -> list[str]:
-        """A line about each damaged file of a recording."""
-        return [line for path in folders(self.recorded_root) for line in Recorded(path).warnings]
-
     def largest_recording(self) -> Recorded | None:
         """Return the recording with the most results, of any GPU."""
         return next(iter(largest_first(self.recorded_root)), None)

@@ -291,19 +291,19 @@ def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
     return (counted / needed.where(needed > 0)).dropna()
 
 
+def _of_json(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    text = row.get(name)
+    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+
+
 def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a case's macros from the table's JSON."""
-    text = row.get("macros")
-    if isinstance(text, Mapping):
-        return dict(text)
-    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+    return _of_json(row, "macros")
 
 
 def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """Return a product's layouts from the table's JSON; the default is row-major."""
-    text = row.get("layouts")
-    layouts = json.loads(text) if isinstance(text, str) and text else {}
-    return {"a": "row", "b": "row", "c": "row", **layouts}
+    return {"a": "row", "b": "row", "c": "row", **_of_json(row, "layouts")}
 
 
 # ---------------------------------------------------------------------------------------- labels
@@ -316,8 +316,7 @@ def number(value: float) -> str:
 
 def sizes_of(row: Mapping[str, Any]) -> dict[str, int]:
     """Return a case's sizes by dimension, in the operation's order, from the table's JSON; {} without any."""
-    text = row.get("sizes")
-    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+    return _of_json(row, "sizes")
 
 
 def shape_label(row: Mapping[str, Any]) -> str:

@@ -139,11 +139,9 @@ def of_tables(
     )
 
 
-def style_of(project: Project, name: str = "") -> Style:
-    """Return the config's style of figures, for all studies or for one."""
-    chosen = project.config.style
-    overrides = project.config.studies[name].style.model_dump(exclude_none=True) if name else {}
-    return Style(**{**chosen.model_dump(), **overrides})
+def style_of(project: Project) -> Style:
+    """Return the config's style of figures."""
+    return Style(**project.config.style.model_dump())
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
@@ -231,7 +229,7 @@ def write(
         other exceptions.
     """
     content = _box(study, why) if why else drawing(project, study)
-    study, table, style = content.study, content.table, style_of(project, study.name)
+    study, table, style = content.study, content.table, style_of(project)
 
     @functools.cache
     def drawn() -> Figure:
