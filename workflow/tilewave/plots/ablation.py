@@ -34,8 +34,7 @@ _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
     """Return the case to compare with: same kernel and shape, the default variant."""
-    variant = str(row["kernel"])
-    same = study.cases[study.cases["variant"] == variant]
+    same = study.cases[study.cases["variant"] == str(row["kernel"])]
     for size in ("m", "n", "k"):
         same = same[same[size] == row[size]]
     return None if same.empty else str(same.iloc[0]["case"])
@@ -93,17 +92,13 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"{changes.index[-1]} costs most: {-changes.iloc[-1]:.0f} % of the speed"
 
 
-def _signed(percent: float) -> str:
-    return f"{percent:+.1f}".replace("-", "−")
-
-
 def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     """Return the change of a variant: `STAGES 3 → 2`; its name where the macros are not known."""
     default = _default(study, row)
     if default == row["case"]:
         return "default"
     rows = study.cases[study.cases["case"] == default].to_dict("records")
-    old = base.macros_of({str(key): value for key, value in rows[0].items()}) if rows else {}
+    old = base.macros_of(rows[0]) if rows else {}
     changed = [
         f"{name} {old[name]} → {value}"
         for name, value in base.macros_of(row).items()
@@ -120,7 +115,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "change of speed")
         fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
         colors = [GREEN if change > 0 else RED for change in changes]
-        bars(ax, list(changes.index), changes, list(map(_signed, changes)), colors)
+        texts = [f"{change:+.1f}".replace("-", "−") for change in changes]
+        bars(ax, list(changes.index), changes, texts, colors)
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.set_xlabel("change of speed (%)")
         names, shapes = ", ".join(study.cases["kernel"].unique()), base.shapes_text(study.cases)
