@@ -20,7 +20,6 @@ from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result
 from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
 from tilewave.pipeline import jobs, single
@@ -118,15 +117,13 @@ class _Shapes:
     def takes(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the variant can be launched at a shape."""
         try:
-            if self._elements(sizes) > MOST_ELEMENTS or self.variant.supports(sizes, self.device):
+            operands = self.variant.operation.operands.values()
+            elements = sum(math.prod(operand.sizes(sizes)) for operand in operands)
+            if elements > MOST_ELEMENTS or self.variant.supports(sizes, self.device):
                 return False
             return not self.variant.plan(sizes, self.device).exceeded_limit(self.device)
         except UserError:
             return False
-
-    def _elements(self, sizes: Mapping[str, int]) -> int:
-        operands = self.variant.operation.operands.values()
-        return sum(math.prod(operand.sizes(sizes)) for operand in operands)
 
     def _blocks(self, sizes: Mapping[str, int]) -> int:
         try:
@@ -158,12 +155,6 @@ def _shape(sizes: Mapping[str, int]) -> Shape:
     return Shape(tuple(sizes.items()))
 
 
-def _defines(operation: Operation) -> bool:
-    """Return whether an operation's kinds of inputs are its own: a user's may inherit from one of Tilewave's."""
-    shipped = operations.MODULES.file(operation.name) is None
-    return shipped or "kinds" in vars(type(operation))
-
-
 def trials(
     variant: Variant, sizes: Mapping[str, int] | None, device: Mapping[str, Any]
 ) -> list[Trial]:
@@ -191,7 +182,9 @@ def trials(
         trials.append(Trial("other alpha and beta", small, tuple(more)))
     last = tuple(operation.runs(job)[-1:])
     options = " ".join(variant.kernel.compiler_options(variant.names))
-    for kind in operation.kinds_of(job) if _defines(operation) else ():
+    # A user's operation may inherit kinds of inputs from one of Tilewave's.
+    shipped = operations.MODULES.file(operation.name) is None
+    for kind in operation.kinds_of(job) if shipped or "kinds" in vars(type(operation)) else ():
         if kind != DENORMAL or not any(name in options for name in FLUSHING):
             trials.append(Trial(NAMES[kind], small, () if kind == SPECIAL else last, kind))
     shaped = {

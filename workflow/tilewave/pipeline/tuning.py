@@ -21,12 +21,6 @@ from tilewave.theory import splitting
 from tilewave.theory.occupancy import SmLimits, occupancy
 
 
-def group_of(job: Job) -> str:
-    """Return what a job shares with its rivals: the product, its sizes and dtypes. Layouts may differ."""
-    shape = "x".join(str(size) for size in job.shape.values())
-    return f"{job.operation} {shape} {json.dumps(job.dtypes, sort_keys=True)}"
-
-
 def predicted_loads(
     job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
@@ -72,7 +66,10 @@ def plan(
             used = entry.get("resources", {})
             # The leading launch's resources are there by its symbol, too.
             loads = predicted_loads(candidate, used.get(candidate.entry, {}), target)
-            candidate = replace(candidate, group=group_of(candidate), predicted_loads=loads)
+            shape = "x".join(map(str, candidate.shape.values()))  # layouts may differ in a group
+            dtypes = json.dumps(candidate.dtypes, sort_keys=True)
+            group = f"{candidate.operation} {shape} {dtypes}"
+            candidate = replace(candidate, group=group, predicted_loads=loads)
         candidates[case] = candidate
     return candidates
 
