@@ -19,11 +19,6 @@ CASE_DOMAIN = "tilewave-job"
 LONGEST_NAME = 400  # some kernels of libraries have pages of template arguments
 
 
-def actions_of(report: Any) -> list[Any]:
-    """Return all profiled kernels of an ncu_report context, in launch order."""
-    return [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
-
-
 def case_index(action: Any) -> int | None:
     """Return the index in the batch of a kernel's case, from its NVTX ranges."""
     state = action.nvtx_state()
@@ -234,7 +229,8 @@ def parse_report(
 
     names: metrics of each job. places: indices of the wanted jobs (default: all).
     """
-    assigned = assign(actions_of(report), jobs)
+    launched = [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
+    assigned = assign(launched, jobs)
     codes: dict[str, dict[str, Code]] = {}  # by cubin and function
     for index in range(len(jobs)) if places is None else places:
         if assigned[index]:
