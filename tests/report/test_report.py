@@ -303,7 +303,8 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> N
         "HEADLINE": True,
     }.items():
         monkeypatch.setattr(correctness, name, value, raising=False)
-    monkeypatch.setattr(plots, "has_summary", lambda plot: False)
+    offers = plots.offers
+    monkeypatch.setattr(plots, "offers", lambda *asks: asks[1] != "summary" and offers(*asks))
     files = run.figure("right")
     assert json.loads(files["right.json"])["takeaway"] == "9 rows & an excess"
     assert files["right.txt"].startswith(b"9 rows & an excess\n")
@@ -318,7 +319,7 @@ def test_a_summary_stands_before_the_table(make: Any, monkeypatch: pytest.Monkey
         (Path("reports") / folder).mkdir(parents=True)
         Path(f"reports/{folder}/right.csv").write_text(f"{text}\n{text}s\n")
     assert ">answers</td>" not in run.page("study/right"), "a file of another origin"
-    monkeypatch.setattr(plots, "has_summary", lambda plot: plot == "correctness")
+    monkeypatch.setattr(plots, "offers", lambda *asks: asks == ("correctness", "summary"))
     text = run.page("study/right")
     assert text.index(">answers</td>") < text.index(">remarks</td>")
     assert '<a href="../tables/right.csv">summary</a>' in text
@@ -359,7 +360,7 @@ def test_a_study_shows_its_first_rows_unless_its_table_stays_open(make, monkeypa
     text = run.page("study/right")
     assert text.count(">words</td>") == studies.FIRST_ROWS
     assert f"first {studies.FIRST_ROWS} of {rows} rows" in text
-    monkeypatch.setattr(plots, "table_stays_open", lambda name: name == "correctness")
+    monkeypatch.setattr(plots, "offers", lambda *asks: asks == ("correctness", "OPEN_TABLE"))
     assert run.page("study/right").count(">words</td>") == rows
 
 
