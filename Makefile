@@ -89,7 +89,7 @@ format: $(DEV)
 # For editors, and for readers; tests/pipeline/test_schema.py says when one is out of date.
 schema: $(RUN)
 	PYTHONPATH=workflow $(PY) -c 'from tilewave.pipeline import config; print(config.json_schema(), end="")' > config/schema.json
-	PYTHONPATH=workflow $(PY) -c 'from tilewave import plots; print(plots.documented(), end="")' > docs/options.md
+	$(PY) tools/plot_options.py
 	$(PY) tools/front_matter.py
 
 # The list of opcodes in docs/executing.md; tests/test_documents.py says when it is out of date.

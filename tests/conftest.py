@@ -15,7 +15,7 @@ from samples import ROOT
 from tilewave.basics import paths
 from tilewave.basics.garbage import collect_seldom
 from tilewave.kernel import front_matter, operations
-from tilewave.records import recorded
+from tilewave.records import recorded_form
 from tilewave.records.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def shipped_recordings_are_read_once() -> Iterator[None]:
 
     def once(self: Recorded, name: str, parse: Callable[..., Any]) -> Any:
         key = self.folder, name
-        if self.folder.parent != SHIPPED or parse not in (recorded._table, recorded._rows):
+        if self.folder.parent != SHIPPED or parse not in (recorded_form.table, recorded_form.rows):
             return load(self, name, parse)
         if kept.get(key) is None:
             kept[key] = load(self, name, parse)

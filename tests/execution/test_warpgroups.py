@@ -13,7 +13,7 @@ from samples import ROOT, needs_nvrtc
 from tilewave import execution
 from tilewave.basics.errors import BadLaunch, Unsupported
 from tilewave.compiling import sass
-from tilewave.execution import case, counters
+from tilewave.execution import buffers, case, counters
 from tilewave.execution.machine import launch, maps, program
 from tilewave.execution.machine.decode import Raw, decode
 from tilewave.kernel.launches import MapPlan
@@ -235,7 +235,7 @@ MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=
     ],
 )
 def test_maps_that_no_driver_makes(change, message):
-    tensor_map = replace(case.tensor_map(execution.engine(), MAP), **change)
+    tensor_map = replace(buffers.tensor_map(execution.engine(), MAP), **change)
     kind = Unsupported if message.startswith("rows") else BadLaunch
     with pytest.raises(kind, match=message):
         maps.encoded(tensor_map, 1 << 35, 5120)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from samples import a_job
+from samples import a_job, target
 from tilewave.gpu import blocks, buffers, facts, reference, timing
 from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.device import CudaError
@@ -22,10 +22,6 @@ from tilewave.report import summary, verdict
 
 CAP, HOT = 0x04, 0x40
 JOB = a_job(stage="time", key="aa11", shape={"m": 64, "n": 64, "k": 64}, dtypes=dict.fromkeys("abc", "f32"))  # fmt: skip
-TARGET = {
-    "live": True, "environment": "gpu1", "host": "gpu1", "label": "NVIDIA H200", "reason": "",
-    "environments": {"gpu1": {}},
-}  # fmt: skip
 
 
 @pytest.fixture
@@ -138,7 +134,7 @@ def test_a_launch_as_long_as_a_block_is_a_block_and_not_timed_again(monkeypatch)
 def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     spoilt, right = timed(reasons=[HOT]), timed()
     sources = measuring.Sources(
-        TARGET, Store(tmp_path / "s"), failed_attempts=Store(tmp_path / "a")
+        target(), Store(tmp_path / "s"), failed_attempts=Store(tmp_path / "a")
     )
     planned = {JOB.case: JOB}
 

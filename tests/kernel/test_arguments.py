@@ -17,7 +17,7 @@ from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
 from tilewave.basics.validation import of_document
 from tilewave.compiling import nvrtc
-from tilewave.execution.case import packed
+from tilewave.execution.buffers import packed
 from tilewave.gpu import launch
 from tilewave.gpu.device import CudaError
 from tilewave.kernel import arguments

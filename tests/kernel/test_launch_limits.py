@@ -14,9 +14,10 @@ from tilewave.kernel.launches import LaunchPlan, Step
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import variant
 from tilewave.pipeline import jobs
-from tilewave.pipeline.cases import Case, expand_shapes
+from tilewave.pipeline.cases import Case
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import expand_shapes
 
 PLAIN = LaunchPlan((1, 1, 1), (1, 1, 1), 0, None, 1)
 HERE = {"arch": 90, "shared_per_block_optin": 232448}

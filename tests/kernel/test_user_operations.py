@@ -164,7 +164,7 @@ def test_a_user_defined_figure(folder: Path) -> None:
     (folder / "operations" / "twice.py").write_text(SCALE)
     write_kernel(folder, "mine", FRONT, BODY)
     of(folder, plot_folders=[str(folder / "plots")])
-    assert "bars" in plots.available() and plots.is_headline("bars")
+    assert "bars" in plots.available() and plots.offers("bars", "HEADLINE")
     first = plots.digest("report.figures", "bars")
     (folder / "plots" / "bars.py").write_text("READING = 'Bars.'\n")
     assert plots.digest("report.figures", "bars") != first

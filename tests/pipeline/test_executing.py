@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from samples import a_job, planned, write_kernel
+from samples import a_job, planned, target, write_kernel
 from tilewave.kernel import result as model
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
@@ -18,7 +18,6 @@ from tilewave.pipeline.tables import verdicts
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
 
-DEVICE = {"sms": 132, "arch": 90, "shared_per_block_optin": 232448}
 CODE = "c0de"
 
 
@@ -27,14 +26,6 @@ def config(**more: Any) -> dict[str, Any]:
     blocks += [{"kernels": ["matmul_cpu"], "macros": "defaults", "shapes": [64]}]
     study = {"plot": "correctness", "title": "-", "counters": "memory", "cases": blocks}
     return {"studies": {"one": study | more.pop("study", {})}, **more}
-
-
-def target(live: bool = False) -> dict[str, Any]:
-    return {
-        "live": live, "environment": "gpu1", "host": "laptop", "label": "NVIDIA H200", "arch": 90,
-        "reason": "no NVIDIA GPU on this machine", "recorded": None, "device": DEVICE,
-        "environments": {"gpu1": {"ncu": "1"}, "laptop": {"ncu": None}},
-    }  # fmt: skip
 
 
 def compiled(project: projects.Project, cubin: str | None = "k.cubin") -> dict[str, Any]:
@@ -84,7 +75,7 @@ def test_which_cases_are_executed(when: str, asks: bool, live: bool, cases: set[
 
 
 def recorded_with(project: projects.Project, folder: Any, stages: tuple[str, ...]) -> Recorded:
-    by_stage = [planned(stage, project, compiled(project), target()) for stage in stages]
+    by_stage = [planned(stage, project, compiled(project), target(live=False)) for stage in stages]
     jobs = [jobs_of["matmul_naive@64x64x64"] for jobs_of in by_stage]
     results = [Result.of_job(job, environment="gpu1", verdict="correct") for job in jobs]
     merge(folder, results, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
@@ -104,8 +95,8 @@ def test_a_users_kernel_is_checked_here_whatever_a_recording_says(tmp_path: Any)
     write_kernel(tmp_path / "kernels", "user")
     blocks = [{"kernels": ["user"], "macros": "defaults", "shapes": [64, 2048]}]
     project = load(study={"cases": blocks}, kernel_folders=[str(tmp_path / "kernels")])
-    project = replace(project, plan=resolved(project.plan, target()))
-    about = project, compiled(project), target()
+    project = replace(project, plan=resolved(project.plan, target(live=False)))
+    about = project, compiled(project), target(live=False)
     jobs = {stage: planned(stage, *about) for stage in executing.REPLACED}
     recorded = [
         Result.of_job(job, environment="gpu1", verdict="correct", source="recorded:h200")
@@ -113,7 +104,7 @@ def test_a_users_kernel_is_checked_here_whatever_a_recording_says(tmp_path: Any)
     ]  # fmt: skip
     merge(tmp_path / "h200", recorded, {"gpu1": {"gpu": "NVIDIA H200"}}, {})
     assert chosen(project, Recorded(tmp_path / "h200")) == {"user@64x64x64"}
-    pipeline = Pipeline(project, target(), compiled(project))
+    pipeline = Pipeline(project, target(live=False), compiled(project))
     case, executions = "user@64x64x64", {}
     executions[case] = replace(execution(verdict="wrong"), case=case)
     checks = {outcome.case: outcome for outcome in recorded if outcome.stage == "check"}
@@ -141,14 +132,14 @@ def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(stage, mor
     blocks = [timed | {stage: True, "shapes": [128, 96, 64]}]
     blocks += [timed | {"macros": "defaults", "shapes": more_shapes}] if more_shapes else []
     project = load(study={"cases": blocks})
-    names = executing.informative(list(resolved(project.plan, target()).cases.values()))
+    names = executing.informative(list(resolved(project.plan, target(live=False)).cases.values()))
     sizes = sorted({*more_shapes, expected})
     first = {f"matmul_naive@{size}x{size}x{size}" for size in sizes}
     assert names == first | {"matmul_naive-realf64@64x64x64"}
 
 
 def executed(project: projects.Project, **more: Any) -> dict[str, Any]:
-    return planned("execute", project, compiled(project, **more), target())
+    return planned("execute", project, compiled(project, **more), target(live=False))
 
 
 def test_a_case_over_its_limit_is_not_begun() -> None:
@@ -161,7 +152,7 @@ def test_a_case_over_its_limit_is_not_begun() -> None:
 
 def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
     executor = Executor()
-    sources = measuring.Sources(target(), Store(tmp_path))
+    sources = measuring.Sources(target(live=False), Store(tmp_path))
     (outcome, *_) = measuring.collect(executed(load(), cubin=None), sources, executor)["results"]
     assert (outcome.status, outcome.reason, executor.cases) == (model.NOT_MEASURED, "no NVRTC", [])
 
@@ -197,7 +188,9 @@ class Executor:
 
 
 def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
-    return measuring.collect(executed(load(**more)), measuring.Sources(target(), store), executor)
+    return measuring.collect(
+        executed(load(**more)), measuring.Sources(target(live=False), store), executor
+    )
 
 
 def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:

@@ -12,7 +12,7 @@ from tilewave.basics.errors import UserError
 from tilewave.kernel import result
 from tilewave.kernel.job import Probe, ProbeBuffer, read_jobs, write_jobs
 from tilewave.kernel.launches import LaunchPlan, MapPlan, Scratch
-from tilewave.pipeline import jobs, project, rules, sampling
+from tilewave.pipeline import cases, jobs, project, rules
 from tilewave.pipeline import target as targets
 from tilewave.pipeline.pipeline import ALL
 from tilewave.records import keys
@@ -166,7 +166,7 @@ def test_a_single_case_of_each_kernel_is_sampled(tmp_path):
     blocks = [{"shapes": sizes, "counters": metrics} for metrics, sizes in shapes.items()]
     loaded = load(tmp_path, *blocks)
     resolved = stages.plan.resolved(loaded.plan, HERE)
-    (chosen,) = sampling.chosen(resolved.cases.values())
+    (chosen,) = cases.sampled(resolved.cases.values())
     assert chosen.id.endswith("@64x64x64")
     entries = compiled(chosen.variant.id)
     (job,) = jobs.of_stage(result.SAMPLE, [chosen], entries, "sm_90", loaded.config).values()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from samples import a_job
+from samples import a_job, target
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import measuring
@@ -21,13 +21,6 @@ OLD_NCU, NEW_NCU = "2025.1.0", "2025.3.1"
 
 def job(case="a@64", key="aa11", stage="time", provider="nvrtc", limit_s=60.0):
     return a_job(stage=stage, case=case, key=key, provider=provider, limit_s=limit_s)
-
-
-def target(live=True):
-    """Return the target of a machine with the GPU ``gpu1``, or of a laptop that shows its recording."""
-    more = {"environments": {HERE: {"ncu": NEW_NCU}, "laptop": {"ncu": None}}}
-    more |= {"label": "NVIDIA H200", "reason": "no NVIDIA GPU on this machine"}
-    return {"live": live, "environment": HERE, "host": "laptop", **more}
 
 
 def stored_result(status=result.OK, value=1.0, environment=HERE, **more):

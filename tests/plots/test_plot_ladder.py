@@ -151,7 +151,9 @@ def test_lecture_table(study: Any) -> None:
         assert "lecture" not in ladder.table(replace(study, options=options))
 
 
-@pytest.mark.parametrize("name", [name for name in synthetic.MAKERS if plots.has_summary(name)])
+@pytest.mark.parametrize(
+    "name", [name for name in synthetic.MAKERS if plots.offers(name, "summary")]
+)
 def test_summaries_of_a_study_without_cases(name: str) -> None:
     nothing = replace(synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS))
     module = plots.load(name)

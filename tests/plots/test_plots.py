@@ -16,7 +16,7 @@ from matplotlib.transforms import Bbox
 import synthetic
 from tilewave import plots
 from tilewave.basics.errors import UserError
-from tilewave.plots import _sweeps, ablation, base, ladder, latency, wavefronts
+from tilewave.plots import _captions, _sweeps, ablation, base, ladder, latency, wavefronts
 from tilewave.plots.style import GREY, PALETTE, TALLEST_MM, Style, caption, check_style, save
 
 NAMES = sorted(synthetic.MAKERS)
@@ -54,7 +54,7 @@ def test_what_a_module_offers() -> None:
     for name in plots.available():
         module = plots.load(name)
         assert module.READING.endswith(".")
-        assert plots.has_summary(name) == hasattr(module, "summary")
+        assert plots.offers(name, "summary") == hasattr(module, "summary")
 
 
 def test_unknown_plot_lists_those_there_are() -> None:
@@ -253,7 +253,7 @@ def test_reasons_that_differ_by_numbers_are_listed_once() -> None:
     records = study.records[study.records["case"].isin(by_case)]
     records = records.assign(status="not measured", reason=records["case"].map(by_case))
     study = replace(study, cases=study.cases[study.cases["case"].isin(by_case)], records=records)
-    assert base.missing_notes(study) == [
+    assert _captions.missing_notes(study) == [
         "not measured (no GPU): latency-levelregister@register",
         "not measured (predicted 5.04 to 88 s exceeds 5): latency-levelshared@shared, "
         "latency-levelconstant@constant",
@@ -276,7 +276,7 @@ def test_ratios_stay_inside_an_environment() -> None:
     assert other in ablation._change(study).index
     mixed = synthetic.changed(study, synthetic.ELSEWHERE, case=other)
     assert other not in ablation._change(mixed).index
-    source = base.source_line(mixed)
+    source = _captions.source_line(mixed)
     assert "2 environments, no ratio" in source
     assert "recorded on NVIDIA H200 (ncu 2025.3.1, driver 580.159.03" in source
     assert "measured live on NVIDIA L4" in source

@@ -302,7 +302,8 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> N
         "HEADLINE": True,
     }.items():
         monkeypatch.setattr(correctness, name, value, raising=False)
-    monkeypatch.setattr(plots, "has_summary", lambda plot: False)
+    offers = plots.offers
+    monkeypatch.setattr(plots, "offers", lambda *asks: asks[1] != "summary" and offers(*asks))
     files = run.figure("right")
     assert json.loads(files["right.json"])["takeaway"] == "9 rows & an excess"
     assert files["right.txt"].startswith(b"9 rows & an excess\n")
@@ -317,7 +318,7 @@ def test_a_summary_stands_in_place_of_the_data(make: Any, monkeypatch: pytest.Mo
         (Path("reports") / folder).mkdir(parents=True)
         Path(f"reports/{folder}/right.csv").write_text(f"{text}\n{text}s\n")
     assert ">answers</td>" not in run.page("study/right"), "a file of another origin"
-    monkeypatch.setattr(plots, "has_summary", lambda plot: plot == "correctness")
+    monkeypatch.setattr(plots, "offers", lambda *asks: asks == ("correctness", "summary"))
     text = run.page("study/right")
     assert ">answers</td>" in text and ">remarks</td>" not in text
     assert '<a href="../tables/right.csv">summary</a>' in text

@@ -18,7 +18,8 @@ from listings import WithListings
 from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
-from tilewave.execution.case import OVERWRITTEN, cluster_and_memory, operands, packed, scratch
+from tilewave.execution.buffers import cluster_and_memory, operands, packed, scratch
+from tilewave.execution.case import OVERWRITTEN
 from tilewave.execution.places import Places
 from tilewave.kernel import operations, result, tolerance
 from tilewave.kernel.front_matter import Kernel, load_kernel
@@ -26,9 +27,10 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.trial import TRIAL_DEVICE
 from tilewave.kernel.variants import Variant, variant
 from tilewave.pipeline import compiling, jobs
-from tilewave.pipeline.cases import Case, Shape, expand_shapes
+from tilewave.pipeline.cases import Case
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import Shape, expand_shapes
 from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.theory import architectures

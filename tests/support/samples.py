@@ -79,3 +79,13 @@ def config(*cases: Mapping[str, Any], **top: Any) -> dict[str, Any]:
     blocks = [dict(case) for case in cases] or [{"kernels": ["matmul_naive"], "shapes": [64]}]
     study = {"plot": "correctness", "title": "A study", "cases": blocks}
     return {"studies": {"study": study}, **top}
+
+
+def target(live: bool = True) -> dict[str, Any]:
+    """Return the target of a machine with the GPU ``gpu1``, or of a laptop that shows its recording."""
+    return {
+        "live": live, "environment": "gpu1", "host": "laptop", "label": "NVIDIA H200", "arch": 90,
+        "reason": "no NVIDIA GPU on this machine", "recorded": None,
+        "environments": {"gpu1": {"ncu": "2025.3.1"}, "laptop": {"ncu": None}},
+        "device": {"sms": 132, "arch": 90, "shared_per_block_optin": 232448},
+    }  # fmt: skip

@@ -33,8 +33,9 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, kernels_study, reference_kernel, single, tables, trials
-from tilewave.pipeline.cases import Case, Shape
+from tilewave.pipeline.cases import Case
 from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import Shape
 from tilewave.report import advice
 from tilewave.report.cells import plural
 from tilewave.theory import architectures

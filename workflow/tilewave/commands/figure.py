@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
     study = figures.of_tables(project, options.study, *loaded)
     part = chosen(study, _names(options.dtypes), _names(options.variants))
     content = figures.drawing(project, part)
-    style = figures.style_of(project, options.study)
+    style = figures.style_of(project)
     if options.width:
         style = replace(style, width_mm=millimetres(options.width))
     figure, file = content.draw(style), options.output

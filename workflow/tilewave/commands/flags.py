@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from tilewave.basics.errors import HERE, UserError, printable
 from tilewave.kernel import includes, operations
-from tilewave.pipeline.cases import Shape, expand_shapes
+from tilewave.pipeline.shapes import Shape, expand_shapes
 
 
 def show(text: str) -> None:

@@ -41,15 +41,10 @@ def engine(
     saying: Callable[[str], object] | None = None,
     processes: int = 1,
 ) -> Any:
-    """Return the machine's interface: `load`, `execute`, `Buffer`, `TensorMap`, `Struct`, `Limits`,
-    `Unsupported`, `BadLaunch`.
+    """Return the machine's interface, whose `load` compiles the units of the interpreter that a program needs.
 
-    `load` compiles the units of the interpreter that a program needs, once on a computer.
-
-    waiting: called before a wait for another process that compiles them. saying: gets progress lines.
-    processes: of a compilation; also the cores of a launch.
-
-    Tests pass a fake engine. The machine is imported late because numba is large.
+    waiting: called before a wait for another process that compiles them. saying: gets progress lines. processes: of a
+    compilation; also the cores of a launch. Tests pass a fake engine. numba is large, so the machine is imported late.
     """
     from tilewave.basics import errors
     from tilewave.execution.machine import (

@@ -16,20 +16,17 @@ from tilewave import execution
 from tilewave.basics import memory
 from tilewave.compiling import sass
 from tilewave.execution import cost, counters
+from tilewave.execution.buffers import cluster_and_memory, operands, packed, scratch
 from tilewave.execution.places import SHOWN, Places, by_lines, described, in_short, sentence
-from tilewave.kernel import arguments, operations
+from tilewave.kernel import operations
 from tilewave.kernel import result as model
 from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job
-from tilewave.kernel.launches import MapPlan, leaves
 from tilewave.kernel.operations import kernel_reference
-from tilewave.kernel.operations.base import Operation
-from tilewave.kernel.padding import POISON
 from tilewave.kernel.result import Result
 from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.instructions import of_launches
 from tilewave.theory import architectures
-from tilewave.theory.dtypes import DTYPES
 
 # A fault gives the case a status or, where the case ended, a verdict. The most severe come first.
 STATUSES = {
@@ -53,10 +50,7 @@ CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 
 @dataclass(frozen=True)
 class ExecutedLaunch:
-    """A launch as the machine executed it.
-
-    done: see `execution.machine.launch.Execution`.
-    """
+    """A launch as the machine executed it (`execution.machine.launch.Execution`)."""
 
     job: Job
     program: Any
@@ -70,7 +64,6 @@ class ExecutedLaunch:
 
     @property
     def opcodes(self) -> list[str]:
-        """The opcode of each instruction."""
         return [str(instruction.opcode) for instruction in self.program.instructions]
 
     @property
@@ -79,7 +72,6 @@ class ExecutedLaunch:
         return getattr(self.done, "accesses", {})
 
     def values(self) -> dict[str, float]:
-        """Return the value of each counter."""
         launch, image = self.job.launch, self.program.image
         return counters.values(
             self.opcodes,
@@ -107,8 +99,8 @@ def _rows(ran: Sequence[ExecutedLaunch], every: bool = False) -> list[dict[str, 
 class CaseExecution:
     """The outcome of an execution: the stage's result and, for the command line, its sources.
 
-    ran: launches of the first run, which ncu would count; empty where none was counted. seconds: time
-    without loading. launched_s: time of the launches alone; a lower bound where they were stopped.
+    ran: launches of the first run, which ncu would count; empty where none was counted. seconds: without loading.
+    launched_s: of the launches alone; a lower bound where they were stopped.
     """
 
     result: Result
@@ -124,113 +116,11 @@ class CaseExecution:
 
     @property
     def prints(self) -> int:
-        """The number of calls of printf."""
         return sum(getattr(launch.done, "prints", 0) for launch in self.ran)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for every instruction of the kernels, with its `Origin`."""
         return _rows(self.ran, every=True)
-
-
-def poisoned(dtype: Any, count: int) -> np.ndarray:
-    """Return an unwritten output."""
-    kind = np.dtype(dtype)
-    return np.full(count * kind.itemsize, POISON, np.uint8).view(kind)
-
-
-def operands(
-    operation: Operation, job: Job, inputs: Mapping[str, np.ndarray], beta: float
-) -> dict[str, np.ndarray]:
-    """Return the operands as they are before a launch with this beta, from the operation's `inputs`.
-
-    Operands that are only read are read-only views, not copies.
-    """
-    arrays = {}
-    for name, operand in operation.arrays(job).items():
-        if not operation.given(job, name, beta):
-            arrays[name] = poisoned(*operation.stored(job, name))
-            continue
-        stored = operation.in_memory(job, name, inputs[name])
-        arrays[name] = np.array(stored) if operand.written else stored.view()
-        arrays[name].flags.writeable = operand.written
-    return arrays
-
-
-def scratch(job: Job) -> dict[str, np.ndarray]:
-    """Return a launch's scratch buffers as the GPU's check makes them."""
-    buffers = {}
-    for buffer in job.launch.scratch:
-        buffers[buffer.name] = poisoned(np.uint8, buffer.nbytes)
-        if buffer.zeroed:
-            buffers[buffer.name].fill(0)
-    return buffers
-
-
-def packed(
-    machine: Any,
-    job: Job,
-    buffers: Mapping[str, np.ndarray],
-    alpha: float,
-    beta: float,
-    sizes: Sequence[int] | None = None,
-    written: Mapping[str, np.ndarray] | None = None,
-) -> list[Any]:
-    """Return a job's arguments in order, as `gpu.launch.pack` does.
-
-    sizes: bytes of each parameter of the kernel, if known. written: see the machine's `Buffer`. Raises
-    ValueError for arguments that do not fit the kernel (see `arguments.values`).
-    """
-    maps = {plan.name: plan for plan in job.launch.tensor_maps}
-
-    def argument(name: str, value: Any) -> Any:
-        if value is not None:
-            return value
-        if name in buffers:
-            return machine.Buffer(name, buffers[name], (written or {}).get(name))
-        return tensor_map(machine, maps[name])
-
-    return [
-        machine.Struct(value.size, tuple((at, argument(*member)) for at, member in value.members))
-        if isinstance(value, arguments.StructLayout)
-        else argument(*value)
-        for value in arguments.values(job, buffers, maps, alpha, beta, sizes)
-    ]
-
-
-def tensor_map(machine: Any, wanted: MapPlan) -> Any:
-    """Return the machine's tensor map for a launch's."""
-    return machine.TensorMap(
-        wanted.name,
-        buffer=wanted.of,
-        element=DTYPES[wanted.dtype].size,
-        sizes=wanted.sizes,
-        strides=wanted.pitches,
-        box=wanted.box,
-        swizzle=wanted.swizzle,
-        element_strides=wanted.steps,
-    )
-
-
-def cluster_and_memory(
-    machine: Any,
-    job: Job,
-    buffers: Mapping[str, np.ndarray],
-    written: Mapping[str, np.ndarray] | None = None,
-    variables: Mapping[str, np.ndarray] | None = None,
-) -> dict[str, Any]:
-    """Return the cluster of a launch, and its memory that is no argument.
-
-    ``variables`` are those of the module; other memory is that of tensor maps. written: as for `packed`.
-    """
-    more: dict[str, Any] = {}
-    if job.launch.cluster:
-        more["cluster"] = job.launch.cluster
-    names = {plan.of for plan in job.launch.tensor_maps} - set(leaves(job.arguments))
-    memory = [
-        machine.Buffer(name, buffers[name], (written or {}).get(name)) for name in sorted(names)
-    ]
-    memory += [machine.Buffer(name, data) for name, data in (variables or {}).items() if data.size]
-    return more | ({"memory": memory} if memory else {})
 
 
 class _Case:
@@ -355,7 +245,6 @@ class _Case:
         return executed
 
     def buffers(self, inputs: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
-        """Return the contents of memory before a launch with this beta."""
         return operands(self.operation, self.job, inputs, beta) | self.scratch
 
     def judged(self, scalars: Sequence[tuple[float, float]], kind: str, large: bool) -> Judgement:
@@ -402,7 +291,6 @@ class _Case:
         return replace(judgement, figures=kept, notes={**judgement.notes, "clock": note})
 
     def counted(self) -> dict[str, float]:
-        """Return the value of each counter in the first run."""
         return counters.together([launch.values() for launch in self.ran], self.job.leading)
 
 
@@ -439,7 +327,7 @@ def run(
     """Execute a job of stage execute; there is a result whatever the kernel does.
 
     scalars: (alpha, beta) of each launch; default: those of the operation. kind: of the inputs (`inputs.KINDS`).
-    large: judge by `Operation.judge_large`. machine: see `execution.engine`. A watched job has `ExecutedLaunch.accesses`.
+    large: judge by `Operation.judge_large`. A watched job has `ExecutedLaunch.accesses`.
     """
     machine = machine or execution.engine()
     case = _Case(job, machine)
@@ -517,11 +405,10 @@ def launch_once(job: Job, machine: Any = None) -> Sequence[ExecutedLaunch]:
 
 @dataclass(frozen=True)
 class UnjudgedRun:
-    """The memory after a job's launches, unjudged.
+    """The memory after a job's launches, unjudged. problem: a sentence about the worst fault or error, else empty.
 
-    problem: a sentence about the worst fault or about the error that stopped it, else empty. fatal: whether
-    that ended the launch. touched: with ``footprint``, the bytes up to which the first launch reads and
-    writes each buffer.
+    fatal: whether that ended the launch. touched: with ``footprint``, the bytes up to which the first launch reads
+    and writes each buffer.
     """
 
     buffers: Mapping[str, np.ndarray]

@@ -42,8 +42,7 @@ def states_work(job: Job) -> bool:
 def budget(job: Job) -> int:
     """Return the warp instructions after which a launch, or a series of launches, counts as endless.
 
-    It is far more than an operation of this size can need: the plainest product executes two thread
-    instructions for each of its operations. Where the work is not known it is about what the time limit allows.
+    It is far more than an operation of this size can need, or where the work is not known, what the limit allows.
     """
     if not states_work(job):
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
@@ -53,10 +52,7 @@ def budget(job: Job) -> int:
 
 
 def predicted_s(job: Job, flop: float = 0) -> float:
-    """Return the least seconds of a job's execution on one core; 0 if its work is unknown.
-
-    flop: operations of a launch of a probe whose front matter counts them (`work`).
-    """
+    """Return the least seconds of a job's execution on one core; 0 if its work is unknown."""
     dtype = DTYPES.get(job.dtypes.get("a", ""))
     kind = "tensor" if dtype and dtype.tensor_cores else "scalar"
     work = operations.work(job)

@@ -11,19 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.records.counters.catalogue import (
-    BANK_CONFLICTS,
-    COPY_WAVEFRONTS,
-    GLOBAL_ACCESSES,
-    METRICS,
-    SCALAR_OP,
-    SHARED_WAVEFRONTS,
-    TENSOR,
-    TENSOR_BY_SUM,
-    TENSOR_PATH,
-    WARP_INSTRUCTIONS,
-    combined,
-)
+from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import derived, figure
 from tilewave.records.counters.instructions import KEPT, instruction_totals, with_excess
 from tilewave.theory import architectures, opcodes
@@ -35,18 +23,18 @@ LEAST_REGISTERS = 16
 
 # Counter -> the column of the machine's counts, and the opcodes (bases) it sums over.
 SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
-    WARP_INSTRUCTIONS: ("executed", None),
+    catalogue.WARP_INSTRUCTIONS: ("executed", None),
     "smsp__thread_inst_executed.sum": ("threads_executed", None),
-    SHARED_WAVEFRONTS.format("ld"): ("shared_wavefronts", opcodes.LOADS),
-    SHARED_WAVEFRONTS.format("st"): ("shared_wavefronts", opcodes.STORES),
-    BANK_CONFLICTS.format("ld"): ("shared_conflicts", opcodes.LOADS),
-    BANK_CONFLICTS.format("st"): ("shared_conflicts", opcodes.STORES),
+    catalogue.SHARED_WAVEFRONTS.format("ld"): ("shared_wavefronts", opcodes.LOADS),
+    catalogue.SHARED_WAVEFRONTS.format("st"): ("shared_wavefronts", opcodes.STORES),
+    catalogue.BANK_CONFLICTS.format("ld"): ("shared_conflicts", opcodes.LOADS),
+    catalogue.BANK_CONFLICTS.format("st"): ("shared_conflicts", opcodes.STORES),
     # ncu gets this one from patched instructions; it is no counter of the pipe
-    COPY_WAVEFRONTS: ("shared_attributed", frozenset({"LDGSTS"})),
-    GLOBAL_ACCESSES.format("requests", "ld"): ("global_requests", opcodes.GLOBAL_LOADS),
-    GLOBAL_ACCESSES.format("requests", "st"): ("global_requests", opcodes.GLOBAL_STORES),
-    GLOBAL_ACCESSES.format("sectors", "ld"): ("global_sectors", opcodes.GLOBAL_LOADS),
-    GLOBAL_ACCESSES.format("sectors", "st"): ("global_sectors", opcodes.GLOBAL_STORES),
+    catalogue.COPY_WAVEFRONTS: ("shared_attributed", frozenset({"LDGSTS"})),
+    catalogue.GLOBAL_ACCESSES.format("requests", "ld"): ("global_requests", opcodes.GLOBAL_LOADS),
+    catalogue.GLOBAL_ACCESSES.format("requests", "st"): ("global_requests", opcodes.GLOBAL_STORES),
+    catalogue.GLOBAL_ACCESSES.format("sectors", "ld"): ("global_sectors", opcodes.GLOBAL_LOADS),
+    catalogue.GLOBAL_ACCESSES.format("sectors", "st"): ("global_sectors", opcodes.GLOBAL_STORES),
 }
 # Columns of an instruction's row -> the machine's, for shared and for global memory. ncu attributes
 # `wavefronts_shared` and `sectors_global` to an address. The hardware counts some accesses otherwise:
@@ -59,15 +47,18 @@ SHARED_COLUMNS: Mapping[str, str] = {
     "transactions_shared": "shared_transactions",
     "conflicts_shared": "shared_conflicts",
 }
-ATTRIBUTED_COLUMNS: Mapping[str, str] = {
-    name: SHARED_COLUMNS[name] for name in ("wavefronts_shared", "wavefronts_shared_ideal")
-}
+ATTRIBUTED_COLUMNS = dict(list(SHARED_COLUMNS.items())[:2])
 GLOBAL_COLUMNS: Mapping[str, str] = {
     "sectors_global": "global_attributed",
     "sectors_global_ideal": "global_sectors_ideal",
     "sectors_hardware": "global_sectors",
     "requests_global": "global_requests",
 }
+COLUMNS = (
+    (opcodes.SHARED, SHARED_COLUMNS),
+    (opcodes.WARPGROUPS, ATTRIBUTED_COLUMNS),
+    (opcodes.GLOBAL, GLOBAL_COLUMNS),
+)
 
 Counts = Mapping[str, Any]
 
@@ -93,7 +84,11 @@ def _scalar_ops(names: Sequence[str], counts: Counts) -> dict[str, float]:
             sums[opcodes.SCALAR[name]] += int(on[index])
         elif name in opcodes.UNCOUNTED and on[index]:
             unknown.add(opcodes.UNCOUNTED[name])
-    return {SCALAR_OP.format(op): float(value) for op, value in sums.items() if op not in unknown}
+    return {
+        catalogue.SCALAR_OP.format(op): float(value)
+        for op, value in sums.items()
+        if op not in unknown
+    }
 
 
 def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:
@@ -103,9 +98,8 @@ def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
     paths: dict[tuple[str, str], int] = {}
     for index, opcode in enumerate(names):
         name = opcodes.base(opcode)
-        if opcodes.class_of(opcode) != "tensor" or name in opcodes.WITHOUT_PRODUCTS:
-            continue
-        if not on[index]:
+        multiplies = opcodes.class_of(opcode) == "tensor" and name not in opcodes.WITHOUT_PRODUCTS
+        if not multiplies or not on[index]:
             continue
         product = opcodes.tensor(opcode)
         if product is None:
@@ -115,7 +109,7 @@ def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
         sums[source, sum_] = sums.get((source, sum_), 0) + done
         paths[name.lower(), source] = paths.get((name.lower(), source), 0) + done
     values = {
-        TENSOR.format(DTYPES[source].tensor_source): float(
+        catalogue.TENSOR.format(DTYPES[source].tensor_source): float(
             sum(n for (s, _), n in sums.items() if s == source)
         )
         for source in ("f16", "bf16", "tf32", "f64")
@@ -123,11 +117,11 @@ def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
     for source in ("f16", "bf16", "tf32"):
         for path in ("hmma", "hgmma"):
             counted = float(paths.get((path, source), 0))
-            values[TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
+            values[catalogue.TENSOR_PATH.format(path, DTYPES[source].tensor_source)] = counted
     if not architectures.of(arch).sums_alike:
         for sum_ in ("f16", "f32"):
             counted = float(sums.get(("f16", sum_), 0))
-            values[TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
+            values[catalogue.TENSOR_BY_SUM.format(DTYPES[sum_].label.lower())] = counted
     return values
 
 
@@ -142,11 +136,7 @@ def values(
     registers: int | None = None,
     static_shared: int | None = None,
 ) -> dict[str, float]:
-    """Return the value of each counter that the machine predicts.
-
-    names: the instructions' opcodes. counts: the machine's, a number for each instruction. arch: compute
-    capability times ten.
-    """
+    """Return the value of each counter that the machine predicts. arch: compute capability times ten."""
     totals: dict[str, float] = {}
     bases = np.array([opcodes.base(name) for name in names])
     uncounted = np.isin(bases, list(opcodes.ASYNCHRONOUS)) & (np.asarray(counts["executed"]) > 0)
@@ -172,40 +162,27 @@ def values(
 
 
 def together(launches: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
-    """Return the `values` of a case from those of its launches.
-
-    Counters are summed; other values are those of the leading launch. Values that a launch lacks are skipped.
-    """
+    """Return the `values` of a case from those of its launches, without values that a launch lacks."""
     return {
-        name: combined(name, [values[name] for values in launches], leading)
+        name: catalogue.combined(name, [values[name] for values in launches], leading)
         for name in launches[0]
         if all(name in values for values in launches)
     }
 
 
 def figures(
-    values: Mapping[str, float],
-    rows: Sequence[Mapping[str, Any]],
-    operand: str = "",
+    values: Mapping[str, float], rows: Sequence[Mapping[str, Any]], operand: str = ""
 ) -> list[dict[str, Any]]:
     """Return the figures of a result as for a profiled kernel: counters, derived values, sums of rows."""
-    counted = [
-        figure(name, values[name], metric.unit)
-        for name, metric in METRICS.items()
-        if name in values
-    ]
+    units = {name: metric.unit for name, metric in catalogue.METRICS.items() if name in values}
+    counted = [figure(name, values[name], unit) for name, unit in units.items()]
     return [*counted, *derived(values, operand), *instruction_totals(rows)]
 
 
 def instruction_rows(
-    instructions: Sequence[Any],
-    counts: Counts,
-    every: bool = False,
+    instructions: Sequence[Any], counts: Counts, every: bool = False
 ) -> list[dict[str, Any]]:
-    """Return rows as `gpu.ncu.instructions.instructions_of` does, without source lines.
-
-    They have the columns named above too. Memory, barrier and tensor instructions are kept, or ``every`` one.
-    """
+    """Return rows as `gpu.ncu.instructions.instructions_of` does, without source lines, with the columns above too."""
     rows = []
     for index, instruction in enumerate(instructions):
         opcode = str(instruction.opcode)
@@ -218,26 +195,16 @@ def instruction_rows(
             "executed": int(counts["executed"][index]),
             "threads_executed": int(counts["threads_executed"][index]),
         }
-        columns: dict[str, str] = {}
-        if opcodes.base(opcode) in opcodes.SHARED:
-            columns |= SHARED_COLUMNS
-        if opcodes.base(opcode) in opcodes.WARPGROUPS:
-            columns |= ATTRIBUTED_COLUMNS
-        if opcodes.base(opcode) in opcodes.GLOBAL:
-            columns |= GLOBAL_COLUMNS
-        for name, column in columns.items():
-            numbers = _column(counts, column)
-            if numbers is not None:
-                row[name] = int(numbers[index])
+        for bases, columns in COLUMNS:
+            for name, column in columns.items() if opcodes.base(opcode) in bases else ():
+                if (numbers := _column(counts, column)) is not None:
+                    row[name] = int(numbers[index])
         rows.append(with_excess(row))
     return rows
 
 
 def by_class(launches: Iterable[tuple[Sequence[str], Counts]]) -> list[dict[str, Any]]:
-    """Return the warp and thread instructions of each class, the most executed first.
-
-    launches: the opcodes and counts of each.
-    """
+    """Return the warp and thread instructions of each class, the most executed first."""
     sums: dict[str, list[int]] = {}
     for names, counts in launches:
         for index, opcode in enumerate(names):

@@ -11,10 +11,8 @@ from tilewave.basics.errors import UserError
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
-from tilewave.kernel.launches import LaunchPlan
 from tilewave.records.counters import demand
 from tilewave.theory import bounds
-from tilewave.theory.bounds import Bound, Counts
 from tilewave.theory.data_sheets import DATA_SHEETS, SHORT, DataSheet, data_sheet
 
 
@@ -37,10 +35,7 @@ def gpu_of(arch: int, recorded: str) -> DataSheet | None:
 def _of_line(
     rows: Iterable[Mapping[str, Any]], amounts: Iterable[float], kernel_file: str
 ) -> tuple[str, float]:
-    """Return the source line with the largest sum, and that sum.
-
-    The line is ``FILE:LINE`` where the file is not ``kernel_file``.
-    """
+    """Return the source line (``FILE:LINE`` outside of ``kernel_file``) with the largest sum, and that sum."""
     sums: dict[tuple[str, int], float] = {}
     for row, amount in zip(rows, amounts, strict=True):
         if row.get("line"):
@@ -52,29 +47,24 @@ def _of_line(
     return f"line {line}" if file in ("", kernel_file) else f"{file}:{line}", most
 
 
-def _bound(counts: Counts, launch: LaunchPlan, gpu: DataSheet, leads: bool, moved: float) -> Bound:
-    """Return the bound of a launch. The leading one has the case's idle blocks and compulsory bytes."""
-    working = min(launch.blocks, launch.working_blocks) if leads else launch.blocks
-    return bounds.bound(counts, gpu, working, moved if leads else 0)
-
-
 def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any] | None:
     """Return the bound as a document: microseconds, cycles, limiter and cycles by pipe.
 
-    If the limiter's costliest line is known, it has that line, its share (1), and whether that is excess.
-    Pipes of several launches are summed. None if nothing was counted, or if the GPU's architecture lacks a
-    tensor instruction.
+    If the limiter's costliest line is known, it has that line, its share (1), and whether that is excess. None if
+    nothing was counted, or if the GPU's architecture lacks a tensor instruction.
     """
     parts = [launch.rows(every=True) for launch in done.ran]
     rows = [row for part in parts for row in part]
     if not rows or not done.values:
         return None
     counts = [demand.of_launch(launch.values(), part) for launch, part in zip(done.ran, parts)]
-    work = operations.work(job)
+    working, moved = [launch.blocks for launch in job.launch.steps], [0.0] * len(counts)
+    working[job.leading] = min(working[job.leading], job.launch.working_blocks)
+    moved[job.leading] = operations.work(job).bytes
     try:
         least = bounds.in_turn(
-            _bound(count, launch, gpu, at == job.leading, work.bytes)
-            for at, (count, launch) in enumerate(zip(counts, job.launch.steps, strict=True))
+            bounds.bound(count, gpu, blocks, nbytes)
+            for count, blocks, nbytes in zip(counts, working, moved, strict=True)
         )
     except KeyError:
         return None

@@ -45,10 +45,7 @@ class Places:
         return self._origins.get(address, origins.NOWHERE)
 
     def via(self, address: int) -> str:
-        """Return the call sites that led to an instruction, the outermost first.
-
-        They are those of inlined functions and of device functions that are called.
-        """
+        """Return the call sites that led to an instruction, the outermost first, inlined or called."""
         return CALLS.join(filter(None, (self._callers.get(address, ""), self(address).via)))
 
     def file(self, address: int) -> str:
@@ -118,10 +115,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "address": address,
         "opcode": str(instructions[fault.index].opcode) if located else "",
         "threads": [
-            {
-                "block": [int(i) for i in thread["block"]],
-                "thread": [int(i) for i in thread["thread"]],
-            }
+            {name: list(map(int, thread[name])) for name in ("block", "thread")}
             for thread in fault.threads
         ],
         "addresses": [int(address) for address in fault.addresses],
@@ -150,7 +144,6 @@ def in_short(fault: Mapping[str, Any]) -> str:
 
 
 def sentence(fault: Mapping[str, Any]) -> str:
-    """Return a `described` fault in one sentence."""
     location = _location(fault["line"], fault["file"], fault["via"])
     parts = [f"{mangling.function(fault['kernel'])}, {location}"]
     if fault["opcode"]:

@@ -14,12 +14,9 @@ from tilewave.records.counters.instructions import probe_figures
 
 
 def of_check(job: Job, execution: Result) -> Result:
-    """Return the check of a job from the execution of its case."""
-    check = execution.notes.get("check", {})
-    notes = {name: value for name, value in check.items() if name != "figures"}
-    return _result(
-        job, execution, verdict=execution.verdict, figures=check.get("figures", []), notes=notes
-    )
+    notes = dict(execution.notes.get("check", {}))
+    figures = notes.pop("figures", [])
+    return _result(job, execution, verdict=execution.verdict, figures=figures, notes=notes)
 
 
 def of_counters(job: Job, execution: Result) -> Result:
@@ -51,9 +48,6 @@ def _result(job: Job, execution: Result, **more: Any) -> Result:
     return Result.of_job(job, status, reason, environment=where, source=source, notes=notes, **more)
 
 
-STAGES = {"check": of_check, "counters": of_counters}
-
-
 def of_stage(job: Job, execution: Result) -> Result:
     """Return the result of a check or counters job from the execution of its case."""
-    return STAGES[job.stage](job, execution)
+    return (of_check if job.stage == "check" else of_counters)(job, execution)

@@ -31,10 +31,7 @@ def text_lines(drawing: Diagram) -> list[str]:
 
 
 def at_line(drawings: Sequence[Diagram], wanted: str, kernel: str) -> Diagram:
-    """Return the first access of ``LINE`` of the kernel's file, or of ``FILE:LINE``.
-
-    Raises UserError, with the lines that access shared memory, if this line has no access.
-    """
+    """Return the first access of ``LINE`` of the kernel's file, or of ``FILE:LINE``. Raises UserError."""
     name, _, number = wanted.rpartition(":")
     for drawing in drawings:
         if str(drawing.line) == number and Path(drawing.file).name == Path(name or kernel).name:

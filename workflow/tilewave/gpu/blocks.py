@@ -53,7 +53,6 @@ class Block:
         self._events = (gpu.event(), gpu.event())
 
     def enqueue(self) -> None:
-        """Enqueue the start event, the graph and the end event."""
         from cuda.bindings import driver
 
         gpu = self._support.gpu
@@ -95,9 +94,8 @@ def build(
 ) -> Block:
     """Build a block of about `block_us` with at most ``most`` launches.
 
-    A few launches are timed first, then the block, which is rebuilt if it misses its length. Every launch
-    function must have run once before, because a capture forbids lazy loading. launch_us: the time of a
-    second launch, if known; a launch as long as a block becomes a block without a run here.
+    A few launches are timed first, then the block, which is rebuilt if it misses its length. Every launch function
+    must have run once before, because a capture forbids lazy loading. launch_us: the time of a second launch, if known.
     """
     if launch_us >= block_us:
         return Block(support, launches, 1)

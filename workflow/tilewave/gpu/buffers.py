@@ -60,7 +60,6 @@ class DeviceBuffer:
         return self._read(self.pointer, self.nbytes).view(dtype)
 
     def item(self, dtype: np.dtype, index: int) -> np.ndarray:
-        """Return one element, as an array of length 1."""
         size = dtype.itemsize
         return self._read(self.pointer + index * size, size).view(dtype)
 
@@ -146,10 +145,9 @@ Sets = list[dict[str, DeviceBuffer]]
 
 
 class KeptBuffers:
-    """The buffers of the last case, for a next case with buffers of the same sizes.
+    """The buffers of the last case, for a next case with buffers of the same sizes, which must rewrite them.
 
-    Allocating and freeing the many sets of a small product takes longer than filling them. The caller must
-    rewrite the contents and the guard bands.
+    Allocating and freeing the many sets of a small product takes longer than filling them.
     """
 
     def __init__(self, gpu: Gpu) -> None:
@@ -158,7 +156,7 @@ class KeptBuffers:
         self._sets: Sets = []
 
     def sets(self, sizes: dict[str, int], allocate: Callable[[DeviceMemory], Sets]) -> Sets:
-        """Return sets of buffers of these sizes. If the sizes differ, free the last sets and allocate new ones."""
+        """Return sets of buffers of these sizes, new ones if the sizes differ."""
         if sizes != self._sizes:
             self.close()
             try:
@@ -170,6 +168,5 @@ class KeptBuffers:
         return self._sets
 
     def close(self) -> None:
-        """Free the buffers."""
         self._sizes, self._sets = {}, []
         self._memory.close()

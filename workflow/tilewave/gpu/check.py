@@ -42,10 +42,7 @@ Prepared = Callable[[dict[str, int], float, float], Callable[[], None]]
 
 
 def check(session: Session | None, job: Job) -> Result:
-    """Check one case. `session` may be None for the CPU provider.
-
-    Raises CudaError for an error of the kernel, cublaslt.Unavailable without cuBLASLt.
-    """
+    """Check one case. `session` may be None for the CPU provider. Raises CudaError, cublaslt.Unavailable."""
     if job.provider == "cpu":
         return _check_cpu(job)
     if session is None:
@@ -56,10 +53,7 @@ def check(session: Session | None, job: Job) -> Result:
 def _implementations(
     session: Session, job: Job, close: list[Callable[[], None]], figures: list[dict[str, Any]]
 ) -> Iterator[tuple[str, Prepared]]:
-    """Yield label and prepare function of each implementation: one kernel, or every algorithm.
-
-    Figures of a kernel from before its run are appended to ``figures``.
-    """
+    """Yield label and prepare function of each implementation: one kernel, or every algorithm."""
     if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
         close.append(kernel.close)
@@ -141,8 +135,7 @@ def _judge(
 ) -> Callable[[], Judgement]:
     """Return the function that judges the outputs of the next launch, from the present operands.
 
-    It compares on the device if the reference consists of matrix products, else on the host. dense: the
-    operands without padding.
+    dense: the operands without padding.
     """
     operation = operations.load(job.operation, job.source)
     if products := operation.products(job):
@@ -246,7 +239,6 @@ def _result(
 
 
 def _check_cpu(job: Job) -> Result:
-    """Check a host function against the reference."""
     operation, function = operations.load(job.operation, job.source), cpu_function(job)
     judgements = []
     for alpha, beta in operation.runs(job):

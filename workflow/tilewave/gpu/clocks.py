@@ -45,7 +45,6 @@ class Clocks:
             self._nvml = None
 
     def reset(self) -> None:
-        """Forget the samples."""
         self._counted: list[float] = []
         self._samples: dict[str, list[float]] = {"sm_clock": [], "power": [], "temperature": []}
         self._reasons = 0

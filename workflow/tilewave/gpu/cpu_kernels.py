@@ -24,7 +24,6 @@ CpuFunction = Callable[..., object]
 
 
 def cpu_function(job: Job) -> CpuFunction:
-    """Return the Python function `entry` of a CPU kernel file, imported from `source`."""
     path = Path(job.source)
     spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
     if spec is None or spec.loader is None:
@@ -36,10 +35,7 @@ def cpu_function(job: Job) -> CpuFunction:
 
 
 def cpu_arrays(job: Job, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """Return the operands with their dimensions, in the job's layouts and with the GPU's numbers.
-
-    inputs: the operation's `inputs`, if the caller has them; the arrays are views of these.
-    """
+    """Return the operands with their dimensions, in the job's layouts and with the GPU's numbers, as views."""
     operation = operations.load(job.operation, job.source)
     inputs = operation.inputs(job) if inputs is None else inputs
     arrays = {}
@@ -51,10 +47,7 @@ def cpu_arrays(job: Job, inputs: Mapping[str, np.ndarray] | None = None) -> dict
 
 
 def time_cpu(job: Job) -> Result:
-    """Time at least three runs with alpha = 1, beta = 0, after a run on small matrices that compiles the function.
-
-    The figure is their median; *not measured* if three runs would exceed the limit.
-    """
+    """Time at least three runs, after a run on small matrices that compiles the function. The figure is their median."""
     function = cpu_function(job)
     small = cpu_arrays(replace(job, shape=dict.fromkeys(job.shape, 8)))
     function(*small.values(), 1.0, 0.0)

@@ -68,8 +68,8 @@ def contiguous_layouts(
 ) -> dict[str, str]:
     """Return layouts of a, b and c in which a vector without a given leading dimension is contiguous.
 
-    A matrix of one column (row) has the same bytes in either layout. In a column-major (row-major) layout its
-    leading dimension is its length. In the other it is 1, which excludes algorithms that need aligned rows.
+    A matrix of one column (row) has the same bytes in either layout, but a leading dimension of 1 excludes algorithms
+    that need aligned rows.
     """
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
@@ -113,10 +113,9 @@ class ProductPlan:
     """Descriptors of a product, or of a batch if the shape has one. Close it after use.
 
     They cover shape, dtypes, layouts, and strides (`lda`, `stride_a`) with gaps. cuBLASLt uses column-major
-    matrices. For a row-major C it computes the transpose, B^T A^T, because a row-major matrix read as
-    column-major is its transpose. So the first operand is A (C column-major) or B (C row-major), and an
-    operand is transposed if its layout differs from C's. The matrices of a batch follow each other in memory.
-    Raises CudaError for dtypes without a cuBLASLt product.
+    matrices. For a row-major C it computes the transpose, B^T A^T. So the first operand is A (C column-major) or B
+    (C row-major), and an operand is transposed if its layout differs from C's. Raises CudaError for dtypes without a
+    cuBLASLt product.
     """
 
     def __init__(
@@ -164,7 +163,6 @@ class ProductPlan:
             raise
 
     def _set(self, key: Any, value: Any) -> None:
-        """Set an attribute of the product to a `ctypes` value."""
         self.library.lt.matmul_desc_set_attribute(
             self._operation, int(key), ctypes.addressof(value), ctypes.sizeof(value)
         )
@@ -211,10 +209,7 @@ class ProductPlan:
 
     @cached_property
     def algorithms(self) -> list[bytes]:
-        """Opaque cublasLtMatmulAlgo_t in the order of the heuristic, the likeliest first.
-
-        Raises CudaError if none fits the workspace.
-        """
+        """Opaque cublasLtMatmulAlgo_t in the order of the heuristic. Raises CudaError if none fits the workspace."""
         lt = self.library.lt
         results = np.zeros(REQUESTED_ALGORITHMS, lt.matmul_heuristic_result_dtype)
         returned = ctypes.c_int(0)
@@ -280,7 +275,7 @@ class ProductPlan:
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
     def remembered(self, cache: Path | None) -> bytes | None:
-        """Return the fastest algorithm of an earlier choose(), from a file named after all that it depends on."""
+        """Return the fastest algorithm of an earlier choose(), if there was one."""
         if cache is None:
             return None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -290,7 +285,7 @@ class ProductPlan:
     def choose(self, block_of: Callable[[bytes], Block], cache: Path | None) -> bytes:
         """Time all algorithms in turn and store the fastest; among equals the heuristic's first.
 
-        block_of: launches of one algorithm. An algorithm that fails is skipped, unless it poisons the context.
+        An algorithm that fails is skipped, unless it poisons the context.
         """
         remembered = self.remembered(cache)
         if remembered is not None:

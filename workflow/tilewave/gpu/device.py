@@ -17,7 +17,7 @@ from tilewave.gpu.facts import uuid_text
 
 POLL_S = 0.5
 CHOICE_VARIABLE = "TILEWAVE_GPU"
-"""An ordinal (``1``) or a UUID (``GPU-...``, or the beginning of one); default 0."""
+"""CUDA's number of the GPU; default 0."""
 
 _POISON_WORDS = """ILLEGAL_ADDRESS MISALIGNED_ADDRESS INVALID_ADDRESS_SPACE INVALID_PC
     ILLEGAL_INSTRUCTION HARDWARE_STACK_ERROR LAUNCH_FAILED LAUNCH_TIMEOUT ASSERT ECC_UNCORRECTABLE
@@ -56,10 +56,7 @@ class CudaError(RuntimeError):
 
 
 def ok(answer: tuple[Any, ...]) -> Any:
-    """Return what a cuda.bindings call gave after its error code: None, a value or a tuple.
-
-    Raises CudaError.
-    """
+    """Return what a cuda.bindings call gave after its error code: None, a value or a tuple. Raises CudaError."""
     error, values = answer[0], answer[1:]
     if int(error) != 0:
         from cuda.bindings import driver, nvrtc
@@ -96,13 +93,11 @@ def cuda_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Gpu:
-    """An opened GPU, whose primary context is current in this thread.
+    """An opened GPU, whose primary context is current in this thread. Sizes in bytes.
 
-    `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address`
-    its integer. Sizes in bytes. `arch` is e.g. ``sm_90``.
+    `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address` its integer.
     """
 
-    ordinal: int
     name: str
     uuid: str
     arch: str
@@ -142,8 +137,7 @@ class Gpu:
 def open_gpu() -> Gpu:
     """Open the GPU whose number is in the environment variable TILEWAVE_GPU.
 
-    Raises ValueError for a number that no GPU has, CudaError without a usable driver, and ImportError
-    without cuda-python.
+    Raises ValueError for a number that no GPU has, CudaError without a driver, ImportError without cuda-python.
     """
     from cuda.bindings import driver
 
@@ -172,7 +166,6 @@ def open_gpu() -> Gpu:
     major = attribute("COMPUTE_CAPABILITY_MAJOR")
     minor = attribute("COMPUTE_CAPABILITY_MINOR")
     return Gpu(
-        ordinal=ordinal,
         name=device.name,
         uuid=uuids[ordinal],
         arch=f"sm_{major}{minor}",
@@ -189,10 +182,9 @@ SHARED = Path("/tmp")
 
 
 def _lock_file(path: Path) -> int:
-    """Open the lock at ``path``, and create it if there is none. Return its file descriptor.
+    """Open the lock at ``path``, and create it if there is none. Return its file descriptor. Raises OSError.
 
-    The file is opened for reading only and used for flock alone, whoever created it. A link is not
-    followed. Raises OSError.
+    It is opened for reading only, whoever created it. A link is not followed.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
@@ -211,21 +203,14 @@ def _no_lock(path: Path, reason: str | None) -> UserError:
 
 @contextlib.contextmanager
 def gpu_lock(
-    uuid: str,
-    waiting: Callable[[], None] = lambda: None,
-    shared: bool = False,
-    wait: bool = True,
+    uuid: str, waiting: Callable[[], None] = lambda: None, shared: bool = False, wait: bool = True
 ) -> Iterator[Path | None]:
     """Hold the machine-wide lock of a GPU; call `waiting` once if another process has it.
 
-    shared: share it with other holders, because nothing is measured; a measurement holds it alone.
-    Without ``wait`` it yields None if another process has the lock.
-
-    The file lies in a folder that all users share, so that their runs exclude each other. The kernel
-    drops the lock when the process ends. A device file would not do: a container may lack it, or may
-    not lock it.
-
-    Raises UserError if the path is no regular file: a link, a folder, a pipe.
+    shared: share it with other holders, because nothing is measured. Without ``wait`` it yields None if another process
+    has the lock. The file lies in a folder that all users share. The kernel drops the lock when the process ends. A
+    device file would not do: a container may lack it, or may not lock it. Raises UserError if the path is no regular
+    file.
     """
     import fcntl
 
@@ -262,8 +247,7 @@ def gpu_lock(
 def claimed(uuids: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Iterator[str]:
     """Hold the first of these GPUs that no other part of any run holds, and yield its UUID.
 
-    This lock is separate from `gpu_lock` of the GPU itself, which workers hold. `waiting` is called once
-    if all are taken.
+    This lock is separate from `gpu_lock` of the GPU itself, which workers hold.
     """
     announced = False
     while True:

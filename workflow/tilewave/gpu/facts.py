@@ -54,10 +54,7 @@ def uuid_text(raw: bytes) -> str:
 
 
 def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:
-    """Return the driver's facts of a device.
-
-    Raises RuntimeError with the driver's error name if a call fails, and if NVRTC is too new for the driver.
-    """
+    """Return the driver's facts of a device. Raises RuntimeError, also if NVRTC is too new for the driver."""
     from cuda.bindings import driver
 
     def ask(result: tuple[Any, ...]) -> Any:
@@ -148,8 +145,7 @@ def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the environment with the chosen GPU as one line of JSON."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--gpu", type=int, default=None)
     print(json.dumps(probe_here(parser.parse_args(arguments).gpu)))
     return 0

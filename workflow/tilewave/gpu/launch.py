@@ -45,10 +45,7 @@ def values(
     beta: float,
     sizes: Sequence[int] | None = None,
 ) -> Values:
-    """Return a job's arguments from `arguments.values`, for any buffers of these names.
-
-    sizes: bytes of each parameter of the kernel, if known. Raises CudaError for arguments that do not fit.
-    """
+    """Return a job's arguments from `arguments.values`. Raises CudaError for arguments that do not fit."""
     try:
         return arguments.values(job, buffers, maps, alpha, beta, sizes)
     except ValueError as error:
@@ -100,10 +97,7 @@ class Module:
 
 
 def allow_shared(function: Any, dynamic_bytes: int) -> None:
-    """Raise the dynamic shared-memory limit of a kernel that needs more than 48 KiB in total.
-
-    The driver still chooses the carveout between L1 and shared memory.
-    """
+    """Raise the dynamic shared-memory limit of a kernel that needs more than 48 KiB in total."""
     from cuda.bindings import driver
 
     attribute = driver.CUfunction_attribute
@@ -126,10 +120,7 @@ def configuration(
     cluster: Sequence[int] | None = None,
     programmatic: bool = False,
 ) -> Any:
-    """Return a CUlaunchConfig on the GPU's stream.
-
-    The grid counts blocks, also with a cluster; programmatic: see `LaunchPlan`.
-    """
+    """Return a CUlaunchConfig on the GPU's stream. The grid counts blocks, also with a cluster."""
     from cuda.bindings import driver
 
     config = driver.CUlaunchConfig()
@@ -203,10 +194,7 @@ class _Launch:
 
 
 class NvrtcKernel:
-    """The kernel or series of kernels of a job, which can be launched any number of times.
-
-    module: its loaded cubin, which stays loaded (see `session.Session.module`).
-    """
+    """The kernel or series of kernels of a job. module: its loaded cubin, which stays loaded."""
 
     def __init__(self, gpu: Gpu, job: Job, module: Module | None = None) -> None:
         self._owns_module = module is None

@@ -37,8 +37,7 @@ def fill(
 ) -> None:
     """Write the operands for a launch with this beta, on the stream; arrays without values are poisoned.
 
-    index: of a timing's buffer set. host_inputs: inputs that only the host generates; they are the same in
-    all sets, and it keeps them from one set to the next.
+    index: of a timing's buffer set. host_inputs: keeps inputs that only the host generates from one set to the next.
     """
     operation = operations.load(job.operation, job.source)
     host_inputs = {} if host_inputs is None else host_inputs
@@ -64,10 +63,7 @@ def fill(
 def without_padding(
     memory: DeviceMemory, job: Job, buffers: Mapping[str, DeviceBuffer]
 ) -> dict[str, DeviceBuffer]:
-    """Return a buffer without padding for each padded operand, and the other buffers themselves.
-
-    The caller copies the contents with `move`.
-    """
+    """Return a buffer without padding for each padded operand (to be filled by `move`), and the other buffers."""
     operation = operations.load(job.operation, job.source)
     dense = {}
     for name, buffer in buffers.items():
@@ -87,10 +83,7 @@ def gather(job: Job, padded: Mapping[str, DeviceBuffer], dense: Mapping[str, Dev
 
 
 def move(job: Job, name: str, dense: DeviceBuffer, padded: DeviceBuffer, gathering: bool) -> None:
-    """Copy a padded operand's elements row by row, without the padding, on the stream.
-
-    gathering: from the padded buffer to the dense one, else back.
-    """
+    """Copy a padded operand's elements row by row, on the stream. gathering: from the padded buffer, else back."""
     from cuda.bindings import driver
 
     operation = operations.load(job.operation, job.source)

@@ -42,10 +42,7 @@ CACHE_SHARE = 0.0625
 
 
 def compile_support(arch: str, cache: Path | None = None) -> bytes:
-    """Compile support.cu for e.g. ``sm_90``, or read it from `cache`, where its name is a hash of the inputs.
-
-    Raises CudaError with the compiler's message.
-    """
+    """Compile support.cu for e.g. ``sm_90``, or read it from `cache`. Raises CudaError with the compiler's message."""
     from cuda.bindings import nvrtc
     from cuda.core import Program, ProgramOptions
 
@@ -110,8 +107,8 @@ class Support:
     def paused(self, lately: bool = False) -> float:
         """Return the share (0 to 1) of the next milliseconds in which another process has the GPU.
 
-        lately: reuse the last watch if it is recent and saw no other process. Processes on one GPU take turns
-        of about a millisecond. Kernels that run at the same time (MPS) are not noticed.
+        lately: reuse the last watch if it is recent and saw no other process. Processes on one GPU take turns of about a
+        millisecond. Kernels that run at the same time (MPS) are not noticed.
         """
         if lately and not self._paused and time.monotonic() - self._watched_at < LATELY_S:
             return 0.0
@@ -174,9 +171,9 @@ class Support:
         alpha: float,
         beta: float,
     ) -> tuple[DeviceBuffer, bool]:
-        """Return the reference, and whether it was computed just now; `key` identifies the inputs.
+        """Return the reference, an output of ``count`` elements that these products fill, and whether it is a new one.
 
-        It is an output of ``count`` elements that these products fill.
+        key: identifies the inputs.
         """
         if key in self._references:
             self._references.move_to_end(key)
@@ -223,9 +220,8 @@ class Support:
     ) -> OutputComparison:
         """Compare all elements: wrong is not (|error| <= relative |reference| + absolute).
 
-        `relative_error` is the Frobenius norm of the error over that of the reference, or over `least_norm`
-        if that is larger (a product of few elements may be near 0 by chance). A NaN is wrong and enters
-        neither error.
+        `relative_error` is the Frobenius norm of the error over that of the reference, or over `least_norm` if that is
+        larger. A NaN is wrong and enters neither error.
         """
         count = want.nbytes // 8
         sums, counts = self._partial
@@ -246,7 +242,6 @@ class Support:
         return OutputComparison(float(parts[:, 0].max()), relative_error, wrong, first)
 
     def close(self) -> None:
-        """Free references and unload the module."""
         for _, memory in self._references.values():
             memory.close()
         self._references.clear()

@@ -26,10 +26,10 @@ class Session:
         self._loaded: tuple[tuple[Any, ...], Module] | None = None
 
     def module(self, job: Job) -> Module:
-        """Return the loaded cubin of a job; the last job's if it is the same one.
+        """Return the loaded cubin of a job; the last job's if it is the same one, because loading costs ncu time too.
 
-        It serves profiling, where loading costs ncu time too. A function keeps the attributes that
-        `launch.NvrtcKernel` sets, so launches with other shared memory or another cluster get another module.
+        A function keeps the attributes that `launch.NvrtcKernel` sets, so launches with other shared memory or another
+        cluster get another module.
         """
         steps = [(step.entry, step.launch) for step in job.steps]
         allowed = [(entry, launch.shared_bytes, launch.cluster) for entry, launch in steps]

@@ -34,8 +34,6 @@ ENCODE = ctypes.CFUNCTYPE(
 
 
 class Map(ctypes.Structure):
-    """The 128 opaque bytes of a CUtensorMap."""
-
     _fields_ = (("opaque", ctypes.c_uint64 * 16),)
 
 
@@ -85,10 +83,7 @@ def _encode_arguments(wanted: MapPlan) -> tuple[Any, ...]:
 
 
 def encode(wanted: MapPlan, address: int) -> Map:
-    """Return the map of the array at a device address; reads out of bounds give zero.
-
-    Raises CudaError if the driver refuses it.
-    """
+    """Return the map of the array at a device address; reads out of bounds give zero. Raises CudaError."""
     tensor_map = _aligned()
     kind, rank, *how = _encode_arguments(wanted)
     code = _encoder()(ctypes.addressof(tensor_map), kind, rank, address, *how)

@@ -87,10 +87,7 @@ def _bytes_of(buffers: Mapping[str, DeviceBuffer]) -> int:
 
 
 def fill_sets(session: Session, job: Job, kept: KeptBuffers) -> tuple[Sets, bool]:
-    """Return buffer sets with fresh inputs, and whether they exceed twice the L2 cache together.
-
-    kept: the source of the buffers, which may be the last case's.
-    """
+    """Return buffer sets with fresh inputs, and whether they exceed twice the L2 cache together."""
     gpu, wanted = session.gpu, sizes(job)
 
     def allocate(memory: DeviceMemory) -> Sets:
@@ -124,10 +121,7 @@ def cost_s(job: Job, *launches_us: float) -> float:
 
 
 def time_job(session: Session | None, job: Job) -> Result:
-    """Time one case. `session` may be None for the CPU provider.
-
-    Raises CudaError, and cublaslt.Unavailable for a case that is itself a cuBLASLt product.
-    """
+    """Time one case. `session` may be None for the CPU provider. Raises CudaError, cublaslt.Unavailable."""
     if job.provider == "cpu":
         return time_cpu(job)
     if session is None:
@@ -302,16 +296,12 @@ def _round(
 
 
 def _spread(series: Sequence[float] | np.ndarray) -> float:
-    """Return the interquartile range over the median."""
     low, middle, high = np.percentile(series, (25, 50, 75))
     return float((high - low) / middle)
 
 
 def _error(samples: Mapping[str, list[float]]) -> float:
-    """Return the relative standard error of the median ratio of variant to baseline, round by round.
-
-    Without a baseline it is that of the variant's time.
-    """
+    """Return the relative standard error of the median ratio of variant to baseline (or of the variant's time)."""
     series = [np.reshape(values, (-1, 2)).mean(axis=1) for values in samples.values()]
     ratio = series[0] / series[1] if len(series) > 1 else series[0]
     # For a normal distribution: 1.253 standard deviations, and the interquartile range is 1.349 of them.

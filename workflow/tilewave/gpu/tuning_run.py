@@ -56,10 +56,7 @@ class _Runner:
 
 
 class GpuTrack:
-    """The runner of one group's candidates on a GPU.
-
-    Raises CudaError if the group's buffers do not fit, Lost if a candidate destroys the context.
-    """
+    """The runner of one group's candidates on a GPU. Raises CudaError if the buffers do not fit, Lost."""
 
     def __init__(
         self,
@@ -92,7 +89,6 @@ class GpuTrack:
         return {"launches": runner.launched, **self._notes, **runner.notes, **more}
 
     def leave(self, name: str) -> None:
-        """Free a candidate's resources."""
         self._runners.pop(name, None)
         stack = self._stacks.pop(name, None)
         if stack is not None:
@@ -175,9 +171,8 @@ Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None
 def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
     """Return the result of a candidate whose part in the run has ended.
 
-    Figures: tune_duration and tune_spread (us; median and interquartile range of its blocks),
-    tune_tflops, tune_rounds (laps), tune_eliminated (0 or 1), tune_spent (ms of GPU time of its launches) and
-    tune_full_cost (ms for all rounds without elimination and without a paired kernel).
+    tune_spent: ms of GPU time of its launches. tune_full_cost: ms for all rounds without elimination and without a
+    paired kernel.
     """
     low, duration, high = (float(x) for x in np.percentile(outcome.samples, (25, 50, 75)))
     operations = 2.0 * math.prod(job.shape.values())
@@ -212,10 +207,7 @@ def entry(job: Job) -> Candidate:
 def run_groups(
     jobs: Sequence[Job], todo: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> bool:
-    """Tune the jobs with the indices ``todo``, group by group. Return whether the process can continue.
-
-    Each start and result goes to `send` at once.
-    """
+    """Tune the jobs with the indices ``todo``, group by group. Return whether the process can continue."""
     groups: dict[str, list[int]] = {}
     for index in todo:
         groups.setdefault(jobs[index].group, []).append(index)

@@ -95,7 +95,6 @@ def run_job(stage: str, session: Session | None, job: Job, index: int) -> tuple[
 
 
 def _still_alive(session: Session) -> bool:
-    """Return whether the context survived; an error may appear only after the job's calls."""
     try:
         session.gpu.sync()
     except CudaError:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -19,28 +18,15 @@ from typing import Any
 
 from tilewave.basics.errors import UserError
 from tilewave.kernel import operations
-from tilewave.kernel.expressions import ExpressionError, integer
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.launches import Argument, LaunchPlan
-from tilewave.kernel.result import OK, Result
+from tilewave.kernel.result import OK, SAMPLE, Result
 from tilewave.kernel.variants import Variant, choices
-from tilewave.pipeline.config import (
-    LARGEST_SHAPE,
-    LARGEST_SIZE,
-    MOST_CASES,
-    MOST_LISTED,
-    CaseBlock,
-    Config,
-    Range,
-    Study,
-)
+from tilewave.pipeline.config import MOST_CASES, MOST_LISTED, CaseBlock, Config, Study
 from tilewave.pipeline.parameters import split_names
+from tilewave.pipeline.shapes import Shape, bounded, expand_shapes, refusal
 from tilewave.records.counters.catalogue import OF_INSTRUCTIONS
 
-DIMENSION = re.compile(r"^[1-9][0-9]*$")
-LONGEST_SIZE = 200  # characters of an expression
-MOST_SMS = 513
-"""The number of SMs from which no GPU is assumed."""
 WANTS = ("time", "tune", "counters", "execute")
 """Keys of a study that say what is done with its cases; a block may override them."""
 WANTED = ("time", "tune", "execute")
@@ -50,40 +36,13 @@ ELSEWHERE = "elsewhere"
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Dimensions in the operation's order; each a positive number or an expression over `sms`."""
-
-    dimensions: tuple[tuple[str, int | str], ...]
-
-    @cached_property
-    def id(self) -> str:
-        return "x".join(str(value).replace(" ", "") for _, value in self.dimensions)
-
-    def resolve(self, device: Mapping[str, Any]) -> dict[str, int]:
-        """Return whole numbers for the device.
-
-        Raises ExpressionError for an unknown name, and for a size that is not positive.
-        """
-        resolved = {}
-        for name, text in self.dimensions:
-            value = integer(text, device)
-            if not 1 <= value <= LARGEST_SIZE:
-                raise ExpressionError(f"{name} = {text!r} is {value}, not a size from 1 to 2^40")
-            resolved[name] = value
-        if math.prod(resolved.values()) > LARGEST_SHAPE:
-            raise ExpressionError(f"the sizes of {self.id}, multiplied, are over 2^62")
-        return resolved
-
-
-@dataclass(frozen=True)
 class Case:
-    """A variant at a shape, or a probe's named case, with what studies want of it.
+    """A variant at a shape, or a probe's named case, with what studies want of it, and once resolved with its launch.
 
-    Once it is resolved for a target (`pipeline.resolving`), it also holds its launch there.
     only_timed: the studies want no more than a timing or a tuning run. sizes: the shape in numbers. refusal: status and
     reason if the case cannot run, whatever its code is. launch: None if its shape or geometry needs a device that
-    is not known. arguments: those of the leading launch. device: device facts that arguments or a probe's
-    expressions use. work: operations and bytes of a probe's launch, if counted.
+    is not known. arguments: of the leading launch. device: facts that arguments or a probe's expressions use. work:
+    operations and bytes of a probe's launch, if counted.
     """
 
     variant: Variant
@@ -120,99 +79,6 @@ class Case:
         return failed or bool(probe.finds and outcome.verdict == probe.finds)
 
 
-def _refusal(where_file: object, key: str, problem: str, remedy: str) -> UserError:
-    return UserError.because(where_file, f"{key}{problem}", remedy, key)
-
-
-def _can_be_positive(text: str, where_file: object, key: str) -> None:
-    """Refuse an expression without a positive whole value on any number of SMs."""
-    problem = f"{text!r} is on no GPU a whole number from 1 to 2^40"
-    for sms in (100, *range(1, MOST_SMS)):
-        try:
-            if 0 < integer(text, {"sms": sms}) <= LARGEST_SIZE:
-                return
-        except ExpressionError as error:
-            problem = str(error) if sms == 100 else problem
-    raise _refusal(
-        where_file, key, f": {problem}", "Give a whole number or an expression over `sms`"
-    )
-
-
-def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
-    """Return the values of one dimension: a number, an expression, a list or a range."""
-    if isinstance(value, list):
-        values: list[int | str] = []
-        for item in value:
-            values += _dimension(item, where_file, key)
-            _bounded(len(values), "sizes", where_file, key)
-        return values
-    if isinstance(value, Mapping):
-        try:
-            sweep = Range.model_validate(dict(value))
-        except ValueError as error:
-            allowed = f"{{from, to, step}} with positive numbers of at most {LARGEST_SIZE}"
-            raise UserError(where_file, key, dict(value), allowed) from error
-        sizes = range(sweep.start, sweep.stop + 1, sweep.step)
-        _bounded(len(sizes), "sizes", where_file, key)
-        return list(sizes)
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise UserError(where_file, key, value, "a positive whole number or an expression")
-    if isinstance(value, str):
-        if len(value) > LONGEST_SIZE:
-            raise UserError(where_file, key, value, f"at most {LONGEST_SIZE} characters")
-        if not DIMENSION.match(value.strip()):
-            _can_be_positive(value, where_file, key)
-            return [value.strip()]
-    if not 1 <= int(value) <= LARGEST_SIZE:
-        allowed = f"a positive whole number of at most {LARGEST_SIZE}"
-        raise UserError(where_file, key, value, allowed)
-    return [int(value)]
-
-
-def _bounded(count: int, unit: str, where_file: object, key: str, most: int = MOST_CASES) -> None:
-    """Refuse more than a plan may hold."""
-    if count > most:
-        raise _refusal(where_file, key, f" makes {count} {unit}", f"Ask for at most {most} {unit}")
-
-
-def expand_shapes(
-    entries: list[Any], dimensions: tuple[str, ...], where_file: object, key: str
-) -> Iterator[Shape]:
-    """Yield the shapes of a config list for an operation with these dimensions.
-
-    A number or expression sets every dimension. ``512x256x128`` gives them in order. A mapping
-    gives each dimension its values; the shapes are their product, in order.
-    """
-    for index, entry in enumerate(entries):
-        item = f"{key}.{index}"
-        combinations: list[tuple[int | str, ...]]
-        if isinstance(entry, Mapping):
-            unknown = sorted(set(entry) - set(dimensions))
-            missing = sorted(set(dimensions) - set(entry))
-            if unknown or missing:
-                wrong = unknown[0] if unknown else sorted(entry)
-                raise UserError(where_file, item, wrong, f"{', '.join(dimensions)}, each once")
-            axes = [_dimension(entry[name], where_file, f"{item}.{name}") for name in dimensions]
-            _bounded(math.prod(map(len, axes)), "shapes", where_file, item)
-            combinations = list(itertools.product(*axes))
-        elif isinstance(entry, str) and re.fullmatch(r"[0-9]+(x[0-9]+)+", entry):
-            parts = entry.split("x")
-            if len(parts) != len(dimensions):
-                allowed = "x".join(dimensions)
-                raise UserError(where_file, item, entry, f"{len(dimensions)} sizes as {allowed}")
-            combinations = [tuple(_dimension(part, where_file, item)[0] for part in parts)]
-        else:
-            combinations = [
-                tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, item)
-            ]
-        for values in combinations:
-            numbers = [value for value in values if isinstance(value, int)]
-            if math.prod(numbers) > LARGEST_SHAPE:
-                sizes = "x".join(map(str, values))
-                raise UserError(where_file, item, sizes, "sizes of at most 2^62, multiplied")
-            yield Shape(tuple(zip(dimensions, values)))
-
-
 def _block_kernels(
     block: CaseBlock, kernels: Mapping[str, Kernel], where_file: object, key: str
 ) -> list[Kernel]:
@@ -224,7 +90,7 @@ def _block_kernels(
             raise UserError(where_file, f"{key}.without", unknown[0], matching)
         return [kernel for name, kernel in matching.items() if name not in block.without]
     if block.without:
-        raise _refusal(
+        raise refusal(
             where_file, f"{key}.without", " needs `kernels: all`", "Delete it or the names"
         )
     names = _names(block)
@@ -233,7 +99,7 @@ def _block_kernels(
             raise UserError(where_file, f"{key}.kernels", name, [*kernels, "all"])
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise _refusal(where_file, f"{key}.kernels", f" has {twice} twice", "Name each kernel once")
+        raise refusal(where_file, f"{key}.kernels", f" has {twice} twice", "Name each kernel once")
     return [kernels[name] for name in names]
 
 
@@ -283,9 +149,9 @@ def _block_shapes(
     elsewhere = block.shapes == [ELSEWHERE]
     expanded = expand_shapes([] if elsewhere else block.shapes, dimensions, where_file, key)
     shapes = list(itertools.islice(expanded, MOST_CASES + 1))
-    _bounded(len(shapes), "shapes", where_file, key)
+    bounded(len(shapes), "shapes", where_file, key)
     if not shapes and not elsewhere:
-        raise _refusal(where_file, key, " is empty", "Give at least one shape")
+        raise refusal(where_file, key, " is empty", "Give at least one shape")
     return shapes
 
 
@@ -300,7 +166,7 @@ def _block_cases(
             raise UserError(where_file, f"{key}.macros.{macro}", macro, allowed)
         if isinstance(values, list) and len({str(value) for value in values}) < len(values):
             problem = f" has a value twice: {values}"
-            raise _refusal(where_file, f"{key}.macros.{macro}", problem, "Give each value once")
+            raise refusal(where_file, f"{key}.macros.{macro}", problem, "Give each value once")
     labels: set[str] = set()
     if block.providers:
         offered_providers = dict.fromkeys(kernel.provider for kernel in selected)
@@ -325,7 +191,7 @@ def _block_cases(
             macros = {name: value for name, value in macros.items() if name in kernel.front.macros}
         if block.most is not None and _combinations(kernel, macros) > MOST_CASES:
             continue
-        _bounded(_combinations(kernel, macros), "combinations", where_file, f"{key}.macros")
+        bounded(_combinations(kernel, macros), "combinations", where_file, f"{key}.macros")
         choice = json.dumps([macros, block.dtypes, block.most], default=str)
         if choice not in kernel.chosen:
             kernel.chosen[choice] = _chosen(kernel, block, macros, where_file, key)
@@ -379,9 +245,8 @@ def expand_study(
 def wants(stage: str, case: Case) -> bool:
     """Return whether a stage has anything to do for a case.
 
-    A probe answers in its check; it is timed only if it says how much work it does. Code on the host
-    has no GPU counters, and only a cubin is executed. Everything that a GPU runs may be tuned, except probes.
-    A compiled kernel whose instructions are counted may be sampled; `pipeline.sampling` chooses.
+    A probe answers in its check; it is timed only if it says how much work it does. Code on the host has no GPU
+    counters, and only a cubin is executed. Everything that a GPU runs may be tuned, except probes.
     """
     kernel = case.kernel
     if stage == "time":
@@ -399,6 +264,23 @@ def wants(stage: str, case: Case) -> bool:
     return True
 
 
+def sampled(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases of stage sample: each kernel's largest of its first variant with counted instructions.
+
+    One is enough: samples show where warps wait, which shape and macros hardly change, and ncu runs a launch dozens
+    of times for its rules. The kernel's page shows this variant's code.
+    """
+    by_kernel: dict[str, Case] = {}
+    for case in cases:
+        if case.refusal is not None or not wants(SAMPLE, case):
+            continue
+        first = by_kernel.setdefault(case.kernel.name, case)
+        larger = math.prod(case.sizes.values()) > math.prod(first.sizes.values())
+        if case.variant.id == first.variant.id and larger:
+            by_kernel[case.kernel.name] = case
+    return list(by_kernel.values())
+
+
 @dataclass(frozen=True)
 class Plan:
     """The cases of a config by id, and the cases of each study in order."""
@@ -412,7 +294,6 @@ class Plan:
 
     @cached_property
     def variants(self) -> dict[str, Variant]:
-        """The cases' variants, by id."""
         return {case.variant.id: case.variant for case in self.cases.values()}
 
 
@@ -463,16 +344,13 @@ def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
 
 
 def _studies(config: Config, where: object) -> dict[str, Study]:
-    """Return the config's studies; those with tuning runs have the shapes of ``config.shapes``, if it has any.
-
-    Raises UserError if it has some and no study has tuning runs, and for shapes that fit no matrix product.
-    """
+    """Return the config's studies; those with tuning runs have the shapes of ``config.shapes``, if it has any."""
     shapes = split_names(config.shapes)
     list(expand_shapes(shapes, operations.load("matmul", where).dimensions, where, "shapes"))
     tuned = [name for name, study in config.studies.items() if study.tunes]
     if shapes and not tuned:
         problem = " is for studies with `tune: true`, and there is none"
-        raise _refusal(where, "shapes", problem, "Delete it, or set `tune: true` in a study")
+        raise refusal(where, "shapes", problem, "Delete it, or set `tune: true` in a study")
     studies = dict(config.studies)
     for name in tuned if shapes else ():
         studies[name] = _at_shapes(studies[name], shapes)
@@ -487,11 +365,9 @@ def expand(
 ) -> Plan:
     """Return all cases of a config, each once, with what its studies want of it.
 
-    left_out: skipped kernels with the reason. Studies that name them go on without them; one that names
-    no other kernel raises that reason.
-    ``only`` narrows cases and studies. A case whose counters are still wanted gets those of the
-    full run, because the metrics are part of its key. Raises UserError for unknown kernels,
-    macros, shapes and names, and for a study without a case.
+    left_out: skipped kernels with the reason; a study that names no other kernel raises it. ``only`` narrows cases
+    and studies; a case keeps the counters of the full run, because the metrics are part of its key. Raises UserError
+    for unknown kernels, macros, shapes and names, and for a study without a case.
     """
     flat = []
     chosen, selected_studies = _studies(config, where_file), _named_studies(config)
@@ -501,11 +377,11 @@ def expand(
         for entry in expand_study(name, study, kernels, where_file, left_out):
             flat.append((name, *entry))
             numbers[selected] += 1
-            _bounded(numbers[selected], "cases in all studies", where_file, cases_key, MOST_LISTED)
+            bounded(numbers[selected], "cases in all studies", where_file, cases_key, MOST_LISTED)
     for name in config.studies:
         if not any(study == name for study, *_ in flat):
             remedy = "Name kernels, macros, dtypes and shapes that exist together"
-            raise _refusal(where_file, f"studies.{name}.cases", " selects no case", remedy)
+            raise refusal(where_file, f"studies.{name}.cases", " selects no case", remedy)
     named = _narrow(config, kernels, [(name, case) for name, case, *_ in flat], where_file)
     cases: dict[str, Case] = {}
     wanted: dict[str, dict[str, Any]] = {}  # by case, of the studies that `only` keeps
@@ -517,7 +393,7 @@ def expand(
         first, second = cases.setdefault(case.id, case).kernel.path, case.kernel.path
         if first != second:
             problem = f": {first} has a variant of the same name, {case.variant.id}"
-            raise _refusal(second, "file name", problem, "Rename one of the files")
+            raise refusal(second, "file name", problem, "Rename one of the files")
         if counter_set != "none":
             counters.setdefault(case.id, set()).add(counter_set)
         if not _wanted(name, case, named):
@@ -534,7 +410,7 @@ def expand(
             counted.add(case.id)
     if not wanted:
         problem = f" selects no case: none has all of {config.only!r}"
-        raise _refusal(where_file, "only", problem, "Give names that at least one case has")
+        raise refusal(where_file, "only", problem, "Give names that at least one case has")
     return Plan(
         {
             case_id: replace(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline.pipeline import Pipeline
-from tilewave.records.recorded import STALLS
+from tilewave.records.measured import STALLS
 from tilewave.workers import pool
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ class Tables:
 
     @functools.cached_property
     def cases(self) -> pd.DataFrame:
-        """The cases, a row each."""
         pipeline = self.pipeline
         return self._tables.cases_table(
             pipeline.plan.cases.values(), pipeline.compiled, pipeline.arch, self._verdict
@@ -46,13 +45,11 @@ class Tables:
 
     @functools.cached_property
     def samples(self) -> pd.DataFrame:
-        """The raw samples, a row each."""
         timed = [*self.results["time"], *self.results["tune"]]
         return self._tables.samples_table(timed, self.pipeline.recorded)
 
     @functools.cached_property
     def records(self) -> pd.DataFrame:
-        """The figures of all stages, a row each."""
         order = {name: number for number, name in enumerate(self.pipeline.project.plan.kernels)}
 
         def kernel(outcome: Result) -> int:
@@ -68,19 +65,16 @@ class Tables:
 
     @functools.cached_property
     def instructions(self) -> pd.DataFrame:
-        """The instructions with their counters, a row each."""
         counted = [*self.results["counters"], *self.results["execute"]]
         pipeline = self.pipeline
         return self._tables.instructions_table(counted, pipeline.recorded, pipeline.origins)
 
     @functools.cached_property
     def stalls(self) -> pd.DataFrame:
-        """The instructions with their samples of waiting warps, a row each."""
         pipeline, sampled = self.pipeline, self.results[result.SAMPLE]
         return self._tables.instructions_table(sampled, pipeline.recorded, pipeline.origins, STALLS)
 
     def all(self) -> dict[str, pd.DataFrame]:
-        """Return all tables by name."""
         return {name: getattr(self, name) for name in NAMES}
 
     def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> None:

@@ -31,6 +31,8 @@ from tilewave.workers.pool import Ended, ProcessLimits
 KEPT = (".cubin", ".sass")
 """Suffixes of the files that the store keeps of a compiled variant, beside its entry."""
 KIND = "compiled"
+NEEDED = {"sha256", "code", "kernels", "resources"}
+"""Keys of the entry of a compiled variant."""
 LIMIT_S, MEMORY = 120, 4 << 30
 """Limits of one compilation: seconds of processor time, bytes. The largest shipped kernel takes 4 s and 0.2 GB."""
 MOST_LOG = 1 << 20
@@ -78,9 +80,7 @@ def _stored(task: Task, store: Store) -> Entry | None:
         return None
     if entry.get("status") == result.FAILED_TO_COMPILE:
         return entry
-    if entry.get("status") != result.OK or not {"sha256", "code", "kernels", "resources"} <= set(
-        entry
-    ):
+    if entry.get("status") != result.OK or not entry.keys() >= NEEDED:
         return None
     return entry if all(store.blob(KIND, task.key, suffix).is_file() for suffix in KEPT) else None
 
@@ -96,6 +96,7 @@ def _kept(entry: Mapping[str, Any], store: Store, suffix: str) -> bytes | None:
 def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
     """Return the entry of a compilation without its code."""
     kernel = task.variant.kernel
+    texts = origins.kernel_texts(kernel)
     return {
         "status": result.OK if done.cubin else result.FAILED_TO_COMPILE,
         "reason": done.message,
@@ -107,14 +108,8 @@ def _entry(task: Task, done: nvrtc.Compiled) -> Entry:
         "log": done.log if len(done.log) <= MOST_LOG else f"{done.log[:MOST_LOG]}\n[cut]\n",
         "key": task.key,
         "text": task.text_key,
-        "lines": {
-            name: source.line_numbers(text) for name, text in origins.kernel_texts(kernel).items()
-        },
+        "lines": {name: source.line_numbers(text) for name, text in texts.items()},
     }
-
-
-def _keep(task: Task, store: Store, entry: Entry) -> None:
-    store.write(store.blob(KIND, task.key, ".json"), entry)
 
 
 WAITS = "ACQBULK"
@@ -122,10 +117,7 @@ WAITS = "ACQBULK"
 
 
 def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
-    """Compile a variant into the store, which also keeps a refusal by the compiler.
-
-    recorded: its listing is used for a cubin of the same bytes.
-    """
+    """Compile a variant into the store, also a refusal. recorded: its listing serves a cubin of the same bytes."""
     kernel, begun = task.variant.kernel, time.monotonic()
     done: nvrtc.Compiled = task.compiler.compile_kernel(kernel, task.arch, task.variant.names)
     entry = _entry(task, done)
@@ -147,16 +139,15 @@ def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> E
     if done.warning:
         entry |= {"warning": done.warning, "log": f"{done.warning}\n{done.log}"}
     entry["seconds"] = round(time.monotonic() - begun, 3)
-    _keep(task, store, entry)
+    store.write(store.blob(KIND, task.key, ".json"), entry)
     return _with_symbol(kernel, entry)
 
 
 def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
     """Return the entry with the symbols of the kernels that the front matter names now.
 
-    Front matter is no part of a compilation's key, so a new `entry` there compiles nothing.
-    ``symbol`` is the leading kernel's; with several kernels, ``symbols`` has them all. An entry that lacks
-    one is *failed to compile*.
+    Front matter is no part of a compilation's key. ``symbol`` is the leading kernel's; with several kernels,
+    ``symbols`` has them all. An entry that lacks one is *failed to compile*.
     """
     if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
         return entry
@@ -179,9 +170,8 @@ def compiled(
 ) -> Iterator[tuple[Task, Entry]]:
     """Compile into the store, and yield each task with its entry as it is done.
 
-    Each core gets a process, forked before this returns: NVRTC is single threaded, changes its process's
-    working folder, and may run out of memory. A process over its limits is *failed to compile*, as after a
-    refusal by the compiler. If it was ended from outside, the next run tries again.
+    Each core gets a process, forked before this returns: NVRTC is single threaded, changes its process's working
+    folder, and may run out of memory. A process over its limits is *failed to compile*.
     """
     waiting = list({task.key: task for task in tasks}.values())
     limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))
@@ -194,12 +184,13 @@ def compiled(
 
 def _ended(task: Task, store: Store, end: Ended) -> Entry:
     kernel = task.variant.kernel
-    options = nvrtc.options(kernel, task.arch, task.variant.names)
-    entry = _entry(
-        task, nvrtc.Compiled(None, options, nvrtc.version(), "", f"compiling it: {end.reason}")
+    options, message = (
+        nvrtc.options(kernel, task.arch, task.variant.names),
+        f"compiling it: {end.reason}",
     )
+    entry = _entry(task, nvrtc.Compiled(None, options, nvrtc.version(), "", message))
     if end.lasting:
-        _keep(task, store, entry)
+        store.write(store.blob(KIND, task.key, ".json"), entry)
     return entry
 
 
@@ -217,10 +208,7 @@ def _opened(
         *([] if recorded is None else [recorded.folder]),
         ROOT,
         *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path), *libraries)),
-        *map(
-            Path,
-            ("/usr", "/lib", "/lib64", "/opt", "/nix", "/dev/urandom", "/etc/ld.so.cache"),
-        ),
+        *map(Path, "/usr /lib /lib64 /opt /nix /dev/urandom /etc/ld.so.cache".split()),
     ]
     store.root.mkdir(parents=True, exist_ok=True)
     return tuple(map(Path.resolve, read)), (store.root.resolve(), Path("/dev/null"))
@@ -265,19 +253,14 @@ class Compilations:
         if entry is None and self._recorded is not None:
             entry = self._of_recording(task)
         if entry is None and self._unavailable:
-            entry = {
-                "status": result.NOT_MEASURED,
-                "reason": self._unavailable,
-                "arch": task.arch,
-                "macros": dict(variant.macros),
-                "source_sha256": source_digest(kernel),
-            }
+            status = {"status": result.NOT_MEASURED, "reason": self._unavailable, "arch": task.arch}
+            macros, digest = dict(variant.macros), source_digest(kernel)
+            entry = {**status, "macros": macros, "source_sha256": digest}
         if entry is not None and "code" in entry:
             stem = self._folder / kernel.name / f"{variant.id}.{wanted}"
-            entry |= {
-                "sass": f"{stem}.sass",
-                **({} if self._unavailable else {"cubin": f"{stem}.cubin"}),
-            }
+            entry["sass"] = f"{stem}.sass"
+            if not self._unavailable:
+                entry["cubin"] = f"{stem}.cubin"
         return entry
 
     def _of_recording(self, task: Task) -> Entry | None:

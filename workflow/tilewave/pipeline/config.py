@@ -96,13 +96,6 @@ class CaseBlock(Model):
     )
 
 
-class StudyStyle(Model):
-    """The look of one study's figure, where it differs from `style`."""
-
-    width_mm: Millimetres | None = None
-    font_size: Points | None = None
-
-
 class Study(Model):
     """A question with its cases and its figure."""
 
@@ -126,7 +119,6 @@ class Study(Model):
         max_length=MOST_ITEMS,
         description="Options of the plot module: docs/options.md.",
     )
-    style: StudyStyle = StudyStyle()
 
     @property
     def tunes(self) -> bool:
@@ -221,8 +213,7 @@ class Config(Model):
         0, ge=0, le=1023, description="Index among the GPUs that CUDA_VISIBLE_DEVICES shows."
     )
     only: NameList = Field(
-        "",
-        description="Names that narrow the run: parts, studies, kernels, dtypes, shapes.",
+        "", description="Names that narrow the run: parts, studies, kernels, dtypes, shapes."
     )
     shapes: NameList = Field(
         "",
@@ -254,10 +245,7 @@ class Config(Model):
 
 
 def parse(data: Mapping[str, Any], where_file: object) -> Config:
-    """Return the config from plain data.
-
-    Raises UserError for unknown keys and values out of range.
-    """
+    """Return the config from plain data. Raises UserError for unknown keys and values out of range."""
     try:
         check_data(data)
     except NoYaml as error:
@@ -271,10 +259,7 @@ def json_schema() -> str:
 
 
 def check_folders(config: Config, kind: str, where_file: object, root: Path) -> list[Path]:
-    """Return ``kernel_folders``, or folders of another kind, as paths (see `paths.place`).
-
-    One kernel file may stand for a folder of kernels. Raises UserError for a folder that does not exist.
-    """
+    """Return the folders of a kind as paths; one kernel file may stand for a folder of kernels. Raises UserError."""
     folders = []
     for index, folder in enumerate(getattr(config, kind)):
         path = place(folder, root)

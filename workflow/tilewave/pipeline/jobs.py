@@ -26,10 +26,7 @@ LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1, "sample": 1}
 
 
 def over_limit(case: Case, job: Job) -> str:
-    """Return why a job's predicted time is over its limit, empty if it is not.
-
-    On a GPU the prediction is for the stage's fewest runs, at the front matter's `flop_rate`.
-    """
+    """Return why a job's predicted time (on a GPU: of the stage's fewest runs) is over its limit, empty if not."""
     limit = f"case_limit_s = {job.limit_s:g} s"
     rate = case.kernel.front.flop_rate
     if job.stage == "execute":
@@ -48,7 +45,7 @@ def over_limit(case: Case, job: Job) -> str:
 def _counted(
     stage: str, sets: frozenset[str], fp8: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the metrics and sections that a stage asks Nsight Compute for. fp8: for an FP8 product."""
+    """Return the metrics and sections that a stage asks Nsight Compute for."""
     from tilewave.records.counters import catalogue
 
     if stage == result.SAMPLE:
@@ -92,7 +89,7 @@ def of_case(
 ) -> Job | Result:
     """Return a stage's job for a resolved case with its key, or the result if there is nothing to run.
 
-    compiled: its variant's entries, by architecture. arch: the target's (``sm_90``).
+    compiled: its variant's entries, by architecture. arch: the target's.
     """
     launch, variant, kernel = case.launch, case.variant, case.kernel
     refusal = case.refusal or _without_code(compiled, arch)
@@ -179,10 +176,7 @@ def of_stage(
     arch: str,
     config: Config,
 ) -> dict[str, Job | Result]:
-    """Return a stage's jobs and results by case, in the cases' order; cases without work are skipped.
-
-    compiled: by variant and architecture, as in `of_case`.
-    """
+    """Return a stage's jobs and results by case, in their order; cases without work are skipped."""
     return {
         case.id: of_case(stage, case, compiled[case.variant.id], arch, config)
         for case in cases

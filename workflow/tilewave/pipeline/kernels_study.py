@@ -69,7 +69,6 @@ def _computes(operation: str) -> bool:
 
 
 def _checked(operation: str) -> list[str]:
-    """Return the shapes at which an operation is checked."""
     count = len(_sizes(operation))
     more = (2,) * (count - len(CHECKED[0]))
     shapes = (sizes if count > 3 else sizes[1 : 1 + count] for sizes in CHECKED)
@@ -91,7 +90,7 @@ def small(operation: str, shapes: Sequence[str]) -> list[int | str]:
 def blocks(
     kernels: Iterable[Kernel], shapes: Callable[[str], Sequence[int | str]], **more: Any
 ) -> list[dict[str, Any]]:
-    """Return a block of cases for each operation of the kernels. shapes: from operation to shapes."""
+    """Return a block of cases for each operation of the kernels."""
     named: dict[str, list[str]] = {}
     for kernel in kernels:
         named.setdefault(kernel.front.operation, []).append(kernel.name)
@@ -121,10 +120,8 @@ def config(
 ) -> dict[str, Any]:
     """Return the config for the kernels of these folders.
 
-    shapes: to time and count, besides those that are checked; by default some that fit the
-    operation. timed: whether there is a GPU or a recording of one; without, the CPU executes small
-    shapes. operation_folders: user-defined operations. Raises UserError for folders without a usable
-    kernel, and for mistakes in a file that is given by its path.
+    shapes: to time and count, besides those that are checked. timed: whether there is a GPU or a recording of one;
+    without, the CPU executes small shapes. Raises UserError for folders without a usable kernel.
     """
     left_out: dict[str, UserError] = {}
     kernels = gathered([Path(folder).expanduser() for folder in folders], left_out)

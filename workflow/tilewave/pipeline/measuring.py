@@ -54,9 +54,8 @@ def _answers(outcome: Result, job: Job, target: Mapping[str, Any]) -> bool:
     limit_s = outcome.notes.get("limit_s", 0)
     waited = isinstance(limit_s, int | float) and limit_s >= job.limit_s
     enough = outcome.status != result.TIMED_OUT or waited
-    if outcome.transient:
-        return False
-    return enough and bool(outcome.notes.get("ncu") == _ncu(job.stage, target))
+    same = bool(outcome.notes.get("ncu") == _ncu(job.stage, target))
+    return enough and same and not outcome.transient
 
 
 def _conclusive(execution: Result) -> bool:
@@ -76,9 +75,8 @@ def _substitute(job: Job, outcome: Result, execution: Result) -> Result:
 class Sources:
     """The ordered sources of a result; the first that has the job's key gives it.
 
-    target: the document `results/target.json`. recorded: a GPU's recording; None also for a fresh run.
-    failed_attempts: results of jobs that this machine could not measure; they are repeated once it can do more.
-    remeasured: cases that are measured although the store has them.
+    recorded: a GPU's recording; None also for a fresh run. failed_attempts: results of jobs that this machine could
+    not measure, repeated once it can do more. remeasured: cases that are measured although the store has them.
     """
 
     target: Mapping[str, Any]
@@ -138,11 +136,6 @@ class Sources:
         return from_recording(job, self.recorded, self.target)
 
 
-def _possible(job: Job, sources: Sources) -> bool:
-    """Return whether this machine can try a job, and its code is there."""
-    return sources.measurable(job.stage, job.provider) and not job.no_cubin
-
-
 def _unmeasured(
     planned: Job | Result, sources: Sources, measures: bool, checks: Mapping[str, Result] | None
 ) -> Result | None:
@@ -153,7 +146,8 @@ def _unmeasured(
     if stop:
         return Result.of_job(planned, *stop)
     outcome = sources.find(planned)
-    if outcome is None and not (measures and _possible(planned, sources)):
+    possible = sources.measurable(planned.stage, planned.provider) and not planned.no_cubin
+    if outcome is None and not (measures and possible):
         outcome = sources.missing(planned)
     return outcome
 
@@ -166,9 +160,8 @@ def collect(
 ) -> dict[str, Any]:
     """Return a stage's results in the order of the cases, as {"results", "counts"}.
 
-    ``measure`` runs jobs and calls its second argument for each finished case; without it nothing is
-    measured. ``checks``: the check results by case, for the later stages. The counts say how many were
-    measured now, reused (from the store, or from a case of this run with the same key) and recorded.
+    ``measure`` runs jobs and calls its second argument for each finished case; without it nothing is measured.
+    ``checks``: the check results by case, for the later stages. The counts: measured now, reused, recorded.
     """
     target = sources.target
     results: dict[str, Result] = {}
@@ -242,8 +235,7 @@ def with_execution(
 
 
 def log_lines(stage: str, document: dict[str, Any]) -> str:
-    """Return a stage's lines for the log: counts, then every case that is not ok, or was executed
-    although this machine's GPU should have measured it."""
+    """Return a stage's lines for the log: counts, then every case that is not ok, or not from this machine's GPU."""
     counts = ", ".join(f"{number} {name}" for name, number in document["counts"].items())
     rows = [f"{stage}: {len(document['results'])} cases; {counts}"]
     for outcome in document["results"]:

@@ -67,14 +67,10 @@ def _unfit(folder: Path, config: Config, root: Path) -> str:
     above = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         return f"a folder that can be written ({above} cannot)"
-    if above == folder and folder not in _of_checkout(root) and not _ours(folder):
+    of_checkout = [] if INSTALLED else [Path(os.path.realpath(root / kind)) for kind in KINDS]
+    if above == folder and folder not in of_checkout and not _ours(folder):
         return f"a new or empty folder, or one of an earlier run: it has a file {MARKER}"
     return ""
-
-
-def _of_checkout(root: Path) -> list[Path]:
-    """Return the folders that a checkout keeps for its runs, and git ignores."""
-    return [] if INSTALLED else [Path(os.path.realpath(root / kind)) for kind in KINDS]
 
 
 def _sources(root: Path) -> Iterator[Path]:

@@ -61,9 +61,7 @@ def mark(*paths: str) -> None:
 
 
 def studies(config: Document) -> list[str]:
-    """Return the studies whose figures a run draws: all, or those that `only` names.
-
-    If `only` also names kernels, dtypes or shapes, a study may have no case and no figure."""
+    """Return the studies whose figures a run draws: all, or those that `only` names."""
     named, names = config.get("studies", {}), split_names(config.get("only"))
     members = [study for name in names for study in (config.get("parts") or {}).get(name, [name])]
     chosen = [name for name in named if name in members]
@@ -113,10 +111,7 @@ def modules(config: Document) -> list[str]:
 
 
 def code(*names: str) -> str:
-    """Return the digest of these modules of the library and of all that they import.
-
-    `modules` covers user-defined plots. Raises KeyError for a module that does not exist.
-    """
+    """Return the digest of these modules of the library and all that they import (user-defined plots: `modules`)."""
     plots = {path.stem for path in (LIBRARY / "plots").iterdir()}  # modules and packages
     user_defined = {name for name in names if name.startswith("plots.") and name[6:] not in plots}
     return dependencies.digest(*(name for name in names if name not in user_defined))
@@ -130,12 +125,12 @@ def machine() -> str:
     return json.dumps(fingerprint(), sort_keys=True)
 
 
-def recorded(config: Document, root: Path = ROOT) -> str:
+def recorded(config: Document) -> str:
     """Return the digest of the recorded values that a run may show, empty if it measures live."""
     target = config.get("target", "auto")
     if target == "live" or (target == "auto" and has_gpu(fingerprint())):
         return ""
-    return _digest([_content(path) for path in sorted(place(RECORDED, root).glob("*/*"))])
+    return _digest([_content(path) for path in sorted(place(RECORDED).glob("*/*"))])
 
 
 def tried(results: str) -> str:

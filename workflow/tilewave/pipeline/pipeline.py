@@ -21,8 +21,8 @@ from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
-from tilewave.pipeline import executing, jobs, measuring, sampling, tuning
-from tilewave.pipeline.cases import Case, wants
+from tilewave.pipeline import executing, jobs, measuring, tuning
+from tilewave.pipeline.cases import Case, sampled, wants
 from tilewave.pipeline.compiling import Compilations, Entry, Listing, Task, compile_all
 from tilewave.pipeline.measuring import Sources
 from tilewave.pipeline.project import Project
@@ -82,7 +82,6 @@ class Pipeline:
 
     @property
     def variants(self) -> dict[str, Variant]:
-        """The cases' variants, by id."""
         return self.plan.variants
 
     @functools.cached_property
@@ -96,7 +95,6 @@ class Pipeline:
 
     @functools.cached_property
     def architectures(self) -> list[str]:
-        """The architectures to compile for."""
         names = self.project.config.architectures
         return list(dict.fromkeys(self.arch if name == "auto" else name for name in names))
 
@@ -142,13 +140,12 @@ class Pipeline:
                 names = self._executed()
                 chosen = [case for case in chosen if case.id in names]
             if stage == result.SAMPLE:
-                sampled = {case.id for case in sampling.chosen(self.plan.cases.values())}
-                chosen = [case for case in chosen if case.id in sampled]
+                names = {case.id for case in sampled(self.plan.cases.values())}
+                chosen = [case for case in chosen if case.id in names]
             self._planned[stage] = jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
         return self._planned[stage]
 
     def _executed(self) -> set[str]:
-        """Return the ids of the cases to execute."""
         when = self.project.config.execute.when
         replaced: dict[str, list[Job | Result]] = {}
         for stage in executing.REPLACED if when == "no_gpu" and not self.target["live"] else ():
@@ -159,7 +156,6 @@ class Pipeline:
         )
 
     def sources(self, stage: str) -> Sources:
-        """Return the sources of a stage's results."""
         recorded = self.deterministic if stage == result.EXECUTE else self.recorded
         return Sources(self.target, self.store, recorded, self.failed_attempts)
 
@@ -172,8 +168,7 @@ class Pipeline:
     ) -> dict[str, Any]:
         """Return a stage's results as `measuring.collect` does, after measuring what is missing.
 
-        checks: check results by case, for the later stages. only: measure these cases alone, although they
-        have results.
+        only: measure these cases alone, although they have results.
         """
         planned = self.planned(stage)
         sources = dataclasses.replace(self.sources(stage), remeasured=only)
@@ -317,9 +312,10 @@ class Pipeline:
     def shipped(
         self, shown: Collection[str], counted: Collection[str]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
-        """Return what a recording keeps of compilations: entries by variant and architecture, and listings by key.
+        """Return what a recording keeps: entries by variant and architecture, and listings by key.
 
-        A variant that is only ``counted``, not ``shown``, has its `sass.places` for a listing."""
+        A variant that is only ``counted``, not ``shown``, has its `sass.places` for a listing.
+        """
         kept = ("source_sha256", "sha256", "code", "symbol", "symbols", "resources", "options", "nvrtc", "key",
                 "text")  # fmt: skip
         entries, listings = {}, {}

@@ -13,8 +13,9 @@ from tilewave.basics.validation import of_document
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.launches import Argument, LaunchPlan
 from tilewave.kernel.variants import Variant
-from tilewave.pipeline.cases import Case, Plan, Shape
+from tilewave.pipeline.cases import Case, Plan
 from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import Shape
 from tilewave.records.store import write_atomically
 
 CONVERTED = ("variant", "shape", "studies", "counters", "refusal", "launch", "arguments")
@@ -75,10 +76,7 @@ def _case(variant: Variant, document: Mapping[str, Any]) -> Case:
 
 
 def read(path: Path, kernels: Mapping[str, Kernel]) -> tuple[Plan, dict[str, str], dict[str, str]]:
-    """Return the plan of a run, and its skipped files. kernels: those of its folders, by name.
-
-    Raises UserError if the file of a planned kernel is gone.
-    """
+    """Return the plan of a run, and its skipped files. Raises UserError if the file of a planned kernel is gone."""
     document = json.loads(path.read_bytes())
     variants = {}
     for name, entry in document["variants"].items():

@@ -30,7 +30,6 @@ from tilewave.kernel.discovery import (
 from tilewave.kernel.expressions import ExpressionError
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.operations import user_defined
-from tilewave.kernel.variants import Variant
 from tilewave.pipeline import outputs, parameters, plan
 from tilewave.pipeline.cases import Case, Plan, expand
 from tilewave.pipeline.config import Config, check_folders, parse
@@ -58,7 +57,6 @@ class Project:
 
     @functools.cached_property
     def followers(self) -> dict[str, list[str]]:
-        """The followers of each kernel of the plan."""
         followers: dict[str, list[str]] = {}
         for name in self.plan.kernels:
             before = self.kernels[name].front.follows
@@ -76,18 +74,11 @@ class Project:
 
     @property
     def store(self) -> Store:
-        """The store, in the run's working folder."""
         return Store(STORE.resolve())
 
     def recorded(self, target: Mapping[str, Any]) -> Recorded | None:
-        """Return the recording that the target names, if any."""
         name = target["recorded"]
         return Recorded(self.recorded_root / name) if name else None
-
-    @property
-    def damage(self) -> list[str]:
-        """A line about each damaged file of a recording."""
-        return [line for path in folders(self.recorded_root) for line in Recorded(path).warnings]
 
     def largest_recording(self) -> Recorded | None:
         """Return the recording with the most results, of any GPU."""
@@ -95,23 +86,19 @@ class Project:
 
     @property
     def tuned_studies(self) -> list[str]:
-        """The studies whose cases are all tuned."""
         return [name for name in self.plan.studies if self.config.studies[name].tunes]
 
     @property
     def summarised_studies(self) -> list[str]:
-        """The studies whose plot module writes a summary into ``tables/``."""
         return [
-            name for name in self.plan.studies if plots.has_summary(self.config.studies[name].plot)
+            name
+            for name in self.plan.studies
+            if plots.offers(self.config.studies[name].plot, "summary")
         ]
 
     @property
     def tuned_plan(self) -> Plan:
-        """The plan of these studies."""
-        return self._part(self.tuned_studies)
-
-    def _part(self, names: Iterable[str]) -> Plan:
-        studies = {name: self.plan.studies[name] for name in names}
+        studies = {name: self.plan.studies[name] for name in self.tuned_studies}
         members = {case for cases in studies.values() for case in cases}
         cases = {name: case for name, case in self.plan.cases.items() if name in members}
         return Plan(cases, studies)
@@ -131,12 +118,11 @@ def load(
     thorough: bool = True,
     ladder: bool = True,
 ) -> Project:
-    """Check a config and expand it.
+    """Check a config and expand it. Raises UserError for every mistake in it or in a kernel file's front matter.
 
-    ``files``: the config files that ``data`` comes from, if known. ``thorough``: try the front matter of every
-    variant and each user-defined operation, which takes seconds. ``checked``: check nothing, as in all processes
-    of a run but its first. ``ladder``: require the kernel that another one `follows`.
-    Raises UserError for every mistake in the config or in a kernel file's front matter.
+    ``files``: the config files that ``data`` comes from. ``thorough``: try the front matter of every variant and each
+    user-defined operation, which takes seconds. ``checked``: check nothing, as in all processes of a run but the
+    first. ``ladder``: require the kernel that another one `follows`.
     """
     for file in () if checked else files:
         read_config(Path(str(file)), parameters.config_name([file]))
@@ -150,7 +136,9 @@ def load(
         raise UserError.because(where, problem, f"Fix the first: {first}", "kernel_folders")
     if not checked:
         outputs.check(config, where, root)
-    _check_target(config, recorded_root, where)
+    targets = ["auto", "live", *(path.name for path in folders(recorded_root))]
+    if config.target not in targets:
+        raise UserError(where, "target", config.target, targets)
     _check_architectures(config, where)
     cache.owned(STORE.resolve())
     if thorough and not checked:
@@ -162,7 +150,8 @@ def load(
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
     if thorough and not checked:
         for variant in cases.variants.values():
-            _try_out(variant)
+            with contextlib.suppress(KernelRefused):  # the variant's cases report an exceeded limit
+                trial.try_out(variant)
         _try_operations(cases)
     return Project(config, str(where), kernels, cases, recorded_root, *reasons(left_out))
 
@@ -184,13 +173,6 @@ def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROO
     config, kernels, *_ = _kernels(data, where, root)
     resolved, left_out, without = plan.read(path, kernels)
     return Project(config, str(where), kernels, resolved, place(RECORDED, root), left_out, without)
-
-
-def _check_target(config: Config, recorded_root: Path, where: object) -> None:
-    """Refuse a named target without a recording."""
-    allowed = ["auto", "live", *(path.name for path in folders(recorded_root))]
-    if config.target not in allowed:
-        raise UserError(where, "target", config.target, allowed)
 
 
 def _check_architectures(config: Config, where: object) -> None:
@@ -228,12 +210,6 @@ def _try_operations(plan: Plan) -> None:
                 smallest[operation] = size, case, shape
     for operation, (_, case, shape) in smallest.items():
         user_defined.try_out(operations.load(operation), shape, case.variant.dtypes, case.id)
-
-
-def _try_out(variant: Variant) -> None:
-    """Try a variant (`trial.try_out`); the variant's cases report an exceeded limit."""
-    with contextlib.suppress(KernelRefused):
-        trial.try_out(variant)
 
 
 def _check_names(config: Config, kernels: Mapping[str, object], where: object) -> None:

@@ -44,9 +44,7 @@ class _Question:
 def outputs(
     file: Path, job: Job, inputs: Arrays, machine: Any = None
 ) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
-    """Return what a kernel file leaves in a job's outputs, as `base.Executed` says.
-
-    Raises NoReference if it cannot take the job's inputs, or its execution has a finding."""
+    """Return what a kernel file leaves in a job's outputs (`base.Executed`). Raises NoReference."""
     return _outputs(_Question(file, job, inputs, machine))
 
 

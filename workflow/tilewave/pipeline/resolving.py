@@ -42,10 +42,7 @@ def _needed_device(case: Case, device: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _work(case: Case, device: Mapping[str, Any]) -> dict[str, float]:
-    """Return operations and bytes of one launch of a probe, as its front matter counts them.
-
-    Raises UserError for an expression without a value.
-    """
+    """Return operations and bytes of one launch of a probe, as its front matter counts them. Raises UserError."""
     front, about = case.variant.kernel.front, probe_of(case)
     if front.work is None or about is None:
         return {}

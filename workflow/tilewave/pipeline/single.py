@@ -17,9 +17,10 @@ from tilewave.kernel.result import EXECUTE, Result
 from tilewave.kernel.trial import TRIAL_DEVICE
 from tilewave.kernel.variants import Variant, variant
 from tilewave.pipeline import compiling, jobs
-from tilewave.pipeline.cases import Case, Shape
+from tilewave.pipeline.cases import Case
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import Shape
 from tilewave.pipeline.target import FALLBACK_ARCH
 from tilewave.records.store import Store
 
@@ -40,9 +41,7 @@ def config(seed: int, limit_s: float) -> Config:
 def planned(
     case: Case, arch: str, target: Mapping[str, Any], folder: Path, seed: int, limit_s: float
 ) -> tuple[Job | Result, dict[str, Any]]:
-    """Return the job that executes a case, or the result that says why there is none, and the compiled entry.
-
-    Its files are in ``folder``. target: ``device`` and ``arch``."""
+    """Return the job that executes a case, or the result that says why there is none, and the compiled entry."""
     entry = compiled(case.variant, arch, folder)
     resolved, limits = resolve(case, target), config(seed, limit_s)
     return jobs.of_case(EXECUTE, resolved, {arch: entry}, arch, limits), entry

@@ -15,7 +15,8 @@ from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
 from tilewave.records.agreement import IN_ITS_TUNING_RUN, Disagreement
 from tilewave.records.counters import kernel_names
-from tilewave.records.recorded import INSTRUCTIONS, Recorded, instruction_rows, sample_rows
+from tilewave.records.measured import INSTRUCTIONS, instruction_rows, sample_rows
+from tilewave.records.recorded import Recorded
 
 if TYPE_CHECKING:
     from tilewave.pipeline.cases import Case
@@ -55,10 +56,7 @@ def verdicts(checks: Iterable[Result], executions: Iterable[Result] = ()) -> dic
 
 
 def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known of a case before it runs: sizes, geometry, resources, expectations.
-
-    entry: its variant's, compiled for the target; empty if there is none.
-    """
+    """Return what is known of a case before it runs. entry: its variant's, compiled for the target, or empty."""
     launch, variant = case.launch, case.variant
     front = variant.kernel.front
     row: dict[str, Any] = dict.fromkeys(CASE_COLUMNS)
@@ -199,15 +197,9 @@ def records_table(
 
 
 def _long(
-    results: Sequence[Result],
-    rows: list[dict[str, Any]],
-    name: str,
-    recorded: Recorded | None,
+    results: Sequence[Result], rows: list[dict[str, Any]], name: str, recorded: Recorded | None
 ) -> pd.DataFrame:
-    """Return long rows of the run's results and of the recording, with their case.
-
-    The rows of a key are repeated for each case with this key.
-    """
+    """Return long rows of the run's results and of the recording, repeated for each case with their key."""
     places = pd.DataFrame([row.only(*PLACE) for row in results if row.key], columns=PLACE)
     frames = [pd.DataFrame(rows)]
     if recorded is not None:
@@ -233,9 +225,8 @@ QUARTILES = ("paired_share_low", "paired_share_high")
 def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """Add median and quartiles of each product's share of cuBLAS (%), and both speeds at this share.
 
-    Each sample is divided by cuBLAS' sample beside it, because a moving clock moves both.
-    ``paired_tflops`` and ``paired_baseline_tflops`` are medians over the pairs between the quartiles, so that
-    their ratio is this share, too. Every row of ``percent_of_cublas`` with samples, live or recorded, gets them.
+    Each sample is divided by cuBLAS' sample beside it, because a moving clock moves both. ``paired_tflops`` and
+    ``paired_baseline_tflops`` are medians over the pairs between the quartiles: their ratio is this share, too.
     """
     rows = records[(records["metric"] == "percent_of_cublas") & (records["stage"] == "time")]
     if rows.empty or not len(samples):
@@ -257,10 +248,7 @@ def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _paired_speeds(records: pd.DataFrame, paired_us: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return records of the speeds of cases and of cuBLAS beside them.
-
-    paired_us: by case, columns ``duration_us`` and ``baseline_us``.
-    """
+    """Return records of the speeds of cases and of cuBLAS beside them. paired_us: by case."""
     timed = records[records["stage"] == "time"]
     speeds = timed[timed["metric"] == "tflops"]
     duration = timed[timed["metric"] == "duration"].set_index("case")["value"].astype(float)
@@ -282,17 +270,14 @@ speed. They compare variants that were timed at different moments as their share
 
 
 def with_cublas(
-    records: pd.DataFrame,
-    products: Mapping[str, Hashable],
-    doubtful: Mapping[str, Disagreement],
+    records: pd.DataFrame, products: Mapping[str, Hashable], doubtful: Mapping[str, Disagreement]
 ) -> pd.DataFrame:
     """Give each product one value of cuBLAS, add speeds at one clock, and mark doubtful times.
 
     cuBLAS' ``duration``, ``duration_spread`` and ``tflops`` become median (and interquartile range) of the pairings
-    of the same product. A doubtful time without a pairing becomes that of its tuning run, whose laps all candidates
-    share, or none. `OWN_DURATION` is cuBLAS' time alone. Paired rows, and cuBLAS, get `EVEN_TFLOPS`.
-
-    products: see `agreement.disagreements`.
+    of the same product (see `agreement.disagreements`). A doubtful time without a pairing becomes that of its tuning
+    run, whose laps all candidates share, or none. `OWN_DURATION` is cuBLAS' time alone. Paired rows, and cuBLAS, get
+    `EVEN_TFLOPS`.
     """
     timed = records[(records["stage"] == "time") & (records["status"] == result.OK)]
     if timed.empty:

@@ -60,49 +60,38 @@ def resolve(
 ) -> dict[str, Any]:
     """Return the target document. here: the GPU's environment. other_gpus: those of its kind, by number.
 
-    Keys: live, label, recorded (folder name or null), environment (id), environments (id ->
-    environment), device, arch, reason (why it is not live), host (this machine's environment id),
-    machine (digest of what this machine can measure), node (its name), damaged (a line about each
-    skipped file of a recording), gpus (environment id -> CUDA's number of each GPU that may measure).
+    Keys: live, label, recorded (folder name or null), environment (id), environments (id -> environment), device,
+    arch, reason (why it is not live), host (this machine's environment id), machine (digest of what this machine can
+    measure), node, damaged (lines), gpus (environment id -> CUDA's number of each GPU that may measure).
     """
     shipped = {path.name: Recorded(path) for path in folders(recorded_root)}
-    gpu = here.get("gpu")
-    if config.target not in ("auto", "live") and config.target not in shipped:
-        raise UserError(where, "target", config.target, ["auto", "live", *shipped])
-    damaged = [line for recorded in shipped.values() for line in recorded.warnings]
+    gpu, auto = here.get("gpu"), config.target == "auto"
     by_number = {config.gpu: here, **other_gpus}
-    environments = {entry["id"]: entry for entry in by_number.values()}
-    gpus = {entry["id"]: number for number, entry in by_number.items()}
-    base = {"host": here["id"], "environments": environments, "damaged": damaged, **_machine()}
     usable = {name: recorded for name, recorded in shipped.items() if recorded.main_environment}
     most = max(usable, key=lambda name: (usable[name].size, name), default="")
-    name = config.target if config.target != "auto" else most
     live = bool(gpu) and config.target in ("auto", "live")
-    missing = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
-    if live or config.target == "live" or name not in usable:
-        facts = device(here)
-        return base | {
-            "live": live,
-            "label": gpu or "no GPU",
-            "recorded": None,
-            "environment": here["id"],
-            "device": facts,
-            "arch": facts.get("arch", FALLBACK_ARCH),
-            "reason": "" if gpu else missing,
-            "gpus": gpus if live else {},
-        }
-    recorded = usable[name]
-    environment = recorded.environments[recorded.main_environment]
-    return base | {
-        "live": False,
-        "label": environment["gpu"],
-        "recorded": name,
-        "environment": recorded.main_environment,
-        "environments": {**base["environments"], **recorded.environments},
-        "device": device(environment),
-        "arch": device(environment).get("arch", FALLBACK_ARCH),
-        "reason": "the config's target is a recording" if gpu else missing,
-        "gpus": {},
+    recorded = None if live else usable.get(most if auto else config.target)
+    identity, environments = here["id"], {entry["id"]: entry for entry in by_number.values()}
+    if recorded is not None:
+        identity = recorded.main_environment
+        environments |= recorded.environments
+    facts = device(environments[identity])
+    reason = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
+    if gpu:
+        reason = "" if recorded is None else "the config's target is a recording"
+    return {
+        "host": here["id"],
+        "environments": environments,
+        "damaged": [line for recording in shipped.values() for line in recording.warnings],
+        **_machine(),
+        "live": live,
+        "label": environments[identity].get("gpu") or "no GPU",
+        "recorded": recorded and recorded.name,
+        "environment": identity,
+        "device": facts,
+        "arch": facts.get("arch", FALLBACK_ARCH),
+        "reason": reason,
+        "gpus": {entry["id"]: number for number, entry in by_number.items()} if live else {},
     }
 
 
@@ -114,10 +103,7 @@ def _machine() -> dict[str, str]:
 
 
 def of_another_node(target: Mapping[str, Any], gpu: int, where: object) -> None:
-    """Refuse to measure on a node whose GPU (or CPU, without a GPU) is not the target's.
-
-    The figure would be filed as another card's. Raises UserError that names both.
-    """
+    """Refuse to measure on a node whose GPU (or CPU, without a GPU) is not the target's. Raises UserError."""
     here = _machine()
     if here.items() <= target.items():
         return

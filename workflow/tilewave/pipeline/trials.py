@@ -20,12 +20,12 @@ from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result
 from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM
 from tilewave.kernel.job import Job
-from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
 from tilewave.pipeline import jobs, single
-from tilewave.pipeline.cases import Case, Shape
+from tilewave.pipeline.cases import Case
 from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import Shape
 
 FEW = (129, 67, 53)
 """Last sizes of the first trial without a shape, 3 for those before: neither equal nor multiples of a tile."""
@@ -51,9 +51,8 @@ FLUSHING = ("fast_math", "ftz=true", "fast-math")
 class Trial:
     """A run with inputs of the judge's choice.
 
-    name: what it tries, such as ``long k``. sizes: the shape. scalars: (alpha, beta) of its launches; those of the
-    operation if empty. kind: kind of the inputs (`kernel.inputs.KINDS`). large: whether it is judged at less cost
-    (`Operation.judge_large`).
+    name: what it tries, such as ``long k``. scalars: those of the operation if empty. kind: of the inputs
+    (`kernel.inputs.KINDS`). large: whether it is judged at less cost (`Operation.judge_large`).
     """
 
     name: str
@@ -64,7 +63,6 @@ class Trial:
 
     @property
     def title(self) -> str:
-        """The name with its shape."""
         return f"{self.name} at {'x'.join(map(str, self.sizes.values()))}"
 
 
@@ -119,15 +117,13 @@ class _Shapes:
     def takes(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the variant can be launched at a shape."""
         try:
-            if self._elements(sizes) > MOST_ELEMENTS or self.variant.supports(sizes, self.device):
+            operands = self.variant.operation.operands.values()
+            elements = sum(math.prod(operand.sizes(sizes)) for operand in operands)
+            if elements > MOST_ELEMENTS or self.variant.supports(sizes, self.device):
                 return False
             return not self.variant.plan(sizes, self.device).exceeded_limit(self.device)
         except UserError:
             return False
-
-    def _elements(self, sizes: Mapping[str, int]) -> int:
-        operands = self.variant.operation.operands.values()
-        return sum(math.prod(operand.sizes(sizes)) for operand in operands)
 
     def _blocks(self, sizes: Mapping[str, int]) -> int:
         try:
@@ -159,12 +155,6 @@ def _shape(sizes: Mapping[str, int]) -> Shape:
     return Shape(tuple(sizes.items()))
 
 
-def _defines(operation: Operation) -> bool:
-    """Return whether an operation's kinds of inputs are its own: a user's may inherit from one of Tilewave's."""
-    shipped = operations.MODULES.file(operation.name) is None
-    return shipped or "kinds" in vars(type(operation))
-
-
 def trials(
     variant: Variant, sizes: Mapping[str, int] | None, device: Mapping[str, Any]
 ) -> list[Trial]:
@@ -192,7 +182,9 @@ def trials(
         trials.append(Trial("other alpha and beta", small, tuple(more)))
     last = tuple(operation.runs(job)[-1:])
     options = " ".join(variant.kernel.compiler_options(variant.names))
-    for kind in operation.kinds_of(job) if _defines(operation) else ():
+    # A user's operation may inherit kinds of inputs from one of Tilewave's.
+    shipped = operations.MODULES.file(operation.name) is None
+    for kind in operation.kinds_of(job) if shipped or "kinds" in vars(type(operation)) else ():
         if kind != DENORMAL or not any(name in options for name in FLUSHING):
             trials.append(Trial(NAMES[kind], small, () if kind == SPECIAL else last, kind))
     shaped = {
@@ -246,10 +238,9 @@ def judged(
 ) -> list[TrialResult]:
     """Execute the trials of a case's variant, in order; stop at the first that is not right.
 
-    case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes,
-    if not the case's. entry: what was compiled (`single.planned`). budget_s:
-    seconds for all trials after the first; those that do not fit are *not measured*, with the reason. done: the
-    execution of the case itself, if the caller has it.
+    case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes, if not
+    the case's. entry: what was compiled. budget_s: seconds for all trials after the first; those that do not fit are
+    *not measured*. done: the execution of the case itself, if the caller has it.
     """
     config = single.config(seed, limit_s)
 
@@ -317,7 +308,6 @@ def worst(results: Sequence[TrialResult]) -> TrialResult:
 
 
 def summary(results: Sequence[TrialResult]) -> str:
-    """Return a sentence: how many trials were right, which was not, and which did not run."""
     right = [outcome for outcome in results if outcome.right]
     parts = [f"{len(right)} of {len(results)} trials are right"]
     for outcome in results:

@@ -21,19 +21,10 @@ from tilewave.theory import splitting
 from tilewave.theory.occupancy import SmLimits, occupancy
 
 
-def group_of(job: Job) -> str:
-    """Return what a job shares with its rivals: the product, its sizes and dtypes. Layouts may differ."""
-    shape = "x".join(str(size) for size in job.shape.values())
-    return f"{job.operation} {shape} {json.dumps(job.dtypes, sort_keys=True)}"
-
-
 def predicted_loads(
     job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
 ) -> float | None:
-    """Return the elements that a job's launch loads (`splitting.loads`), for the order of the screening.
-
-    resources: its compiled kernel's. None if tile, registers or GPU are not known, as for cuBLAS.
-    """
+    """Return the elements that a job's launch loads (`splitting.loads`); None if a fact of it is not known."""
     launch, facts = job.launch, target["environments"].get(target["environment"], {})
     limits, sms = SmLimits.if_known(facts), int(facts.get("sms") or 0)
     if launch.tile is None or limits is None or not sms or not resources.get("registers"):
@@ -63,10 +54,7 @@ def plan(
     checks: Mapping[str, Result],
     target: Mapping[str, Any],
 ) -> dict[str, Job | Result]:
-    """Return the candidates of the tuning runs, with their `group` and `predicted_loads`, and the results of the rest.
-
-    planned: from `jobs.of_stage`. compiled: by variant and architecture. checks: check results by case.
-    """
+    """Return the candidates of the tuning runs, with their `group` and `predicted_loads`, and the results of the rest."""
     candidates: dict[str, Job | Result] = {}
     for case, candidate in planned.items():
         if isinstance(candidate, Job) and (
@@ -78,7 +66,10 @@ def plan(
             used = entry.get("resources", {})
             # The leading launch's resources are there by its symbol, too.
             loads = predicted_loads(candidate, used.get(candidate.entry, {}), target)
-            candidate = replace(candidate, group=group_of(candidate), predicted_loads=loads)
+            shape = "x".join(map(str, candidate.shape.values()))  # layouts may differ in a group
+            dtypes = json.dumps(candidate.dtypes, sort_keys=True)
+            group = f"{candidate.operation} {shape} {dtypes}"
+            candidate = replace(candidate, group=group, predicted_loads=loads)
         candidates[case] = candidate
     return candidates
 
@@ -112,8 +103,7 @@ def by_group(waiting: Iterable[Job]) -> list[Job]:
 
 
 def saved(results: Iterable[Result]) -> tuple[int, int, float, float]:
-    """Return how many candidates were tuned, how many were eliminated, the GPU's seconds spent, and the seconds
-    without elimination."""
+    """Return how many candidates were tuned and eliminated, the GPU's seconds spent, and those without elimination."""
     tuned = eliminated = 0
     spent = full = 0.0
     for outcome in results:

@@ -106,9 +106,7 @@ def drawn(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
-    """Return the known accesses by case, with kernel, variant and, for a probe, its ``instruction``.
-
-    `execution.lanes.captured.patterns` describes the accesses."""
+    """Return the known accesses (`captured.patterns`) by case, with kernel, variant and a probe's ``instruction``."""
     by_case = {job.case: (job, look_up(pipeline, job)) for job in wanted}
     return {
         case: {

@@ -27,7 +27,7 @@ from tilewave.basics import dependencies
 from tilewave.basics.errors import UserError
 from tilewave.basics.plugins import Modules
 from tilewave.basics.validation import validated
-from tilewave.plots.options import PlotOptions, document, without_nulls
+from tilewave.plots.options import PlotOptions, without_nulls
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,22 +74,12 @@ def load(name: str, where_file: object = "config", key: object = "plot") -> Plot
     return cast(PlotModule, MODULES.load(name, where_file, key))
 
 
-def _attribute(name: str, what: str) -> Any:
-    """Return an attribute of a plot module; None where it has none or cannot be loaded."""
+def offers(name: str, what: str) -> bool:
+    """Return whether a plot module can be loaded and has an optional part, such as `summary` or `HEADLINE`."""
     try:
-        return getattr(load(name), what, None)
+        return bool(getattr(load(name), what, None))
     except UserError:
-        return None
-
-
-def has_summary(name: str) -> bool:
-    """Return whether the module has a `summary`."""
-    return _attribute(name, "summary") is not None
-
-
-def is_headline(name: str) -> bool:
-    """Return whether the report begins with the module's finding, among others (HEADLINE)."""
-    return bool(_attribute(name, "HEADLINE"))
+        return False
 
 
 def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -126,12 +116,3 @@ def check_options(
         raise UserError.because(where_file, problem, "Allowed: none", key)
     if model is not None:
         validated(model, without_nulls(options), where_file, key)
-
-
-def documented() -> str:
-    """Return docs/options.md: the options of the modules that come with Tilewave."""
-    shipped = [name for name in available() if MODULES.file(name) is None]
-    models = {
-        name: model for name in shipped if (model := options_of(name)) not in (None, PlotOptions)
-    }
-    return document(cast(Mapping[str, type[BaseModel]], models))

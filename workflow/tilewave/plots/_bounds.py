@@ -138,12 +138,6 @@ def helpers(study: StudyData, sampled: Samples) -> set[str]:
     return {*probed, *(str(row["case"]) for group in groups for row in group)}
 
 
-def _has_whole_tiles(row: Mapping[str, Any]) -> bool:
-    """Return whether a product has whole tiles only.
-    Blocks execute a tile's part outside the product as well, and may execute whole clusters of such tiles."""
-    return bool(row["m"] % row["tile_m"] == 0 and row["n"] % row["tile_n"] == 0)
-
-
 def _grows(row: Mapping[str, Any], sample: Mapping[str, Any]) -> bool:
     """Return whether all launches of a case have as many more blocks than a sample's as there are more tiles.
     A launch that copies rows does not: its work grows with one side of the product."""
@@ -166,7 +160,8 @@ def _scaled(
             for sample in group
             if (executed := counts.of(sample["case"], "execute"))
             and (sample["tile_m"], sample["tile_n"]) == (row["tile_m"], row["tile_n"])
-            and _has_whole_tiles(sample)
+            # Blocks also execute a tile's part outside the product, and maybe whole clusters of such tiles.
+            and sample["m"] % sample["tile_m"] == 0 == sample["n"] % sample["tile_n"]
             and _grows(row, sample)
             and _sharing(sample) == _sharing(row)
         ]

@@ -79,8 +79,7 @@ def kernels_of(study: StudyData) -> pd.DataFrame:
 
 def _unit(row: Mapping[str, object]) -> str:
     """Return the unit that a probe keeps busy: its macro UNIT, else the end of its kernel's name."""
-    macros = base.macros_of({str(k): v for k, v in row.items()})
-    return str(macros.get("UNIT") or str(row["kernel"]).rpartition("_")[2])
+    return str(base.macros_of(row).get("UNIT") or str(row["kernel"]).rpartition("_")[2])
 
 
 def ceilings(study: StudyData) -> Ceilings:

@@ -46,22 +46,11 @@ def dots(
         look.beside(ax, texts, [color] * len(rows))
 
 
-def keys(hollow: str, filled: str, color: str = BLUE) -> list[Artist]:
+def keys(hollow: str, filled: str) -> list[Artist]:
     """Return the legend's entries of the hollow and the filled dots."""
-    faces = {hollow: "white", filled: color}
-    return [
-        Line2D(
-            [],
-            [],
-            linestyle="",
-            marker="o",
-            color=color,
-            markerfacecolor=face,
-            markersize=4.5,
-            label=name,
-        )
-        for name, face in faces.items()
-    ]
+    dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": BLUE, "markersize": 4.5}
+    faces = {hollow: "white", filled: BLUE}
+    return [Line2D([], [], markerfacecolor=face, label=name, **dot) for name, face in faces.items()]
 
 
 def bars(

@@ -120,16 +120,10 @@ def draw(
                 f"−{100 * lost:.0f} %", (past, (at[n] + at[past]) / 2), xytext=(5, 0), va="center",
                 textcoords="offset points", color=RED, weight="bold", size=1.2 * style.font_size,
             )  # fmt: skip
-        _name_both(axes[0], sweeps[0], style)
+        for at, (text, color) in enumerate((("measured", BLUE), ("model", MODEL))):
+            place = (0.06, 0.17 + 0.1 * at)
+            axes[0].annotate(text, place, xycoords="axes fraction", color=color, size=style.small)
         return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
-
-
-def _name_both(ax: Axes, sweep: Sweep, style: Style) -> None:
-    """Write which marks are measured, and which are the model."""
-    for at, (text, color) in enumerate((("measured", BLUE), ("model", MODEL))):
-        ax.annotate(
-            text, (0.06, 0.17 + 0.1 * at), xycoords="axes fraction", color=color, size=style.small
-        )
 
 
 # ------------------------------------------------------------------------- takeaway and notes

@@ -189,7 +189,7 @@ def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], di
     names = base.text_of(study, "kernel_name")
     return {
         _product(row): {
-            **{str(key): value for key, value in values.loc[str(row["case"])].items()},
+            **values.loc[str(row["case"])].to_dict(),
             "kernel": names.get(str(row["case"]), ""),
         }
         for row in rows
@@ -233,7 +233,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
         head = group.iloc[0].to_dict()
         tiles = {str(row["case"]): _tile(row) for row in group.to_dict("records")}
         largest, alike = max(tiles.values(), key=_area), len({*tiles.values()}) == 1
-        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in head.items()})
+        per_sm = blocks_per_sm_of(study, head)
         rows = []
         for row in group.to_dict("records"):
             case, n = str(row["case"]), int(row["n"])

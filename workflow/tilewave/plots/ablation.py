@@ -44,8 +44,7 @@ _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
     """Return the case to compare with: same kernel and shape, the default variant."""
-    variant = str(row["kernel"])
-    same = study.cases[study.cases["variant"] == variant]
+    same = study.cases[study.cases["variant"] == str(row["kernel"])]
     for size in ("m", "n", "k"):
         same = same[same[size] == row[size]]
     return None if same.empty else str(same.iloc[0]["case"])
@@ -103,10 +102,6 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"The most expensive change, {changes.index[-1]}, costs {-changes.iloc[-1]:.0f} % of the speed"
 
 
-def _signed(percent: float) -> str:
-    return f"{percent:+.1f}".replace("-", "−")
-
-
 def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     """Return the change of a variant: its plain name, else `STAGES 3 → 2`, else what its name has."""
     names = Options.of(study).names
@@ -116,7 +111,7 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     if default == row["case"]:
         return "default"
     rows = study.cases[study.cases["case"] == default].to_dict("records")
-    old = base.macros_of({str(key): value for key, value in rows[0].items()}) if rows else {}
+    old = base.macros_of(rows[0]) if rows else {}
     changed = [
         f"{name} {old[name]} → {value}"
         for name, value in base.macros_of(row).items()
@@ -133,7 +128,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "change of speed")
         fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
         colors = [GREEN if change > 0 else RED for change in changes]
-        bars(ax, list(changes.index), changes, list(map(_signed, changes)), colors)
+        texts = [f"{change:+.1f}".replace("-", "−") for change in changes]
+        bars(ax, list(changes.index), changes, texts, colors)
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.set_xlabel("change of speed (%)")
         names, shapes = ", ".join(study.cases["kernel"].unique()), base.shapes_text(study.cases)

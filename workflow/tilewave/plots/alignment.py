@@ -150,19 +150,15 @@ def lines(study: StudyData) -> list[Line]:
             same = swept["environment"] == row["environment"]
             points["share"] = (points["tflops"] / row["tflops"]).where(same)
             points["least"] = [theory.least_share(extent, size) for extent in points["size"]]
-            points["enough"] = _enough(points)
+            # A smaller product keeps the share that the tiles of the reference leave.
+            kept = (1 - TOLERANCE) * points["share"].max() * points["least"]
+            points["enough"] = points["share"] >= kept
             points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
             all_lines.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
                      dimension, points)
             )  # fmt: skip
     return all_lines
-
-
-def _enough(points: pd.DataFrame) -> pd.Series[bool]:
-    """Return whether each point keeps its part of the line's best rate, less the tolerance.
-    Its part: the best rate, or for a smaller product the share that the tiles of the reference leave."""
-    return points["share"] >= (1 - TOLERANCE) * points["share"].max() * points["least"]
 
 
 def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
@@ -173,8 +169,8 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
     """
     rows = []
     for line in all_lines:
-        recommendation = theory.recommendation(line.dtype)
         least = float(line.smaller["alignment"].min())
+        aligned = line.points.loc[line.points["size"] == _reference(study), "tflops"]
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
         row = {
             "variant": line.variant,
@@ -182,24 +178,19 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
             "layout of A, B": line.layout,
             "dimension": line.dimension,
             "contiguous in": line.contiguous_in,
-            "reference (TFLOP/s)": _reference_speed(line, _reference(study)),
+            "reference (TFLOP/s)": float(next(iter(aligned), math.nan)),
             "unsupported alignments": ", ".join(str(alignment) for alignment in refused),
             "least alignment measured": least,
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
-        for name, label in (("recommended", "recommended"), ("on_a100", "recommended on A100")):
-            multiple = getattr(recommendation, name, None)
+        multiples = theory.RECOMMENDED.get(line.dtype.partition("_")[0], (0, 0))
+        for multiple, label in zip(multiples, ("recommended", "recommended on A100")):
             row[f"{label} multiple"] = multiple or math.nan
             lost = line.lost(multiple) if multiple else math.nan
             row[f"loss at the multiple {label} (%)"] = 100 * lost
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def _reference_speed(line: Line, size: int) -> float:
-    rows = line.points[line.points["size"] == size]
-    return float(rows["tflops"].iloc[0]) if len(rows) else math.nan
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -261,9 +252,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         lines = _drawn(study, table)
         if not lines:
             return look.empty_figure(study, style, "throughput")
-        steps = sorted({int(step) for line in lines.values() for step in line.points["alignment"]})[
-            ::-1
-        ]
+        all_steps = {int(step) for line in lines.values() for step in line.points["alignment"]}
+        steps = sorted(all_steps, reverse=True)
         parts = [
             line.measured.assign(
                 name=name,
@@ -280,12 +270,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
         ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
-        ax.set(
-            xlim=(-0.3, len(steps) - 0.7),
-            ylim=(0, 112),
-            xlabel="alignment (elements)",
-            ylabel="% of aligned",
-        )
+        ax.set(xlim=(-0.3, len(steps) - 0.7), xlabel="alignment (elements)")
+        ax.set(ylim=(0, 112), ylabel="% of aligned")
         shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
         ax.set_xticks(shown, [str(steps[at]) for at in shown])
         look.grid(ax, "y")

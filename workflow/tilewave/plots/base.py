@@ -240,100 +240,6 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
     return listed
 
 
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
-
-
-def _span(numbers: Iterable[str]) -> str:
-    """Return `5.04` or `5.04 to 88`."""
-    ends = sorted(set(numbers), key=float)
-    return ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
-
-
-def missing_notes(
-    study: StudyData, stages: Iterable[str] | None = None, most: int = 4
-) -> list[str]:
-    """Return the missing cases as notes of a figure, one for each status and reason.
-    Reasons that differ by their numbers alone share a note, with the least and the largest number."""
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, list[str]]]] = {}
-    for missing in missing_cases(study, stages):
-        fragments = tuple(_NUMBER.split(missing.reason))
-        groups.setdefault((missing.status, fragments), []).append(
-            (missing.case, _NUMBER.findall(missing.reason))
-        )
-    notes = []
-    for (status, fragments), members in groups.items():
-        cases = [case for case, _ in members]
-        spans = [
-            _span(numbers) for numbers in zip(*(numbers for _, numbers in members), strict=True)
-        ]
-        reason = "".join(itertools.chain(*itertools.zip_longest(fragments, spans, fillvalue="")))
-        heading = status + (f" ({reason})" if reason else "")
-        if len(cases) == len(case_order(study)) > 1:
-            notes.append(f"{heading}: all {len(cases)} cases")
-            continue
-        names = ", ".join(cases[:most])
-        more = f" and {len(cases) - most} more" if len(cases) > most else ""
-        notes.append(f"{heading}: {names}{more}")
-    return notes
-
-
-def nothing_to_draw(study: StudyData, what: str) -> str:
-    """Return the sentence of an axes that stays empty."""
-    if not case_order(study):
-        return "This study has no case."
-    counts: dict[str, int] = {}
-    for missing in missing_cases(study):
-        counts[missing.status] = counts.get(missing.status, 0) + 1
-    summary = ", ".join(f"{status} {count}" for status, count in counts.items())
-    return f"No {what} to draw" + (f": {summary}." if summary else ".")
-
-
-# --------------------------------------------------------------------------------------- sources
-
-
-def _origins(study: StudyData) -> pd.DataFrame:
-    """Return environment and source of the study's values and instructions, each pair once."""
-    frames = [study.records, study.instructions]
-    if not study.records.empty:
-        has_value = study.records["value"].notna() & (study.records["source"] != "model")
-        frames[0] = study.records[has_value]
-    pairs = pd.concat([frame.reindex(columns=["environment", "source"]) for frame in frames])
-    return pairs[pairs["environment"].map(present).astype(bool)].drop_duplicates()
-
-
-def _described(study: StudyData, identity: str, sources: set[str]) -> str:
-    environment = study.environments.get(identity, {})
-    recordings = sorted(name.partition(":")[2] for name in sources if name.startswith("recorded"))
-    gpu, cpu = environment.get("gpu") or next(iter(recordings), ""), environment.get("cpu")
-    if sources == {"executed"}:
-        return f"executed on the CPU ({cpu or 'unknown'}) from the same machine code"
-    names = {"ncu": "ncu", "driver": "driver", "nvrtc": "NVRTC"} if gpu else {}
-    details = [f"{word} {environment[key]}" for key, word in names.items() if environment.get(key)]
-    if gpu and cpu and "provider" in study.cases and (study.cases["provider"] == "cpu").any():
-        details.append(f"CPU: {cpu}")
-    recorded = bool(environment.get("recorded") or recordings)
-    if recorded and environment.get("commit"):
-        details.append(f"commit {str(environment['commit'])[:10]}")
-    before = "executed on the CPU from the same machine code; " if "executed" in sources else ""
-    how = "recorded on" if recorded else "measured live on"
-    after = f" ({', '.join(details)})" if details else ""
-    return f"{before}{how} {gpu or cpu or f'environment {identity}'}{after}"
-
-
-def source_line(study: StudyData) -> str:
-    """Return where the figure's values were measured; several environments are named one by one."""
-    groups = _origins(study).groupby("environment", sort=False)["source"]
-    parts = [_described(study, str(name), {*filter(present, sources)}) for name, sources in groups]
-    if not parts:
-        return "source: no measurement"
-    if len(parts) == 1:
-        return f"source: {parts[0]}"
-    executed = not study.records.empty and bool((study.records["stage"] == "execute").any())
-    rule = "counts are compared" if executed else "no ratio is formed"
-    listed = "; ".join(f"[{i}] {part}" for i, part in enumerate(parts, 1))
-    return f"sources: {len(parts)} environments, {rule} between them: {listed}"
-
-
 def same_environment(study: StudyData, metric: str, first: str, second: str) -> bool:
     """Return whether two cases' values of a metric may be divided by one another."""
     environments = environment_of(study, metric)
@@ -385,19 +291,19 @@ def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
     return (counted / needed.where(needed > 0)).dropna()
 
 
+def _of_json(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    text = row.get(name)
+    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+
+
 def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a case's macros from the table's JSON."""
-    text = row.get("macros")
-    if isinstance(text, Mapping):
-        return dict(text)
-    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+    return _of_json(row, "macros")
 
 
 def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """Return a product's layouts from the table's JSON; the default is row-major."""
-    text = row.get("layouts")
-    layouts = json.loads(text) if isinstance(text, str) and text else {}
-    return {"a": "row", "b": "row", "c": "row", **layouts}
+    return {"a": "row", "b": "row", "c": "row", **_of_json(row, "layouts")}
 
 
 # ---------------------------------------------------------------------------------------- labels
@@ -410,8 +316,7 @@ def number(value: float) -> str:
 
 def sizes_of(row: Mapping[str, Any]) -> dict[str, int]:
     """Return a case's sizes by dimension, in the operation's order, from the table's JSON; {} without any."""
-    text = row.get("sizes")
-    return dict(json.loads(text)) if isinstance(text, str) and text else {}
+    return _of_json(row, "sizes")
 
 
 def shape_label(row: Mapping[str, Any]) -> str:

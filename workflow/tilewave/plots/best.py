@@ -97,7 +97,7 @@ def _winner(
 ) -> dict[str, object]:
     """Return the fastest variant beside the runner-up and the vendor's fastest, with layouts, kernel and the
     time of an empty kernel in its place; variants, vendor: the tuned cases from fast to slow."""
-    first = variants.iloc[0]
+    first, second = (*variants.head(2).to_dict("records"), None)[:2]
     baseline = next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})
     flops = 2.0 * first["m"] * first["n"] * first["k"]
     return {
@@ -109,10 +109,8 @@ def _winner(
         "cuBLAS (us)": baseline.get("us"),
         "empty kernel (us)": empty.get(baseline["case"]),
         "% of cuBLAS": 100 * baseline["us"] / first["us"] if baseline["case"] else None,
-        "runner-up": variants["variant"].iloc[1] if len(variants) > 1 else "",
-        "runner-up slower by (%)": 100 * (variants["us"].iloc[1] / first["us"] - 1)
-        if len(variants) > 1
-        else None,
+        "runner-up": second["variant"] if second else "",
+        "runner-up slower by (%)": 100 * (second["us"] / first["us"] - 1) if second else None,
         "source": sources.get(str(first["case"]), ""),
         "environment": first["environment"],
     }

@@ -5,6 +5,7 @@ the same machine code. They are counts, not times, so environments may differ. K
 `exactness.yaml`.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -85,9 +86,8 @@ class Cause:
         """Return whether the cause applies to this counter of a case.
         kinds: opcodes that the case executes; measured: the case's counters."""
         match = self.counter.fullmatch(counter)
-        ran = "any" in self.kinds or any(
-            _is(kind, opcode) for kind in self.kinds for opcode in kinds
-        )
+        pairs = itertools.product(self.kinds, kinds)
+        ran = "any" in self.kinds or any(_is(kind, opcode) for kind, opcode in pairs)
         if not match or not ran:
             return False
         more = measured[counter] - predicted
@@ -108,17 +108,11 @@ def _is(kind: str, opcode: str) -> bool:
 def causes() -> tuple[Cause, ...]:
     """Return the known causes."""
     listed = yaml.safe_load(_CAUSES.read_text(encoding="utf-8")) or []
-    return tuple(
-        Cause(
-            **{
-                **entry,
-                "counter": re.compile(entry["counter"]),
-                "kinds": frozenset(entry["kinds"]),
-                "cause": " ".join(entry["cause"].split()),
-            }
-        )
-        for entry in listed
-    )
+    for entry in listed:
+        entry["counter"] = re.compile(entry["counter"])
+        entry["kinds"] = frozenset(entry["kinds"])
+        entry["cause"] = " ".join(entry["cause"].split())
+    return tuple(Cause(**entry) for entry in listed)
 
 
 def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[str, float]) -> str:
@@ -244,17 +238,14 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if tested.empty:
         return ""
     share = 100 * (1 - len(differ) / len(tested))
-    return (
-        f"Executing on a CPU predicts {math.floor(10 * share) / 10:.4g} % of ncu's counters exactly"
-    )
+    exact = f"{math.floor(10 * share) / 10:.4g} %"
+    return f"Executing on a CPU predicts {exact} of ncu's counters exactly"
 
 
 def _tested(table: pd.DataFrame) -> pd.DataFrame:
     """Return the comparisons of whole kernels' counters that were predicted and measured."""
-    rows = table[table["counter"].notna()]
-    return rows[
-        rows["equal"].isin(["yes", "no"]) & ~rows["counter"].astype(str).str.startswith(EACH)
-    ]
+    rows = table[table["counter"].notna() & table["equal"].isin(["yes", "no"])]
+    return rows[~rows["counter"].astype(str).str.startswith(EACH)]
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -282,11 +273,9 @@ def _notes(table: pd.DataFrame) -> list[str]:
     ]
     unknown = dict.fromkeys(differ.loc[differ["cause"] == UNEXPLAINED, "counter"].astype(str))
     notes += [f"Differences without a known cause: {', '.join(unknown)}."] if unknown else []
-    each = differ["counter"].astype(str).str.startswith(EACH).sum()
-    notes += (
-        [f"Counts of single instructions differ in {each} more cases; the table has them."]
-        if each
-        else []
-    )
+    if each := differ["counter"].astype(str).str.startswith(EACH).sum():
+        notes.append(
+            f"Counts of single instructions differ in {each} more cases; the table has them."
+        )
     alone = int((table["equal"] == "").sum())
     return [*notes, f"Executed, not measured: {alone} counters."] if alone else notes

@@ -210,9 +210,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         colors = {name: color for name, (color, _) in _CLASSES.items()}
         for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
             handles = stacks(ax, _classes(part).set_index(part["label"]), colors)
-            look.beside(
-                ax, [f"{share:.0f}" for share in part[_PARTS["at work"]]], [BLUE] * len(part)
-            )
+            shares = part[_PARTS["at work"]].map("{:.0f}".format)
+            look.beside(ax, shares, [BLUE] * len(part))
             ax.set(xlim=(0, 100), title=base.dtype_short(dtype), xlabel="% of elapsed cycles")
         shown = part_of(study, rows)
         return look.finish(fig, shown, style, handles, _notes(rows, table), _STAGES)

@@ -140,7 +140,7 @@ def chains(study: StudyData, cycles: float | None) -> pd.DataFrame:
     rates = _fma_per_cycle(study, sms)
     points = []
     for about in study.cases.to_dict("records"):
-        macros = base.macros_of({str(k): v for k, v in about.items()})
+        macros = base.macros_of(about)
         sized = base.present(about["block_threads"]) and base.present(about["blocks"])
         if about["kernel"] != CHAINS or not sized or sms < 1:
             continue
@@ -280,12 +280,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         notes = _notes(table, lanes_of(study))
         if good.empty:
             fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
-            bars(
-                ax,
-                list(rows),
-                [row.percent for row in rows.values()],
-                list(map(_limited_by, rows.values())),
-            )
+            shares = [row.percent for row in rows.values()]
+            bars(ax, list(rows), shares, list(map(_limited_by, rows.values())))
             ax.set(xlim=(0, 100), xlabel="occupancy (%)")
             return look.finish(fig, study, style, notes=notes)
         fig, (ax,) = look.panels(style, [68.0])

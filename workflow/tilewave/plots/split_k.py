@@ -97,11 +97,17 @@ def cells(study: StudyData) -> pd.DataFrame:
         tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // step)
         plain = splitting.data_parallel(tiles, chunks)
         dealing = _dealing(row, macros, stream, tiles, chunks)
-        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in baseline.items()})
+        per_sm = blocks_per_sm_of(study, baseline)
         ranks = case in may_rank and plain_case in may_rank
         split_time, plain_time = duration.get(case, math.nan), duration.get(plain_case, math.nan)
         same = environments.get(case) == environments.get(plain_case)
         reduction = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
+        more = {
+            name: values.get(case, math.nan) - values.get(plain_case, math.nan)
+            if ranks
+            else math.nan
+            for name, values in extra.items()
+        }
         predicted = [
             splitting.speed_up(dealing, plain, sms, blocks, plain_time, reduction)
             for blocks in (1, per_sm)
@@ -118,12 +124,7 @@ def cells(study: StudyData) -> pd.DataFrame:
                 "reduction": reduction if not math.isnan(rate) else math.nan, "rate": rate,
                 "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),
-                **{
-                    name: values.get(case, math.nan) - values.get(plain_case, math.nan)
-                    if ranks
-                    else math.nan
-                    for name, values in extra.items()
-                },
+                **more,
             }
         )  # fmt: skip
     return pd.DataFrame(records) if records else pd.DataFrame(columns=["case", "shape"])
@@ -211,13 +212,10 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     compared = frame[frame["speed_up"].notna()]
     off = quantization.prediction_error(list(compared["speed_up"] / compared["alone"] - 1))
     worst, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
+    way = "stream-K" if worst["how"] == STREAM else f"{worst['how']} splits"
     traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
     return [
         f"Speed-ups are over the data-parallel kernel, on {sms_of(study)} SMs. The model counts chunks of "
         f"the busiest SM{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
-        f"({worst['label']}, {_way(worst['how'])})."
+        f"({worst['label']}, {way})."
     ]
-
-
-def _way(how: str) -> str:
-    return "stream-K" if how == STREAM else f"{how} splits"

@@ -22,7 +22,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from matplotlib.transforms import Bbox
 
 from tilewave.basics.errors import UserError
-from tilewave.plots.base import StudyData, compact, missing_notes, nothing_to_draw, source_line
+from tilewave.plots._captions import missing_notes, nothing_to_draw, source_line
+from tilewave.plots.base import StudyData, compact
 
 MM = 1 / 25.4
 """Inches in a millimetre."""
@@ -150,15 +151,12 @@ def new_figure(style: Style, height_mm: float) -> Figure:
     return fig
 
 
-def panels(
-    style: Style, heights: Sequence[float], widths: Sequence[float] = ()
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with an axes for each height in mm: side by side, or above one another in a narrow figure.
-    widths: the ratios of axes side by side."""
+def panels(style: Style, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """Return a figure with an axes for each height in mm: side by side, or above one another in a narrow figure."""
     down = len(heights) if style.narrow else 1
     fig = new_figure(style, min(TALLEST_MM, sum(heights) if style.narrow else max(heights)))
-    ratios = {"height_ratios": heights} if style.narrow else {"width_ratios": widths or None}
-    axes = fig.subplots(down, len(heights) // down, squeeze=False, gridspec_kw=ratios)
+    ratios = heights if style.narrow else None
+    axes = fig.subplots(down, len(heights) // down, squeeze=False, height_ratios=ratios)
     return fig, list(axes.flat)
 
 

@@ -61,7 +61,7 @@ def cells(study: StudyData) -> pd.DataFrame:
         case = str(row["case"])
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
-        per_sm = blocks_per_sm_of(study, {str(key): value for key, value in row.items()})
+        per_sm = blocks_per_sm_of(study, row)
         width = SIZES.get(str(row["dtype"]).partition("_")[0], 2)
         records.append(
             {

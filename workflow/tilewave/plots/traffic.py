@@ -114,10 +114,9 @@ def _products(study: StudyData) -> list[dict[str, Any]]:
     """Return the rows of the matrix products with known sizes (a symbolic shape may have none)."""
     if study.cases.empty:
         return []
-    rows = study.cases[study.cases["operation"] == "matmul"].to_dict("records")
     return [
-        {str(key): value for key, value in row.items()}
-        for row in rows
+        row
+        for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records")
         if all(base.present(row[d]) for d in "mnk") and str(row["dtype"]).split("_")[0] in SIZES
     ]
 
@@ -342,9 +341,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             long, x="loads", y="place", hue="level", style="level", s=22, linewidth=0,
             palette=dict(zip(_LEVELS.values(), PALETTE)), markers=dict(zip(_LEVELS.values(), MARKERS)), ax=ax,
         )  # fmt: skip
-        models = counted[
-            [f"{level}_model" for level in _LEVELS if f"{level}_model" in counted]
-        ].astype(float)
+        names = [f"{level}_model" for level in _LEVELS if f"{level}_model" in counted]
+        models = counted[names].astype(float)
         strokes = models.melt(value_name="loads", ignore_index=False).dropna()
         sns.scatterplot(
             strokes.reset_index(names="place"), x="loads", y="place", marker="|", color=INK, s=100, linewidth=1.0,
@@ -359,30 +357,24 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return how much less often the last variant loads an element than the first."""
-    loads = (
-        _drawn(base.derived(table))["requested"].astype(float)
-        if len(table)
-        else pd.Series(dtype=float)
-    )
+    if table.empty:
+        return ""
+    loads = _drawn(base.derived(table))["requested"].astype(float)
     if len(loads) < 2 or loads.min() == loads.max():
         return ""
-    return (
-        f"Tiling loads an element of A and B up to {loads.max() / loads.min():.0f} times less often"
-    )
+    times = loads.max() / loads.min()
+    return f"Tiling loads an element of A and B up to {times:.0f} times less often"
 
 
 def _agreement(frame: pd.DataFrame) -> str:
     """Return how many counted requests and sectors are the predicted ones, in a sentence."""
-    off = pd.concat(
-        [(frame[name] / frame[f"{name}_model"] - 1).astype(float).abs() for name in _COUNTED]
-    )
-    off = off.dropna()
+    ratios = (frame[name] / frame[f"{name}_model"] for name in _COUNTED)
+    off = pd.concat([(ratio - 1).astype(float).abs() for ratio in ratios]).dropna()
     if off.empty:
         return "No counted requests or sectors to compare with the prediction."
     worst = f"; the worst is {base.digits(100 * off.max())} % off" if off.any() else ""
-    return (
-        f"{(off == 0).sum()} of {len(off)} counts of requests and sectors are as predicted{worst}."
-    )
+    same = f"{(off == 0).sum()} of {len(off)} counts"
+    return f"{same} of requests and sectors are as predicted{worst}."
 
 
 def _notes(rows: pd.DataFrame) -> list[str]:

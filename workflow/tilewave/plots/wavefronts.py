@@ -36,14 +36,8 @@ _MOST = 10
 _EXACT = 1.0005
 """Largest quotient of two counts that are taken as equal."""
 # The hardware's own counts. ncu's counts of an instruction are a model's, not exact for all 128-bit loads.
-HARDWARE = {
-    "load": SHARED_WAVEFRONTS.format("ld"),
-    "store": SHARED_WAVEFRONTS.format("st"),
-}
-CONFLICTS = {
-    "loads": BANK_CONFLICTS.format("ld"),
-    "stores": BANK_CONFLICTS.format("st"),
-}
+HARDWARE = {"load": SHARED_WAVEFRONTS.format("ld"), "store": SHARED_WAVEFRONTS.format("st")}
+CONFLICTS = {"loads": BANK_CONFLICTS.format("ld"), "stores": BANK_CONFLICTS.format("st")}
 
 _BOTH = ["wavefronts_shared", "wavefronts_shared_ideal"]
 _COUNTS = {
@@ -119,15 +113,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "excess wavefronts")
         fig, (ax,) = look.panels(style, [rows_mm(len(rows)) - 4])
         vendor = rows["kernel"].isin(base.vendors(study))
-        labels = [_label(row) for row in rows.to_dict("records")]
-        shares = rows["of all"]
-        bars(
-            ax,
-            labels,
-            shares,
-            [f"{share:.0f}" for share in shares],
-            vendor.map({True: GREY, False: BLUE}),
-        )
+        labels, shares = [_label(row) for row in rows.to_dict("records")], rows["of all"]
+        colors = vendor.map({True: GREY, False: BLUE})
+        bars(ax, labels, shares, shares.map("{:.0f}".format), colors)
         ax.set_xlabel("excess (% of all)")
         part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
         return look.finish(fig, part_of, style, notes=_notes(study, table), stages=_STAGES)

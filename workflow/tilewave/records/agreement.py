@@ -27,10 +27,7 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A case's time that another measurement contradicts.
-
-    other: the other measurement. ratio: the time over the other time. cycle_ratio: the ratio of cycles.
-    """
+    """A case's time that another measurement contradicts, with the ratios of times and of cycles."""
 
     case: str
     time_us: float
@@ -71,10 +68,7 @@ def _compared(
 def alone_over_paired(
     case: str, alone: Figures, pairings: Iterable[Figures]
 ) -> Disagreement | None:
-    """Compare cuBLAS' case with the median of the pairings of the same product.
-
-    alone: figures of the stage `time`; pairings: those of the kernels it was timed beside.
-    """
+    """Compare cuBLAS' case alone (stage `time`) with the median of the pairings of the same product."""
     pairs = list(pairings)
     if not pairs:
         return None
@@ -101,8 +95,7 @@ def counted_over_timed(
 ) -> Disagreement | None:
     """Compare a case's time with the cycles that ncu counted, at the clock that was read while timing.
 
-    capped: the power limit lowered the clock within the launch. Between launches it is 5 to 10 % higher (H200,
-    108 cases), so the clock of the launch is unknown.
+    capped: the power limit lowered the clock within the launch, so its clock is unknown.
     """
     cycles, profiled_ns = counted.get(CYCLES), counted.get("gpu__time_duration.sum")
     clock, us = timed.get("sm_clock"), timed["duration"]
@@ -119,9 +112,7 @@ def disagreements(
 ) -> dict[str, Disagreement]:
     """Return the timed cases that another measurement in the same environment contradicts, by case.
 
-    results: by stage, those of `time`, `tune` and `counters` (others are ignored).
-    products: the product of each case (operation, dtypes, layouts, strides and sizes), shared by cuBLAS and
-    the kernels that are timed beside it.
+    results: by stage. products: the product of each case, shared by cuBLAS and the kernels timed beside it.
     """
     by_stage = {
         stage: {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -16,7 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,7 @@ def _text(path: Path) -> str:
 
 def driver_version(text: str | None = None) -> str:
     """Return the version of the kernel module from /proc/driver/nvidia/version, empty without one."""
-    if text is None:
-        text = _text(DRIVER_VERSION)
+    text = _text(DRIVER_VERSION) if text is None else text
     match = re.search(r"Kernel Module\b.*?\s(\d+\.\d+(?:\.\d+)?)\b", text)
     return match.group(1) if match else ""
 
@@ -79,17 +79,11 @@ def counter_permission(parameters: str | None = None) -> str:
 
     From RmProfilingAdminOnly, which the module option NVreg_RestrictProfilingToAdminUsers sets.
     """
-    if parameters is None:
-        parameters = _text(DRIVER_PARAMETERS)
+    parameters = _text(DRIVER_PARAMETERS) if parameters is None else parameters
     match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
     if not match:
         return "unknown"
     return "administrators" if int(match.group(1)) else "all users"
-
-
-def _by_version(paths: Iterable[str]) -> list[str]:
-    """Sort paths by the numbers in them, the highest first."""
-    return sorted(paths, key=lambda p: [int(n) for n in re.findall(r"\d+", p)], reverse=True)
 
 
 def find_ncu(configured: str | None = None) -> str | None:
@@ -99,11 +93,13 @@ def find_ncu(configured: str | None = None) -> str | None:
     on_path = shutil.which("ncu")
     if on_path:
         return on_path
-    for pattern in NCU_PLACES:
-        for path in _by_version(glob.glob(pattern)):
-            if os.access(path, os.X_OK):
-                return path
-    return None
+
+    def version(path: str) -> list[int]:
+        return [int(number) for number in re.findall(r"\d+", path)]
+
+    paths = (sorted(glob.glob(pattern), key=version, reverse=True) for pattern in NCU_PLACES)
+    flat = itertools.chain.from_iterable(paths)
+    return next((path for path in flat if os.access(path, os.X_OK)), None)
 
 
 def _has_libcuda() -> bool:
@@ -126,8 +122,7 @@ def gpu_devices() -> list[str]:
 def fingerprint() -> dict[str, Any]:
     """Return what this machine can measure, from files alone: no CUDA, no child process, milliseconds.
 
-    Keys: driver, devices, libcuda, counter_permission, administrator, ncu (its resolved path, whose folders
-    contain the version, or null), visible_devices, gpus (model names).
+    ncu: its resolved path, whose folders contain the version.
     """
     path = find_ncu()
     models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
@@ -148,7 +143,6 @@ def fingerprint() -> dict[str, Any]:
 
 
 def has_gpu(machine: Mapping[str, Any]) -> bool:
-    """Return whether a fingerprint has a usable GPU."""
     return bool(
         machine["libcuda"] and machine["devices"] and machine["visible_devices"] not in ("", "-1")
     )
@@ -161,7 +155,6 @@ NO_NCU = (
 
 
 def cpu_model() -> str:
-    """Return the processor's name."""
     text = _text(Path("/proc/cpuinfo"))
     for key in ("model name", "Model", "Hardware"):
         match = re.search(rf"^{key}\s*:\s*(.+?)\s*$", text, re.MULTILINE)
@@ -172,10 +165,9 @@ def cpu_model() -> str:
 
 def output_of(command: list[str], cwd: Path | None = None) -> str:
     """Return a command's output, empty if it fails."""
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 20}
     try:
-        done = subprocess.run(
-            command, cwd=cwd, capture_output=True, text=True, timeout=20, check=False
-        )
+        done = subprocess.run(command, cwd=cwd, check=False, **how)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -200,8 +192,7 @@ def commit() -> dict[str, Any]:
 def environment_id(environment: Mapping[str, Any]) -> str:
     """Return twelve hex digits over all that affects a measurement.
 
-    The commit does not: keys of the records hold the measured code. Nor does ncu: a machine that gains it
-    keeps its timings, and the notes of counters name their ncu.
+    Not the commit: keys hold the measured code. Nor ncu: a machine that gains it keeps its timings.
     """
     packages = environment.get("packages") or {}
     parts = {key: environment.get(key) for key in IDENTITY}
@@ -233,9 +224,8 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
 def probe(gpu_index: int | None = None) -> dict[str, Any]:
     """Return the environment of this machine, determined in a child process.
 
-    gpu_index: CUDA's number of the GPU among the visible ones, default 0. It has the GPU's facts (bytes,
-    MHz, W), the versions, the CPU's model and the commit. Without a usable GPU the facts are absent,
-    ``gpu`` is None and ``gpu_reason`` holds the reason. It never raises for something that is missing.
+    gpu_index: CUDA's number among the visible GPUs, default 0. Without a usable GPU ``gpu`` is None, and
+    ``gpu_reason`` holds the reason. It never raises for something that is missing.
     """
     chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
     if not has_gpu(fingerprint()):

@@ -1,17 +1,20 @@
-"""The results of a part of a run, from all its stages, in one table with a row for each result."""
+"""The results of a part of a run in one table, a row each; samples and instructions of results as long rows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tilewave.kernel.result import Result
+from tilewave.kernel.result import SAMPLE, Result
 from tilewave.records.store import write_atomically
 
+INSTRUCTIONS, STALLS = "instructions", "stalls"
+"""Long tables of instructions: counters, and samples of the stage `sample`."""
 PACKED = ("figures", "samples", "instructions", "notes")
 """Columns that hold JSON."""
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment", "source")
@@ -36,3 +39,29 @@ def read(*paths: str | Path) -> dict[str, dict[str, Result]]:
             row |= {name: json.loads(row[name]) for name in PACKED}
             results.setdefault(row["stage"], {})[row["case"]] = Result(**row)
     return results
+
+
+def _each_key(results: Iterable[Result]) -> list[Result]:
+    """Return the results that have long rows, one for each key."""
+    detailed = [result for result in results if result.samples or result.instructions]
+    return list({result.key: result for result in detailed}.values())
+
+
+def sample_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
+    """Return raw samples as long rows, once for each key: key, series, index, value to a nanosecond."""
+    return [
+        {"key": result.key, "series": series, "index": index, "value": round(float(value), 3)}
+        for result in _each_key(results)
+        for series, values in result.samples.items()
+        for index, value in enumerate(values)
+    ]
+
+
+def instruction_rows(results: Iterable[Result], table: str = INSTRUCTIONS) -> list[dict[str, Any]]:
+    """Return counters of instructions (with the table STALLS: samples) as rows with their key, once for each key."""
+    return [
+        {"key": result.key, **row}
+        for result in _each_key(results)
+        if (result.stage == SAMPLE) == (table == STALLS)
+        for row in result.instructions
+    ]

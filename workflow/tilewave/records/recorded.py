@@ -17,7 +17,6 @@ used. Without ``SHA256SUMS`` every file counts as damaged.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -36,19 +35,16 @@ from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
-from tilewave.kernel.result import EXECUTE, EXECUTED, OK, SAMPLE, Result
+from tilewave.kernel.result import EXECUTE, EXECUTED, OK, Result
 from tilewave.records import recorded_form
 from tilewave.records.keys import of_more
+from tilewave.records.measured import INSTRUCTIONS, STALLS, instruction_rows, sample_rows
+from tilewave.records.recorded_form import ACCESSES, COMPILED, ENVIRONMENTS, LISTINGS, RESULTS
 from tilewave.records.store import write_atomically
 
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment")
 PACKED = ("figures", "notes")
-INSTRUCTIONS, STALLS = "instructions", "stalls"
-"""Long tables of instructions: counters, and samples of the stage `sample`."""
-
 SUMS = "SHA256SUMS"
-RESULTS, ENVIRONMENTS, COMPILED = "results.parquet", "environments.json", "compiled.json"
-LISTINGS, ACCESSES = "listings.parquet", "accesses.parquet"
 LOST = {
     RESULTS: "all recorded values",
     ENVIRONMENTS: "all recorded values, because their environments are unknown",
@@ -70,99 +66,6 @@ MISSING = "it is missing"
 Parsed = TypeVar("Parsed")
 
 
-def _opened(data: bytes, name: str) -> pq.ParquetFile:
-    """Open a Parquet file. Raises ValueError for another format, other columns or too much data."""
-    file = pq.ParquetFile(pa.BufferReader(data))
-    recorded_form.check_columns(file, name)
-    return file
-
-
-def _table(data: bytes, name: str) -> pa.Table:
-    """Read a table, without the import of pandas that `pq.read_table` would cost every job.
-
-    Raises ValueError for another form (`recorded_form`).
-    """
-    table = _opened(data, name).read()
-    recorded_form.check_rows(table, name)
-    return table
-
-
-def _number(data: bytes, name: str) -> int:
-    """Return the number of rows of a table."""
-    return int(pq.ParquetFile(pa.BufferReader(data)).metadata.num_rows)
-
-
-def _by_name(data: bytes, name: str) -> dict[str, dict[str, Any]]:
-    """Read a JSON object of objects. Raises ValueError for another form."""
-    document: dict[str, dict[str, Any]] = json.loads(data)
-    entries = document.values() if isinstance(document, dict) else [None]
-    if not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError("it is no JSON object of objects")
-    if name == COMPILED:
-        recorded_form.check_compiled(data)
-    else:
-        recorded_form.check_environments(document)
-    return document
-
-
-def _rows(data: bytes, name: str) -> list[dict[str, Any]]:
-    """Read the rows of a table. Raises ValueError for another format or a missing column."""
-    rows: list[dict[str, Any]] = _table(data, name).to_pylist()
-    return rows
-
-
-class _Listings:
-    """The table of listings, with one row group in memory: all of them take hundreds of megabytes."""
-
-    def __init__(self, data: bytes, name: str) -> None:
-        self._file = _opened(data, name)
-        self._group = functools.lru_cache(maxsize=1)(self._read)
-        groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
-        self._places = {
-            key: (group, index)
-            for group in range(groups)
-            for index, key in enumerate(
-                self._file.read_row_group(group, ["key"])["key"].to_pylist()
-            )
-        }
-
-    def _read(self, group: int) -> pa.Table:
-        """Read a row group. Raises ValueError for another form, MemoryError for too large a one."""
-        with memory.limited():
-            rows = self._file.read_row_group(group)
-            recorded_form.check_rows(rows, LISTINGS)
-        return rows
-
-    def get(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
-        """See `Recorded.places`."""
-        if key not in self._places:
-            return None
-        group, index = self._places[key]
-        with contextlib.suppress(ValueError, MemoryError):  # `Recorded.damage` names it
-            rows = self._group(group)
-            return rows["sass"][index].as_py(), json.loads(rows["lines"][index].as_py())
-        return None
-
-    def check(self) -> None:
-        """Check the cells. Raises ValueError."""
-        for group in range(self._file.num_row_groups):
-            self._read(group)
-
-    def rows(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._file.read().to_pylist()
-        return rows
-
-
-def _check(data: bytes, name: str) -> None:
-    """Check the form of a file. Raises ValueError."""
-    if name == LISTINGS:
-        _Listings(data, name).check()
-    elif name.endswith(".json"):
-        _by_name(data, name)
-    else:
-        _table(data, name)
-
-
 class Recorded:
     """Read access to one folder of recorded values."""
 
@@ -173,7 +76,7 @@ class Recorded:
 
     @functools.cached_property
     def _sums(self) -> dict[str, set[str]]:
-        """Checksums by file; two while `record` writes: the old and the new one."""
+        """Checksums by file; two while `record` writes."""
         sums: dict[str, set[str]] = {}
         reason = "it holds no checksums"
         try:
@@ -218,7 +121,7 @@ class Recorded:
     def damage(self) -> dict[str, str]:
         """Damaged files with the reason; it reads every file."""
         for name in LOST:
-            self._load(name, _check)
+            self._load(name, recorded_form.check)
         return dict(sorted(self._lost.items()))
 
     @property
@@ -245,15 +148,15 @@ class Recorded:
 
     @functools.cached_property
     def environments(self) -> dict[str, dict[str, Any]]:
-        return self._load(ENVIRONMENTS, _by_name) or {}
+        return self._load(ENVIRONMENTS, recorded_form.document) or {}
 
     @functools.cached_property
     def compiled(self) -> dict[str, dict[str, Any]]:
-        return self._load(COMPILED, _by_name) or {}
+        return self._load(COMPILED, recorded_form.document) or {}
 
     @functools.cached_property
-    def _listings(self) -> _Listings | None:
-        return self._load(LISTINGS, _Listings)
+    def _listings(self) -> recorded_form.Listings | None:
+        return self._load(LISTINGS, recorded_form.Listings)
 
     @functools.cached_property
     def _keys_by_cubin(self) -> dict[str, str]:
@@ -293,7 +196,7 @@ class Recorded:
     @functools.cached_property
     def access_rows(self) -> list[dict[str, Any]]:
         """Long rows of accesses, with the case that was executed."""
-        return self._load(ACCESSES, _rows) or []
+        return self._load(ACCESSES, recorded_form.rows) or []
 
     @functools.cached_property
     def main_environment(self) -> str:
@@ -307,7 +210,7 @@ class Recorded:
     @functools.cached_property
     def _rows(self) -> list[dict[str, Any]]:
         """Rows, one for each case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
-        return (self._load(RESULTS, _rows) or []) if self.environments else []
+        return (self._load(RESULTS, recorded_form.rows) or []) if self.environments else []
 
     @functools.cached_property
     def _cases(self) -> dict[tuple[str, str], dict[str, Any]]:
@@ -324,9 +227,7 @@ class Recorded:
 
     @functools.cached_property
     def _executed_instructions(self) -> dict[str, list[dict[str, Any]]]:
-        """Rows of the recorded executions, by key."""
-        keys = {row["key"] for row in self._rows if row["stage"] == EXECUTE}
-        return self.instructions(keys)
+        return self.instructions({row["key"] for row in self._rows if row["stage"] == EXECUTE})
 
     def instructions(self, keys: set[str]) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of the instructions by key, without the key and empty cells."""
@@ -340,7 +241,11 @@ class Recorded:
     @functools.cached_property
     def size(self) -> int:
         """Number of results; it reads none."""
-        return (self._load(RESULTS, _number) or 0) if self.environments else 0
+
+        def count(data: bytes, _: str) -> int:
+            return int(pq.read_metadata(pa.BufferReader(data)).num_rows)
+
+        return (self._load(RESULTS, count) or 0) if self.environments else 0
 
     def get(self, stage: str, case: str) -> Result | None:
         """Return the recorded result of a case, without samples and instructions."""
@@ -364,16 +269,14 @@ class Recorded:
         return dataclasses.replace(outcome, notes={**outcome.notes, "inputs": inputs})
 
     def has_case(self, stage: str, case: str) -> bool:
-        """Return whether the case was recorded under any key."""
         return (stage, case) in self._cases
 
     def results(self) -> list[Result]:
-        """Return every recorded result, also those that share a key with another case."""
         return [self._result(row) for row in self._rows]
 
     def long_table(self, name: str, keys: set[str]) -> pa.Table:
         """Return the rows of ``samples``, ``instructions`` or ``stalls`` for these keys."""
-        table = self._load(f"{name}.parquet", _table) if keys else None
+        table = self._load(f"{name}.parquet", recorded_form.table) if keys else None
         if table is None or "key" not in table.column_names:  # a run without rows wrote it
             return pa.table({})
         return table.filter(pa.compute.is_in(table["key"], pa.array(sorted(keys))))
@@ -421,65 +324,33 @@ def _json(document: Any) -> bytes:
 
 
 def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files of a recording and their checksums.
-
-    A process killed in between leaves every file with a checksum: meanwhile the list has old and new ones.
-    """
+    """Write files of a recording. Meanwhile the list of checksums has old and new ones, so a kill leaves no damage."""
     old = {name: (folder / name).read_bytes() for name in LOST if (folder / name).is_file()}
-    sums = {name: [_digest(data)] for name, data in old.items()}
-    for name, data in files.items():
-        sums[name] = list(dict.fromkeys([*sums.get(name, []), _digest(data)]))
 
-    def listed(last: bool) -> bytes:
-        rows = (
-            (checksum, name)
-            for name in sorted(sums)
-            for checksum in (sums[name][-1:] if last else sums[name])
+    def write_sums(*contents: Mapping[str, bytes]) -> None:
+        lines = dict.fromkeys(
+            f"{_digest(content[name])}  {name}\n"
+            for name in sorted({**old, **files})
+            for content in contents
+            if name in content
         )
-        return "".join(f"{checksum}  {name}\n" for checksum, name in rows).encode()
+        write_atomically(folder / SUMS, "".join(lines).encode())
 
-    write_atomically(folder / SUMS, listed(last=False))
+    write_sums(old, files)
     for name, data in files.items():
         if data != old.get(name):
             write_atomically(folder / name, data)
-    write_atomically(folder / SUMS, listed(last=True))
-
-
-def _each_key(results: Iterable[Result]) -> list[Result]:
-    """Return the results that have long rows, one for each key."""
-    detailed = [result for result in results if result.samples or result.instructions]
-    return list({result.key: result for result in detailed}.values())
-
-
-def sample_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
-    """Return raw samples as long rows, once for each key: key, series, index, value to a nanosecond."""
-    return [
-        {"key": result.key, "series": series, "index": index, "value": round(float(value), 3)}
-        for result in _each_key(results)
-        for series, values in result.samples.items()
-        for index, value in enumerate(values)
-    ]
-
-
-def instruction_rows(results: Iterable[Result], table: str = INSTRUCTIONS) -> list[dict[str, Any]]:
-    """Return counters of instructions (with the table STALLS: samples) as rows with their key, once for each key."""
-    return [
-        {"key": result.key, **row}
-        for result in _each_key(results)
-        if (result.stage == SAMPLE) == (table == STALLS)
-        for row in result.instructions
-    ]
+    write_sums({**old, **files})
 
 
 def _merged_long(
     before: Recorded | None, name: str, rows: list[dict[str, Any]], keys: set[str], kept: list[str]
 ) -> bytes:
-    """Return a long table with the rows of the new keys replaced and those of dropped keys removed.
+    """Return a long table with the rows of new keys replaced and those of dropped keys removed.
 
-    Rows follow the order of the kept keys: rows of a kernel are alike, and beside each other they compress
-    to two thirds of the bytes.
+    In the order of the kept keys alike rows lie together, and compress to two thirds of the bytes.
     """
-    table = before._load(f"{name}.parquet", _table) if before else None
+    table = before._load(f"{name}.parquet", recorded_form.table) if before else None
     old = table.to_pylist() if table is not None else []
     order = {key: index for index, key in enumerate(kept)}
     merged = [row for row in old if row["key"] in order and row["key"] not in keys] + rows
@@ -491,12 +362,10 @@ def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     fresh = list(rows)
     if not fresh:
         return
-    cases = {row["case"] for row in fresh}
-    before = _before(folder)
-    merged = [
-        row for row in (before.access_rows if before else []) if row["case"] not in cases
-    ] + fresh
-    merged.sort(key=lambda row: str(row["case"]))  # within a case the order of its code stays
+    cases, before = {row["case"] for row in fresh}, _before(folder)
+    older = [row for row in (before.access_rows if before else ()) if row["case"] not in cases]
+    # Within a case the order of its code stays.
+    merged = sorted([*older, *fresh], key=lambda row: str(row["case"]))
     _replace(folder, {ACCESSES: _of_rows(merged)})
 
 
@@ -505,11 +374,7 @@ def _merged_listings(
     listings: Mapping[str, tuple[str, Mapping[str, list[int]]]],
     compiled: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, bytes]:
-    """Return the file of listings of the named compilations; nothing if there never was a listing.
-
-    Listings follow the order of the variants: those of a kernel are alike, and beside each other they
-    compress to two thirds of the bytes.
-    """
+    """Return the file of listings of the named compilations, in their order; nothing if there never was a listing."""
     kept = list(dict.fromkeys(compiled[name].get("key") for name in sorted(compiled)))
     table = before._listings if before else None
     rows = {row["key"]: row for row in (table.rows() if table is not None else [])}
@@ -528,11 +393,10 @@ def merge(
     compiled: Mapping[str, Any],
     listings: Mapping[str, tuple[str, Mapping[str, list[int]]]] | None = None,
 ) -> dict[str, int]:
-    """Merge a run's results into a recorded folder.
+    """Merge a run's results into a recorded folder. Return how many were added, replaced and kept.
 
-    A new result replaces the older one of the same stage and case, whatever its key: the folder holds the
-    last measurement of each case. An older case with the same key also takes the new figures. Returns how
-    many were added, replaced and kept.
+    A new result replaces the older one of the same stage and case, whatever its key. An older case with the same
+    key also takes the new figures.
     """
     before = _before(folder)
     fresh = {(result.stage, result.case): result for result in results}
@@ -573,7 +437,7 @@ def merge(
 
 
 def _with_long_rows(folder: Recorded, results: list[Result]) -> list[Result]:
-    """Return results with their samples and instructions, for `merge`."""
+    """Return results with their samples and instructions."""
     keys = {result.key for result in results}
     series: dict[str, dict[str, list[float]]] = {}
     for row in folder.long_table("samples", keys).to_pylist():
@@ -589,11 +453,9 @@ def _with_long_rows(folder: Recorded, results: list[Result]) -> list[Result]:
 
 
 def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
-    """Merge another recorded folder of the same GPU into ``folder``, which need not exist yet.
+    """Merge another recorded folder of the same GPU into ``folder``, which need not exist yet; counts as for `merge`.
 
-    If both have a case of a stage with different results, the other folder's result replaces the one here,
-    unless ``keep``. Returns the counts of `merge`. Raises UserError for figures whose environment has no
-    clean commit.
+    Results that differ replace those here, unless ``keep``. Raises UserError for figures without a clean commit.
     """
     there, here = Recorded(other).undamaged(), _before(folder)
     held = {(result.stage, result.case): result for result in here.results()} if here else {}
@@ -625,7 +487,7 @@ def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
 def _context_of(
     there: Recorded, taken: Sequence[Result], used: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return environments, compilations and listings of these results of a recording, for `merge`."""
+    """Return environments, compilations and listings of these results, for `merge`."""
     variants = {result.case.partition("@")[0] for result in taken}
     compiled = {
         name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants

@@ -1,31 +1,35 @@
-"""The form of a recording's files. A recording is data that may be wrong, also where its checksums are right.
+"""The files of a recording, read with checks of their form: it may be wrong, also where its checksums are right.
 
-Checks raise ValueError with what differs: types of columns and keys, empty cells, unknown names, bounds.
+All raise ValueError with what differs: types of columns and keys, empty cells, unknown names, bounds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from tilewave.basics import memory
 from tilewave.basics.errors import UNPRINTABLE
 from tilewave.kernel.result import STAGES, STATUSES, VERDICTS
 
+RESULTS, ENVIRONMENTS, COMPILED = "results.parquet", "environments.json", "compiled.json"
+LISTINGS, ACCESSES = "listings.parquet", "accesses.parquet"
 MOST_ROWS, MOST_COLUMNS, MOST_BYTES = 4_000_000, 100, 1 << 30
 """Limits of a table: rows, columns, bytes without compression. Ours have 230,000 rows and 36 MB at most."""
 TEXT, WHOLE, REAL, LIST = pa.string(), pa.int64(), pa.float64(), pa.list_(pa.int64())
 TEXTS = "stage case key status reason verdict environment figures notes".split()
 COLUMNS: dict[str, dict[str, pa.DataType]] = {
-    "results.parquet": dict.fromkeys(TEXTS, TEXT),
-    "listings.parquet": {"key": TEXT, "lines": TEXT, "sass": TEXT},
+    RESULTS: dict.fromkeys(TEXTS, TEXT),
+    LISTINGS: {"key": TEXT, "lines": TEXT, "sass": TEXT},
     "samples.parquet": {"key": TEXT, "series": TEXT, "index": WHOLE, "value": REAL},
-    "accesses.parquet": {"case": TEXT, "key": TEXT},
+    ACCESSES: {"case": TEXT, "key": TEXT},
     "instructions.parquet": {"key": TEXT, "address": WHOLE},
     "stalls.parquet": {"key": TEXT, "address": WHOLE},
 }
@@ -54,13 +58,17 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
 
+class _Figure(_Strict):
+    metric: str
+    unit: str = ""
+    value: Annotated[float, Field(gt=-MOST, lt=MOST)] | None = None
+
+
 class _Check(_Strict):
     figures: list[dict[str, str | float | None]] = []
 
 
 class RuleForm(_Strict):
-    """A message of the rules of Nsight Compute."""
-
     kind: str = ""
     name: str = ""
     title: str = ""
@@ -70,8 +78,6 @@ class RuleForm(_Strict):
 
 
 class NotesForm(_Strict):
-    """The notes of a result."""
-
     __pydantic_extra__: dict[str, str | float | bool | list[str] | list[int] | None]
     check: _Check = _Check()
     rules: list[RuleForm] = []
@@ -80,8 +86,6 @@ class NotesForm(_Strict):
 
 
 class CompilationForm(_Strict):
-    """A variant's compilation."""
-
     code: str = ""
     key: str = ""
     sha256: str = ""
@@ -92,9 +96,12 @@ class CompilationForm(_Strict):
     resources: dict[str, dict[str, int]] = {}
 
 
-NOTES = TypeAdapter(NotesForm)
-COMPILED = TypeAdapter(dict[str, CompilationForm])
-LINES = TypeAdapter(dict[str, list[int]])
+COMPILATIONS = TypeAdapter(dict[str, CompilationForm])
+FORMS: dict[str, dict[str, TypeAdapter[Any]]] = {
+    RESULTS: {"figures": TypeAdapter(list[_Figure]), "notes": TypeAdapter(NotesForm)},
+    LISTINGS: {"lines": TypeAdapter(dict[str, list[int]])},
+}
+"""The forms of cells that hold JSON."""
 
 
 def _validate(adapter: TypeAdapter[Any], text: str | bytes, name: str) -> None:
@@ -106,8 +113,9 @@ def _validate(adapter: TypeAdapter[Any], text: str | bytes, name: str) -> None:
         raise ValueError(f"{name}: {key}: {first['msg']}".replace(": : ", ": ")) from None
 
 
-def check_columns(file: pq.ParquetFile, name: str) -> None:
-    """Check bounds and columns of a table before its rows are read."""
+def _opened(data: bytes, name: str) -> pq.ParquetFile:
+    """Open a table; check its bounds and columns before its rows are read."""
+    file = pq.ParquetFile(pa.BufferReader(data))
     schema, about = file.schema_arrow, file.metadata
     nbytes = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
     if about.num_rows > MOST_ROWS or len(schema) > MOST_COLUMNS or nbytes > MOST_BYTES:
@@ -120,13 +128,14 @@ def check_columns(file: pq.ParquetFile, name: str) -> None:
     for column, kind in zip(schema.names, schema.types):
         expected = needed.get(column) or FURTHER.get(column, WHOLE)
         if column == "sass" and column not in needed:
-            expected = LIST if name == "accesses.parquet" else TEXT
+            expected = LIST if name == ACCESSES else TEXT
         if kind != expected and not pa.types.is_null(kind):
             raise ValueError(f"column {column} has the type {kind} instead of {expected}")
+    return file
 
 
-def check_rows(table: pa.Table, name: str) -> None:
-    """Check the cells of a table."""
+def _checked(table: pa.Table, name: str) -> pa.Table:
+    """Return a table after a check of its cells."""
     for column in table.column_names:
         cells = table[column]
         if column in COLUMNS[name] and column != "verdict" and cells.null_count:
@@ -137,46 +146,37 @@ def check_rows(table: pa.Table, name: str) -> None:
                 raise ValueError(f"column {column} has control characters")
         if cells.type == REAL and not pa.compute.all(pa.compute.is_finite(cells)).as_py():
             raise ValueError(f"column {column} has numbers that are not finite")
-    if name == "results.parquet" and table.num_rows:
-        _check_results(table)
-    if name == "listings.parquet" and table.num_rows:
-        for text in table["lines"].to_pylist():
-            _validate(LINES, text, "lines")
+    if name == RESULTS and table.num_rows:
+        for column, allowed in CLOSED.items():
+            unknown = set(table[column].unique().to_pylist()) - {*allowed, None}
+            if unknown:
+                raise ValueError(f"column {column} has {min(unknown)!r}")
+    for column, form in FORMS.get(name, {}).items() if table.num_rows else ():
+        for text in table[column].unique().to_pylist():
+            _validate(form, text, column)
+    return table
 
 
-def _check_results(table: pa.Table) -> None:
-    for column, allowed in CLOSED.items():
-        unknown = set(table[column].unique().to_pylist()) - {*allowed, None}
-        if unknown:
-            raise ValueError(f"column {column} has {min(unknown)!r}")
-    texts = table["figures"].to_pylist()
-    if not all(_is_figures(json.loads(text)) for text in texts):
-        raise ValueError("column figures has another form than a list of metric, value and unit")
-    for text in table["notes"].unique().to_pylist():
-        _validate(NOTES, text, "notes")
+def table(data: bytes, name: str) -> pa.Table:
+    """Read a table, without the import of pandas that `pq.read_table` would cost every job."""
+    return _checked(_opened(data, name).read(), name)
 
 
-def _is_figures(figures: Any) -> bool:
-    return isinstance(figures, list) and all(map(_is_figure, figures))
+def rows(data: bytes, name: str) -> list[dict[str, Any]]:
+    """Read the rows of a table."""
+    cells: list[dict[str, Any]] = table(data, name).to_pylist()
+    return cells
 
 
-def _is_figure(figure: Any) -> bool:
-    if not isinstance(figure, dict):
-        return False
-    value = figure.get("value")
-    number = value is None or (isinstance(value, int | float) and -MOST < value < MOST)
-    texts = isinstance(figure.get("metric"), str) and isinstance(figure.get("unit", ""), str)
-    return number and texts
-
-
-def check_compiled(data: bytes) -> None:
-    """Check the document of compilations."""
-    _validate(COMPILED, data, "compilations")
-
-
-def check_environments(document: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check the facts of environments."""
-    for name, facts in document.items():
+def document(data: bytes, name: str) -> dict[str, dict[str, Any]]:
+    """Read the JSON document of environments or compilations."""
+    entries: dict[str, dict[str, Any]] = json.loads(data)
+    if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
+        raise ValueError("it is no JSON object of objects")
+    if name == COMPILED:
+        _validate(COMPILATIONS, data, "compilations")
+        return entries
+    for identity, facts in entries.items():
         for key, value in facts.items():
             if value is None:
                 continue
@@ -189,4 +189,52 @@ def check_environments(document: Mapping[str, Mapping[str, Any]]) -> None:
                 texts += [*value, *value.values()]
             plain = (isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
             if not right or not all(plain):
-                raise ValueError(f"{name}.{key} has another type, or control characters")
+                raise ValueError(f"{identity}.{key} has another type, or control characters")
+    return entries
+
+
+class Listings:
+    """The table of listings, with one row group in memory: all of them take hundreds of megabytes."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self._file = _opened(data, name)
+        self._group = functools.lru_cache(maxsize=1)(self.read)
+        self.groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
+        self._places = {
+            key: (group, index)
+            for group in range(self.groups)
+            for index, key in enumerate(
+                self._file.read_row_group(group, ["key"])["key"].to_pylist()
+            )
+        }
+
+    def read(self, group: int) -> pa.Table:
+        """Read a row group. Raises MemoryError for too large a one."""
+        with memory.limited():
+            return _checked(self._file.read_row_group(group), LISTINGS)
+
+    def get(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
+        """See `Recorded.places`."""
+        if key not in self._places:
+            return None
+        group, index = self._places[key]
+        with contextlib.suppress(ValueError, MemoryError):  # `Recorded.damage` names it
+            listings = self._group(group)
+            return listings["sass"][index].as_py(), json.loads(listings["lines"][index].as_py())
+        return None
+
+    def rows(self) -> list[dict[str, Any]]:
+        cells: list[dict[str, Any]] = self._file.read().to_pylist()
+        return cells
+
+
+def check(data: bytes, name: str) -> None:
+    """Check the form of a file."""
+    if name == LISTINGS:
+        listings = Listings(data, name)
+        for group in range(listings.groups):
+            listings.read(group)
+    elif name.endswith(".json"):
+        document(data, name)
+    else:
+        table(data, name)

@@ -94,7 +94,7 @@ class Store:
         return kept
 
     def blob(self, kind: str, key: str, suffix: str) -> Path:
-        """Return the path of a cached file (a cubin, a listing, a document), for `read` and `write`."""
+        """Return the path of a cached file, for `read` and `write`."""
         return self.root / kind / key[:2] / f"{key}{suffix}"
 
     def read(self, path: Path) -> Any:
@@ -108,5 +108,4 @@ class Store:
         return document["document"] if wrapped else document
 
     def write(self, path: Path, document: Any) -> None:
-        """Write a JSON document."""
         write_atomically(path, json.dumps(document).encode())

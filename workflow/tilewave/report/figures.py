@@ -148,11 +148,9 @@ def of_tables(
     )
 
 
-def style_of(project: Project, name: str = "") -> Style:
-    """Return the config's style of figures, for all studies or for one."""
-    chosen = project.config.style
-    overrides = project.config.studies[name].style.model_dump(exclude_none=True) if name else {}
-    return Style(**{**chosen.model_dump(), **overrides})
+def style_of(project: Project) -> Style:
+    """Return the config's style of figures."""
+    return Style(**project.config.style.model_dump())
 
 
 def _counts(values: Iterable[object]) -> dict[str, int]:
@@ -214,7 +212,7 @@ def drawing(project: Project, study: StudyData) -> Drawing:
     table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(plot, study, table))
     summary = None
-    if plots.has_summary(plot):
+    if plots.offers(plot, "summary"):
         summary = functools.cache(functools.partial(plots.summary, plot, table))
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 
@@ -270,7 +268,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         other exceptions.
     """
     content = drawing(project, study)
-    study, table, style = content.study, content.table, style_of(project, study.name)
+    study, table, style = content.study, content.table, style_of(project)
 
     @functools.cache
     def drawn() -> Figure:

@@ -91,7 +91,7 @@ class StudyView:
         self.takeaway: str = document.get("takeaway", "")
         self.undrawn: str = document.get(UNDRAWN, "")
         first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
-        self.headline = plots.is_headline(entry.plot) and name == first
+        self.headline = plots.offers(entry.plot, "HEADLINE") and name == first
         self.reading = "" if self.undrawn else getattr(plots.load(entry.plot), "READING", "")
         # The caption between takeaway and source.
         self.notes = caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []
@@ -107,12 +107,12 @@ class StudyView:
         self.table, self.more, self.filters = None, 0, list[str]()
         if self.undrawn:
             return
-        if plots.has_summary(entry.plot):
+        if plots.offers(entry.plot, "summary"):
             summary = _csv(reports / "tables" / f"{name}.csv")
             self.files += [("summary", f"../tables/{name}.csv")] * (summary is not None)
         if svg.is_file():
             alt = f"Figure of the study {self.title}: {self.takeaway or self.question}"
-            larger = READABLE / (figures.style_of(project, name).small * 96 / 72)
+            larger = READABLE / (figures.style_of(project).small * 96 / 72)
             self.figure = PageImage(f"../figures/{name}.svg", *svg_size(svg), alt, larger)
         self.data = _csv(data)
         if self.data is not None:

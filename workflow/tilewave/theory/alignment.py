@@ -10,7 +10,6 @@ elements.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewave.theory.quantization import positive
 
@@ -19,19 +18,13 @@ EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 
 
 def alignment(size: int) -> int:
-    """Return the largest power of two that divides a size: 4095 -> 1, 4088 -> 8, 3968 -> 128.
-
-    Raises ValueError if the size is not positive.
-    """
+    """Return the largest power of two that divides a size: 4095 -> 1, 4088 -> 8, 3968 -> 128. Raises ValueError."""
     positive(size=size)
     return size & -size
 
 
 def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
-    """Return the fastest varying dimension of each operand; its columns, if it is stored by rows.
-
-    An operand without a layout is stored by rows. Raises ValueError for an unknown layout.
-    """
+    """Return the fastest varying dimension of each operand, by rows by default. Raises ValueError."""
     dimensions = {}
     for name, (rows, columns) in EXTENTS.items():
         layout = layouts.get(name, "row")
@@ -49,42 +42,17 @@ def operands_along(dimension: str, layouts: Mapping[str, str]) -> tuple[str, ...
 def least_share(size: int, reference: int) -> float:
     """Return the least share of the reference's rate (TFLOP/s) that alignment need not explain.
 
-    A product that is smaller in one dimension has no more tiles and waves than the reference, so it takes no
-    longer. Its rate is at least ``size / reference`` of the reference's. A lower rate is the cost of
-    alignment, or of another algorithm or clock. Raises ValueError unless 0 < size <= reference.
+    A product that is smaller in one dimension has no more tiles and waves than the reference, so it takes no longer.
+    Raises ValueError unless 0 < size <= reference.
     """
     if not 0 < size <= reference:
         raise ValueError(f"needs 0 < size <= {reference}, found {size}")
     return size / reference
 
 
-@dataclass(frozen=True)
-class Recommendation:
-    """Multiples of elements that m, n and k of a dtype's tensor-core products should be.
-
-    Since cuBLAS 11.0 and cuDNN 7.6.3 every multiple runs on the tensor cores. ``recommended`` is the most
-    efficient, and ``on_a100`` on that GPU.
-    """
-
-    dtype: str
-    recommended: int
-    on_a100: int
-
-
-RECOMMENDED: Mapping[str, Recommendation] = {
-    row.dtype: row
-    for row in (
-        Recommendation("f16", 8, 64),
-        Recommendation("i8", 16, 128),
-        Recommendation("tf32", 4, 32),
-        Recommendation("f64", 2, 16),
-    )
-}
-"""Recommendations by dtype of the inputs. Source: NVIDIA, "Matrix Multiplication Background User's Guide",
-Tensor Core requirements by library version. In bytes all rows are equal: 16, one access of a thread, and
-128 on A100, one cache line."""
-
-
-def recommendation(label: str) -> Recommendation | None:
-    """Return the recommendation for a dtype label (``f16_f32``: inputs, then accumulator), if any."""
-    return RECOMMENDED.get(label.partition("_")[0])
+RECOMMENDED: Mapping[str, tuple[int, int]] = {
+    "f16": (8, 64), "i8": (16, 128), "tf32": (4, 32), "f64": (2, 16),
+}  # fmt: skip
+"""Multiples of elements that m, n and k should be, by dtype of the inputs: in general, and on an A100. Since cuBLAS
+11.0 every multiple runs on the tensor cores. Source: NVIDIA, "Matrix Multiplication Background User's Guide", Tensor
+Core requirements by library version. In bytes all rows are equal: 16, one access of a thread, and 128, a cache line."""

@@ -101,8 +101,8 @@ class Counts:
 def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
     """Return the counts of a product of whole tiles from two smaller ones, which differ only in k.
 
-    A tile costs a constant plus an amount for each step of k, so every count is linear in k and in the number
-    of tiles. depth: (k - k of shallow) / (k of deep - k of shallow). area: tiles over theirs.
+    Every count is linear in k and in the number of tiles. depth: (k - k of shallow) / (k of deep - k of shallow).
+    area: tiles over theirs.
     """
 
     def line(low: float, high: float) -> float:
@@ -139,7 +139,6 @@ class Bound:
 
     @property
     def cycles(self) -> float:
-        """The least cycles of the launch."""
         return self.pipes[self.limiter]
 
     @property
@@ -160,8 +159,8 @@ def tensor_rate(kind: str, gpu: DataSheet) -> float:
 def bound(counts: Counts, gpu: DataSheet, blocks: int, compulsory_bytes: float = 0) -> Bound:
     """Return the least cycles of each pipe for a launch of equal blocks.
 
-    compulsory_bytes: each array once from DRAM. An amount that fits into the L2 may be there already, so only
-    the rest counts. Raises KeyError for an unknown compute capability or tensor instruction.
+    compulsory_bytes: each array once from DRAM, less what fits into the L2, where it may be already. Raises KeyError
+    for an unknown compute capability or tensor instruction.
     """
     rates, share = RATES[gpu.capability], busiest_share(blocks, gpu.sms)
     needed = {

@@ -81,7 +81,6 @@ class Fp8:
 
     @cached_property
     def numbers(self) -> NDArray[np.float64]:
-        """The numbers of the 256 patterns."""
         size = np.arange(128)
         exponent, unit = size >> self.digits, 1 << self.digits
         steps = size % unit + unit * (exponent > 0)
@@ -97,8 +96,7 @@ class Fp8:
     def nearest(self, values: np.ndarray) -> NDArray[np.uint8]:
         """Return the patterns of the nearest numbers, ties to even.
 
-        A value over the largest number becomes that number, as with ``__NV_SATFINITE`` of cuda_fp8.hpp; a NaN
-        becomes 0x7F.
+        As with ``__NV_SATFINITE`` of cuda_fp8.hpp, larger values become the largest number, and NaN becomes 0x7F.
         """
         finite = self.numbers[:128][np.isfinite(self.numbers[:128])]
         size = np.minimum(np.abs(values), finite[-1])
@@ -111,11 +109,9 @@ class Fp8:
         return patterns.astype(np.uint8)
 
     def from_bits(self, words: Words) -> NDArray[np.uint8]:
-        """Return the patterns of random numbers."""
         return self.nearest(_single(words))
 
     def read(self, patterns: np.ndarray) -> NDArray[np.float64]:
-        """Return the numbers of patterns."""
         numbers: NDArray[np.float64] = self.numbers[patterns]
         return numbers
 
@@ -182,7 +178,6 @@ class Dtype:
 
     @property
     def size(self) -> int:
-        """The bytes of an element."""
         return int(np.dtype(self.storage).itemsize)
 
 

@@ -27,13 +27,11 @@ def lanes_of(compute_capability: str) -> int:
 def fma_per_cycle(warps: int, ilp: float, latency: float, lanes: int = LANES) -> float:
     """Return the multiply-adds of an SM per clock, where all its warps have the same number of them.
 
-    warps: resident on the SM. ilp: independent chains of a thread. latency: cycles from a
-    multiply-add to one that needs its result. lanes: of a scheduler.
-
-    A round is one multiply-add of every chain. It takes a scheduler the time in which its w warps issue,
-    w * ilp * 32 / lanes cycles, or the latency if that is longer. The scheduler with the most warps,
-    w = ceil(warps / 4), ends last. So six warps take as long for three quarters of the work as eight do for
-    all of it. Raises ValueError unless all are positive.
+    warps: resident on the SM. ilp: independent chains of a thread. latency: cycles to one that needs the result.
+    lanes: of a scheduler. A round is one multiply-add of every chain. It takes a scheduler the time in which its w
+    warps issue, w * ilp * 32 / lanes cycles, or the latency if that is longer. The scheduler with the most warps,
+    w = ceil(warps / 4), ends last: six warps take as long for three quarters of the work as eight do for all of it.
+    Raises ValueError unless all are positive.
     """
     positive(warps=warps, ilp=ilp, latency=latency, lanes=lanes)
     most = -(-warps // SCHEDULERS)
@@ -43,8 +41,7 @@ def fma_per_cycle(warps: int, ilp: float, latency: float, lanes: int = LANES) ->
 def warps_to_hide(latency: float, ilp: float, lanes: int = LANES) -> float:
     """Return the least warps of an SM that hide the latency (a real number, at least one a scheduler).
 
-    latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler; a warp
-    instruction occupies them for 32 / lanes cycles. Raises ValueError unless all are positive.
+    latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler. Raises ValueError.
     """
     positive(latency=latency, ilp=ilp, lanes=lanes)
     return SCHEDULERS * max(1.0, latency / ilp * lanes / WARP)

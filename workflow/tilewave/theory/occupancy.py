@@ -40,10 +40,7 @@ class SmLimits:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, Any]) -> SmLimits:
-        """Return the limits of the environment's GPU (keys as in `tilewave.records.environment.probe`).
-
-        Raises KeyError with the name of a fact that the environment lacks.
-        """
+        """Return the limits of the environment's GPU. Raises KeyError with the name of a missing fact."""
         capability = float(str(environment.get("compute_capability") or 8))
         registers = int(environment["registers_per_sm"])
         return cls(
@@ -67,10 +64,7 @@ class SmLimits:
 
     @classmethod
     def of(cls, arch: int) -> SmLimits:
-        """Return the limits of an architecture (compute capability times ten), for use without a GPU.
-
-        Raises KeyError if its SM is unknown.
-        """
+        """Return the limits of an architecture, for use without a GPU. Raises KeyError if its SM is unknown."""
         row = architectures.ARCHITECTURES[arch]
         sizes = row.warps, row.blocks, row.shared, row.shared_per_block
         if None in sizes:
@@ -99,15 +93,11 @@ class Occupancy:
 
 
 def round_up(value: int, unit: int) -> int:
-    """Return the least multiple of ``unit`` that is not below ``value``."""
     return -(-value // unit) * unit
 
 
 def block_registers(warps: int, registers: int) -> int:
-    """Return the registers of a block of ``warps`` warps, as the launch check counts them.
-
-    It rounds warps up as if all four sub-partitions were used alike.
-    """
+    """Return the registers of a block, as the launch check counts them: all sub-partitions used alike."""
     return round_up(registers * WARP, REGISTER_UNIT) * round_up(warps, SUB_PARTITIONS)
 
 
@@ -132,10 +122,9 @@ def shared_blocks(limits: SmLimits, shared_bytes: int) -> int | None:
 
 
 def occupancy(limits: SmLimits, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:
-    """Return the theoretical occupancy of blocks of ``threads`` threads.
+    """Return the theoretical occupancy of blocks of ``threads`` threads. Raises ValueError without threads.
 
     registers: per thread. shared_bytes: per block, static plus dynamic, without the driver's kilobyte.
-    ``fraction`` is active warps over the SM's warp slots. Raises ValueError if ``threads`` is not positive.
     """
     if threads < 1:
         raise ValueError(f"a block needs threads, found {threads}")

@@ -188,8 +188,8 @@ def tensor(opcode: str) -> tuple[str, str, int] | None:
     """Return the input type, the sum's type, and the operations of a warp's tensor instruction.
 
     It has 2 m n k operations, as `sm__ops_path_tensor_*` counts them, and each warp of a warpgroup a quarter
-    of them (cuBLAS' kernels on an H200 count 2 m n k of the product). Types are f16, bf16, tf32 and f64. None
-    if it multiplies nothing or its count is unknown (sparse and integer instructions).
+    of them. Types are f16, bf16, tf32 and f64. None if it multiplies nothing or its count is unknown (sparse and
+    integer instructions).
     """
     name, modifiers, shape = _product(opcode)
     if name not in ("HMMA", "DMMA", "HGMMA") or "SP" in modifiers or shape is None:
@@ -214,10 +214,7 @@ def _product(opcode: str) -> tuple[str, list[str], tuple[int, int, int] | None]:
 
 @functools.cache
 def unit(opcode: str) -> tuple[str, int] | None:
-    """Return a tensor instruction's unit and type as `theory.bounds.Rates` names them, and a warp's operations.
-
-    None if it multiplies nothing or its inputs are unknown.
-    """
+    """Return a tensor instruction's unit and type as `theory.bounds.Rates`, and a warp's operations; else None."""
     name, _, shape = _product(opcode)
     counted, source = tensor(opcode), inputs(opcode)
     if counted is not None:

@@ -35,7 +35,6 @@ def tiles(shape: Mapping[str, int], tile: Sequence[int]) -> tuple[int, int]:
 
 
 def tile_count(shape: Mapping[str, int], tile: Sequence[int]) -> int:
-    """Return the number of output tiles."""
     rows, columns = tiles(shape, tile)
     return rows * columns
 
@@ -65,9 +64,8 @@ def operations_ratio(shape: Mapping[str, int], tile: Sequence[int]) -> float:
 class Waves:
     """Blocks in waves of ``capacity`` = SMs x blocks per SM.
 
-    full: waves without an empty slot. tail: blocks of the last, partly filled wave, or 0. count: all waves.
-    fraction: blocks over capacity, ncu's ``launch__waves_per_multiprocessor``. efficiency: used slots over
-    slots of all waves, in (0, 1].
+    full: waves without an empty slot. tail: blocks of the last, partly filled wave. count: all waves. fraction:
+    ncu's ``launch__waves_per_multiprocessor``. efficiency: used slots over slots of all waves, in (0, 1].
     """
 
     blocks: int
@@ -95,10 +93,7 @@ class Waves:
 
 
 def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
-    """Return the waves of equal blocks on ``sms`` SMs that hold ``blocks_per_sm`` at a time.
-
-    Raises ValueError unless all are positive.
-    """
+    """Return the waves of equal blocks on SMs that hold ``blocks_per_sm`` at a time. Raises ValueError."""
     positive(blocks=blocks, sms=sms, blocks_per_sm=blocks_per_sm)
     return Waves(blocks, sms * blocks_per_sm)
 
@@ -115,10 +110,9 @@ def cycles_active_ratio(blocks: int, sms: int) -> float:
 def rounds_on_sms(blocks: int, sms: int) -> int:
     """Return the blocks on the busiest SM of an even distribution: ceil(blocks / sms).
 
-    It is the number of waves on SMs that hold one block at a time. Where an SM holds several, it is one limit
-    of the tail's cost: blocks that share the SM's throughput take as long together as one by one, so a wave
-    that is half full costs half. The number of waves is the other limit: blocks that wait on latency do not
-    disturb each other, so every wave costs the same.
+    Where an SM holds several blocks, it is one limit of the tail's cost: blocks that share the SM's throughput take
+    as long together as one by one. The number of waves is the other limit: blocks that wait on latency do not
+    disturb each other.
     """
     return waves(blocks, sms).count
 
@@ -126,9 +120,8 @@ def rounds_on_sms(blocks: int, sms: int) -> int:
 def wave_weights(blocks: int, sms: int, blocks_per_sm: int) -> tuple[float, float]:
     """Return the waves of full SMs, and of SMs with one block each, whose times add up to the launch's.
 
-    It interpolates between the two limits of `rounds_on_sms`. The last wave has b of ``blocks_per_sm`` = o
-    blocks on its busiest SM. Its time is (b - 1) / (o - 1) of the way from a wave with one block an SM to a
-    full one. With o = 1 the second number is 0.
+    It interpolates between the two limits of `rounds_on_sms`: the time of a last wave with b of ``blocks_per_sm``
+    = o blocks on its busiest SM is (b - 1) / (o - 1) of the way from one block an SM to a full one.
     """
     split = waves(blocks, sms, blocks_per_sm)
     if not split.tail or blocks_per_sm == 1:
@@ -140,9 +133,9 @@ def wave_weights(blocks: int, sms: int, blocks_per_sm: int) -> tuple[float, floa
 def fitted_pair(
     durations: Sequence[float], weights: Sequence[tuple[float, float]]
 ) -> tuple[float, float]:
-    """Fit the two times, in the unit of the durations, whose weighted sums are nearest to the durations.
+    """Fit the two times whose weighted sums are nearest to the durations (least squares of the relative error).
 
-    Least squares of the relative error. NaN if the sweep does not determine both.
+    NaN if the sweep does not determine both.
     """
     rows = [
         (full / duration, single / duration)
@@ -167,8 +160,7 @@ def fitted_time(durations: Iterable[float], counts: Iterable[float]) -> float:
 class PredictionError:
     """Errors of a model in a sweep, relative to the model (0.05 is 5 %).
 
-    median: of the absolute errors. worst: the error that is largest in absolute value, with its sign.
-    place: its index in the sweep; -1 for an empty one. count: points compared.
+    median: of the absolute errors. worst: the largest, with its sign. place: its index; -1 for an empty sweep.
     """
 
     median: float
@@ -193,8 +185,7 @@ def tail_in_partial_column(
 ) -> bool:
     """Return whether all blocks of the last wave fit into a last tile column that is not full.
 
-    If blocks start column by column, they then compute partly empty tiles and load less. So that wave is
-    cheaper than a full one.
+    If blocks start column by column, that wave computes and loads less than a full one.
     """
     rows, columns = tiles(shape, tile)
     split = waves(rows * columns, sms, blocks_per_sm)

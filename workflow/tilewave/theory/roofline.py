@@ -49,10 +49,9 @@ class Roof:
 def lowest_roof(
     peak: float | None, bandwidths: Mapping[str, float], intensities: Mapping[str, float]
 ) -> Roof | None:
-    """Return the least of the arithmetic peak and of intensity x bandwidth at each level.
+    """Return the least of the arithmetic peak and of intensity x bandwidth at each level; None if there is no bound.
 
-    peak: TFLOP/s, None if unknown. bandwidths, intensities: level -> TB/s, FLOP/byte; a level without one
-    of them is skipped. None if there is no bound.
+    peak: TFLOP/s. bandwidths, intensities: level -> TB/s, FLOP/byte; a level without one of them is skipped.
     """
     roofs = [] if peak is None else [Roof(peak, MATH)]
     for level, bandwidth in bandwidths.items():

@@ -21,9 +21,8 @@ SUM_BYTES = 4  # an f32 sum in the workspace
 class Dealing:
     """The distribution of a product's chunks over blocks.
 
-    blocks: thread blocks. longest: chunks of the block with the most. parts: sums of tiles that several
-    blocks share, one for each block and tile. shared: such tiles; one block of each adds the parts. kept:
-    parts that stay in their block's registers; the rest is written to the workspace.
+    longest: chunks of the block with the most. parts: sums of tiles that several blocks share, one for each block
+    and tile. shared: such tiles; one block of each adds the parts. kept: parts that stay in registers.
     """
 
     blocks: int
@@ -44,16 +43,12 @@ class Dealing:
 
 
 def data_parallel(tiles: int, chunks: int) -> Dealing:
-    """Return the dealing with one block for each tile."""
     positive(tiles=tiles, chunks=chunks)
     return Dealing(tiles, chunks)
 
 
 def split_k(tiles: int, chunks: int, splits: int) -> Dealing:
-    """Return the dealing with ``splits`` blocks a tile, at most one for each chunk.
-
-    Ranges of k differ by at most one chunk.
-    """
+    """Return the dealing with ``splits`` blocks a tile, at most one for each chunk; ranges differ by at most one."""
     positive(tiles=tiles, chunks=chunks, splits=splits)
     splits = min(splits, chunks)
     if splits == 1:
@@ -94,11 +89,10 @@ def stream_k(
 def of_launch(
     shape: Mapping[str, int], tile: Sequence[int], grid: int, working: int, scratch_bytes: int
 ) -> Dealing:
-    """Return the dealing of a launch of ``grid`` blocks with tiles (rows, columns, k step).
+    """Return the dealing of a launch of ``grid`` blocks, ``working`` of which have work.
 
-    working: blocks of the grid that have work. Blocks that share a tile keep its sums in scratch memory.
-    Without room for them, a tile belongs to one block or is split into equal parts. If tiles have several
-    sizes, each block has one tile.
+    tile: rows, columns, k step. Blocks that share a tile keep its sums in scratch memory. Without room for them, a
+    tile belongs to one block or is split into equal parts. If tiles have several sizes, each block has one tile.
     """
     tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // tile[2])
     if scratch_bytes >= SUM_BYTES * tile[0] * tile[1]:
@@ -111,9 +105,7 @@ def of_launch(
 def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -> int:
     """Return the elements of A and B that all slots of all waves load, idle slots included.
 
-    The time of a product that waits for its operands is in proportion to it. Example: 128x128x32 tiles, one
-    block an SM, at 4096^3 on 128 SMs. 1024 tiles are 8 waves of 128 slots with 128 chunks of
-    (128 + 128) x 32 elements each: 1.07e9.
+    The time of a product that waits for its operands is in proportion to it.
     """
     rows, columns, depth = tile
     steps = critical_chunks(dealing, sms, blocks_per_sm)
@@ -123,8 +115,7 @@ def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -
 def critical_chunks(dealing: Dealing, sms: int, blocks_per_sm: int = 1) -> int:
     """Return the chunks that the last SM executes in sequence: waves times the longest block.
 
-    With ``blocks_per_sm`` 1 the blocks of an SM share its throughput, as if they ran one by one. With the
-    number that it holds they do not disturb each other (`quantization.rounds_on_sms`).
+    blocks_per_sm: 1 for blocks that share the SM's throughput, else the number that it holds.
     """
     return quantization.waves(dealing.blocks, sms, blocks_per_sm).count * dealing.longest
 
@@ -142,8 +133,7 @@ def traffic_bytes(dealing: Dealing, tile: Sequence[int]) -> int:
 def reduction_time(dealing: Dealing, tile: Sequence[int], sms: int, bandwidth: float) -> float:
     """Return the microseconds of the workspace's traffic at ``bandwidth`` TB/s of all SMs together.
 
-    An SM has only its share of the bandwidth. As many SMs write as there are blocks, and as many read as
-    there are shared tiles. Raises ValueError if ``bandwidth`` is not positive.
+    An SM has only its share: as many SMs write as there are blocks, and read as there are shared tiles.
     """
     positive(bandwidth=bandwidth)
     if not dealing.parts:
@@ -158,10 +148,7 @@ def speed_up(
     dealing: Dealing, plain: Dealing, sms: int, blocks_per_sm: int = 1,
     duration: float = 1.0, reduction: float = 0.0,
 ) -> float:  # fmt: skip
-    """Predict the speed-up over the data-parallel kernel with the same tile.
-
-    duration: of the data-parallel kernel. reduction: `reduction_time`, in the same unit.
-    """
+    """Predict the speed-up over the data-parallel kernel with the same tile. duration: of that kernel."""
     balance = critical_chunks(dealing, sms, blocks_per_sm) / critical_chunks(
         plain, sms, blocks_per_sm
     )

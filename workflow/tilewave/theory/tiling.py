@@ -38,11 +38,7 @@ def intensity(tile: Sequence[int], element_bytes: float) -> float:
 
 
 def operand_bytes(shape: Mapping[str, int], tile: Sequence[int], element_bytes: float) -> float:
-    """Return the bytes of A and B that all blocks load together, from any memory.
-
-    Every tile column loads all of A, every tile row all of B. The part of an edge tile outside the matrices
-    is not loaded.
-    """
+    """Return the bytes of A and B that all blocks load together, without parts of edge tiles outside the matrices."""
     of_a, of_b = loads_per_element(shape, tile)
     return element_bytes * shape["k"] * (shape["m"] * of_a + shape["n"] * of_b)
 
@@ -63,9 +59,9 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's rho, in [-1, 1]: Pearson's correlation of the ranks, ties at their mean rank.
+    """Return Spearman's rho, in [-1, 1], ties at their mean rank; NaN for fewer than two pairs or a constant side.
 
-    NaN for fewer than two pairs or a constant side. Raises ValueError if the lengths differ.
+    Raises ValueError if the lengths differ.
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values against {len(second)}")

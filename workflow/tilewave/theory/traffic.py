@@ -44,11 +44,9 @@ class Machine:
         return self.flop_rate / self.bandwidth
 
     def attainable(self, intensity: float) -> float:
-        """Return the most FLOP/s of a product of that intensity (FLOP per byte)."""
         return min(self.flop_rate, intensity * self.bandwidth)
 
     def bound(self, intensity: float) -> str:
-        """Return the limit of a product of that intensity: memory or math; math at the ridge."""
         return MEMORY if intensity < self.balance else MATH
 
     def duration(self, flops: float, moved: float) -> float:
@@ -69,36 +67,31 @@ def flops(shape: Mapping[str, int]) -> int:
 def compulsory_bytes(
     shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
 ) -> int:
-    """Return the bytes that move even with a perfect cache: A, B and C once, C twice where it is read.
+    """Return the bytes that move even with a perfect cache: A, B and C once, C twice where it is read (beta not 0).
 
-    in_bytes: of an element of A and B. out_bytes: of an element of C (default: the same). C is read if beta
-    is not 0.
+    in_bytes, out_bytes: of an element of A and B, and of C (default: the same).
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
     passes = 2 if beta else 1
     return in_bytes * (m * k + k * n) + passes * (out_bytes or in_bytes) * m * n
 
 
-def intensity(
-    shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
-) -> float:
+def intensity(shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None) -> float:
     """Return the FLOP per compulsory byte.
 
-    In FP16 it is mnk / (mk + kn + mn): N / 3 for a cube of edge N, and nearly k for a k far below m and n.
-    The GPU-performance document takes k / 2 (its N is the reduction) for both, which is the limit for m = k
-    and n far above them.
+    In FP16 it is N / 3 for a cube of edge N, and nearly k for a k far below m and n. The GPU-performance document
+    takes k / 2 for both, which is the limit for m = k and n far above them.
     """
-    return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes, beta)
+    return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes)
 
 
 # ---------------------------------------------------------------------------------------- reuse
 
 
 def loads_per_element(shape: Mapping[str, int], tile: Sequence[int] = (1, 1)) -> tuple[int, int]:
-    """Return the loads of each element of A and of B by blocks of ``tile`` outputs.
+    """Return the loads of each element of A and of B by blocks of ``tile`` outputs: ceil(n / BN) and ceil(m / BM).
 
-    A block loads its rows of A and columns of B once, and every tile of its row needs the same rows of A:
-    ceil(n / BN) loads for A and ceil(m / BM) for B. Without reuse (a tile of one output) that is n and m.
+    A block loads its rows of A and columns of B once. Without reuse (a tile of one output) that is n and m.
     """
     rows, columns = tiles(shape, tile)
     return columns, rows
@@ -133,12 +126,10 @@ class WarpAccess:
 
     @property
     def span(self) -> tuple[int, int]:
-        """The rows and columns that lanes and steps cover."""
         return self.rows * self.row_step, self.columns * self.column_step
 
     @property
     def elements(self) -> int:
-        """The elements that 32 lanes access in an instruction, with repetitions."""
         return WARP * self.vector
 
 
@@ -194,10 +185,8 @@ def _piece(
 def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: int) -> Traffic:
     """Return the traffic of a pass over a row-major matrix[rows, columns] that begins on a sector.
 
-    Pieces of ``access.span`` divide the matrix; the last ones are cut at its edges. If every row begins on a
-    sector and a piece's rows are whole sectors, there are rows / span x columns / span x (gaps) requests and
-    the matrix's bytes / 32 sectors. Otherwise a piece that begins off a sector boundary touches one more
-    sector for each row. Pieces with equal positions on sectors are computed once.
+    Pieces of ``access.span`` divide the matrix; the last ones are cut at its edges. A piece that begins off a
+    sector boundary touches one more sector for each row. Pieces with equal positions on sectors are computed once.
     """
     down, along = access.span
     pitch = columns * element_bytes
@@ -229,13 +218,11 @@ def product_traffic(
     """Return the global loads and stores of a tiled product of row-major matrices of one element size.
 
     tile: outputs down and along, and k step, that share loaded data: those of a block with operands in shared
-    memory, or of a warp that loads for itself. accesses: of ``a``, ``b`` and ``c``; a matrix without one is
-    walked row by row.
+    memory, or of a warp that loads for itself. accesses: of ``a``, ``b`` and ``c``; without, row by row.
 
     There is a pass over A for each tile column, over B for each tile row, and over C (read too if beta is not
-    0). No load or store is outside the matrices. The numbers are exact at every shape, edges included: they
-    equal Nsight Compute's on an H200 for the ladder's f32 and f64 kernels (tests/theory/test_traffic.py).
-    Raises ValueError if pieces of ``accesses`` do not divide the tile.
+    0). The numbers are exact at every shape: they equal Nsight Compute's on an H200 for the ladder's f32 and f64
+    kernels (tests/theory/test_traffic.py). Raises ValueError if pieces of ``accesses`` do not divide the tile.
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
     height, width, step = tile

@@ -57,9 +57,8 @@ class Candidate:
 class Outcome:
     """The end of a candidate's part in a tuning run. Times in microseconds.
 
-    out: the phase that eliminated it (`screening`, `laps`), or empty. samples: the blocks behind its figure,
-    from laps if it ran any, else from screening. leader, leader_us: the leader at that moment (maybe itself)
-    and its time.
+    out: the phase that eliminated it, or empty. samples: the blocks behind its figure, from laps if it ran any, else
+    from screening. leader, leader_us: the leader at that moment (maybe itself) and its time.
     """
 
     name: str
@@ -74,10 +73,7 @@ class Track(Protocol):
     """A runner of candidates. It returns None if a candidate cannot go on, and reports why itself."""
 
     def screen(self, name: str, worst_us: float) -> Sequence[float] | None:
-        """Run short blocks of a candidate after its warm-up.
-
-        If a launch of the warm-up takes longer than ``worst_us`` (may be infinite), its time is enough.
-        """
+        """Run short blocks of a candidate; one launch is enough if it takes longer than ``worst_us``."""
 
     def lap(self, name: str) -> float | None:
         """Run a block of a candidate."""
@@ -88,22 +84,8 @@ def beaten(samples: Sequence[float], best: Sequence[float], margin: float) -> bo
     return min(samples) > max(best) * (1 + margin)
 
 
-def limit_us(best: Sequence[float] | None, margin: float) -> float:
-    """Return the time of a launch above which a candidate is certainly beaten."""
-    return float("inf") if best is None else max(best) * (1 + margin)
-
-
-def lap_order(names: Iterable[str]) -> list[str]:
-    """Return the order forward, then backward, so that every runner has the same mean position."""
-    forward = list(names)
-    return forward + forward[::-1]
-
-
 def slower(times: Sequence[float], leader: Sequence[float]) -> bool:
-    """Return whether lap times are significantly longer than the leader's in the same laps.
-
-    One-sided t test at 99 % on the ratios.
-    """
+    """Return whether lap times are significantly longer than the leader's in the same laps (t test, 99 %)."""
     ratios = [time / best for time, best in zip(times, leader)]
     if len(ratios) < LEAST_LAPS:
         return False
@@ -123,17 +105,14 @@ def dropped(laps: Mapping[str, Sequence[float]]) -> list[str]:
     return [name for name in laps if name != leader and slower(laps[name], laps[leader])]
 
 
-def tied(laps: Mapping[str, Sequence[float]], tie: float) -> bool:
-    """Return whether all runners of a league are within ``tie`` of its leader."""
-    fastest = statistics.median(laps[leader_of(laps)])
-    return all(statistics.median(times) <= fastest * (1 + tie) for times in laps.values())
-
-
 def over(leagues: Iterable[Mapping[str, Sequence[float]]], done: int, rules: Rules) -> bool:
     """Return whether the run ends after ``done`` laps."""
     if done < rules.laps:
         return False
-    return done >= 2 * rules.laps or all(tied(laps, rules.tie) for laps in leagues)
+    if done >= 2 * rules.laps:
+        return True
+    medians = [[statistics.median(times) for times in laps.values()] for laps in leagues]
+    return all(max(times) <= min(times) * (1 + rules.tie) for times in medians)
 
 
 class TuningRun:
@@ -179,7 +158,7 @@ class TuningRun:
         margin = self._rules.margin
         for entry in self._entries:
             best = self._best(entry.league)
-            worst = limit_us(best[1] if best else None, margin)
+            worst = max(best[1]) * (1 + margin) if best else math.inf  # certainly beaten
             samples = self._track.screen(entry.name, worst)
             if samples is None:
                 continue
@@ -208,7 +187,8 @@ class TuningRun:
     def _run_lap(self) -> None:
         """Run two blocks of every runner; a lap's time is their mean."""
         times: dict[str, list[float]] = {name: [] for name in self._laps}
-        for name in lap_order(self._laps):
+        forward = list(self._laps)
+        for name in forward + forward[::-1]:  # every runner has the same mean position
             if name not in times:
                 continue
             taken = self._track.lap(name)
@@ -236,8 +216,8 @@ def durations(
 ) -> dict[str, float]:
     """Return comparable microseconds of each candidate.
 
-    measured: its measured time. behind: of an eliminated candidate, its leader and the ratio of both times
-    in the same blocks. The clock may have been another then, so its time is its leader's times that ratio.
+    behind: of an eliminated candidate, its leader and the ratio of both times in the same blocks. The clock may have
+    been another then, so its time is its leader's times that ratio.
     """
 
     def time(name: str, seen: tuple[str, ...] = ()) -> float:

@@ -9,7 +9,7 @@ number of patterns that agree. ``tests/data/truth`` has these patterns, or a par
 # mypy: disable-error-code="misc,no-untyped-call,no-any-return"
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tilewave.basics import bits
 from tilewave.basics.jit import njit
@@ -72,10 +72,7 @@ def _worst_bank(addresses: Lanes, mask: int, unit: int, turns: Lanes) -> int:
 
 @njit
 def _agrees(addresses: Lanes, mask: int, distance: int, alone: bool) -> bool:
-    """Return whether each active lane i has the address of lane i xor distance.
-
-    alone: the answer for a lane whose neighbour is not active.
-    """
+    """Return whether each active lane i has the address of lane i xor distance, or ``alone`` without one."""
     for lane in range(LANES):
         if (mask >> lane) & 1:
             neighbour = lane ^ distance
@@ -102,7 +99,7 @@ def transaction_lanes(addresses: Lanes, mask: int, width: int, is_store: bool) -
 def warp_turns(addresses: Lanes, mask: int, unit: int, lanes: int, turns: Lanes) -> tuple[int, int]:
     """Return the wavefronts and transactions of a request that is split after every so many lanes.
 
-    turns: int64 (32,), receives the wavefront of its transaction that serves each active lane, from 0.
+    turns: receives the wavefront of its transaction that serves each active lane, from 0.
     """
     wavefronts = 0
     transactions = 0
@@ -171,15 +168,13 @@ def _attributed_load(addresses: Lanes, mask: int, width: int) -> int:
 def warp_shared_attributed(addresses: Lanes, mask: int, width: int, is_store: bool) -> int:
     """Return the wavefronts that Nsight Compute's model attributes to the instruction.
 
-    It differs from the hardware (`warp_shared`): two transactions of a load merge only if one wavefront
-    is enough for both, and each half-warp of a 16-byte load is judged separately. Lanes of a load that
-    all read one address take one wavefront for each 256 bytes. The first half-warp of a 16-byte load is
-    odd. If lane 31 is active, a lane whose neighbour is not active prevents merging. If lane 31 is not
-    active, no address is compared.
+    It differs from the hardware (`warp_shared`): two transactions of a load merge only if one wavefront is enough
+    for both, and each half-warp of a 16-byte load is judged separately. Lanes of a load that all read one address
+    take one wavefront for each 256 bytes. The first half-warp of a 16-byte load is odd: if lane 31 is active, a lane
+    whose neighbour is not active prevents merging; if it is not, no address is compared.
 
-    Source: ``memory_l1_wavefronts_shared`` of Nsight Compute 2025.3.1 for each instruction. Exact
-    for 384 of 384, 1,024 of 1,024 and 2,048 of 2,048 loads of 4, 8 and 16 bytes, and for 384, 384
-    and 640 stores, all of them; ldmatrix is attributed what `warp_ldmatrix` says.
+    Source: ``memory_l1_wavefronts_shared`` of Nsight Compute 2025.3.1 for each instruction. Exact for 384 of 384,
+    1,024 of 1,024 and 2,048 of 2,048 loads of 4, 8 and 16 bytes, and for 384, 384 and 640 stores, all of them.
     """
     if not is_store and width > WORD_BYTES:
         return _attributed_load(addresses, mask, width)
@@ -233,12 +228,7 @@ def warp_ldmatrix(addresses: Lanes, mask: int) -> tuple[int, int]:
 
 @njit
 def warp_through_cache(
-    shared: Lanes,
-    source: Lanes,
-    mask: int,
-    reading: int,
-    width: int,
-    rivals: NDArray[np.uint32],
+    shared: Lanes, source: Lanes, mask: int, reading: int, width: int, rivals: NDArray[np.uint32]
 ) -> int:
     """Return the wavefronts of cp.async.ca (LDGSTS), 4, 8 or 16 bytes a lane.
 
@@ -354,12 +344,7 @@ def warp_bypass(shared: Lanes, source: Lanes, lanes: int, turns: Lanes) -> int:
 
 @njit
 def warp_filled_copy(
-    shared: Lanes,
-    source: Lanes,
-    mask: int,
-    reading: int,
-    width: int,
-    bypass: bool,
+    shared: Lanes, source: Lanes, mask: int, reading: int, width: int, bypass: bool
 ) -> tuple[int, int]:
     """Return the wavefronts of a cp.async, some of whose lanes write zeros, and their ideal.
 
@@ -454,7 +439,7 @@ def warp_async_copy_sectors_counted(
 def warp_async_copy_sectors_ideal(
     shared: Lanes, source: Lanes, mask: int, width: int, bypass: bool
 ) -> int:
-    """Return the sectors that Nsight Compute takes as ideal for a cp.async. mask: the lanes that read."""
+    """Return the sectors that Nsight Compute takes as ideal for a cp.async."""
     if bypass:
         count = _count(first_writers(shared, mask))
         return (count * width + SECTOR_BYTES - 1) // SECTOR_BYTES
@@ -507,25 +492,3 @@ def warp_sectors_ideal(addresses: Lanes, mask: int, width: int) -> int:
 def mask_of(active: NDArray[np.bool_]) -> int:
     """Return the active lanes as a mask, lane i as bit i."""
     return sum(1 << int(lane) for lane in np.flatnonzero(active))
-
-
-def shared_wavefronts(
-    addresses: ArrayLike, active: NDArray[np.bool_], width: int, op: str
-) -> tuple[int, int]:
-    """Return the wavefronts of a warp's request to shared memory, and how many are bank conflicts.
-
-    addresses: byte addresses of the lanes, multiples of width where they are active. For ``ldmatrix`` they
-    are those of rows, eight for each matrix; a matrix without an active row is not read. op: ``"load"``,
-    ``"store"`` or ``"ldmatrix"``. Raises ValueError for other arguments.
-    """
-    checked, mask = np.where(active, addresses, 0).astype(np.int64), mask_of(active)
-    wrong = checked[(checked < 0) | (checked % width != 0)]
-    if op not in ("load", "store", "ldmatrix") or len(wrong):
-        raise ValueError(
-            f"{op} of {width} bytes at {wrong.tolist()}; allowed: multiples of {width}"
-        )
-    if op == "ldmatrix":
-        wavefronts, transactions = warp_ldmatrix(checked, mask)
-    else:
-        wavefronts, transactions = warp_shared(checked, mask, width, op == "store")
-    return wavefronts, wavefronts - transactions

@@ -12,7 +12,7 @@ LINE_BYTES = 128
 
 
 def patterns(done: Any) -> list[dict[str, Any]]:
-    """Return the worst access of each instruction of a watched launch as plain data, in the order of the code.
+    """Return the worst access of each instruction of a watched launch, in the order of the code.
 
     Instructions of one opcode whose lanes access the same banks share a row; ``sass`` has their addresses.
     """
@@ -56,17 +56,15 @@ class Diagram:
         return f"{self.file}:{self.line} {self.opcode}"
 
     def svg(self, standalone: bool = True) -> str:
-        """Return the access as SVG (see `diagram.drawn`)."""
         return diagram.drawn(self.layout, self.name, standalone)
 
 
 def diagrams(
     rows: Iterable[Mapping[str, Any]], line_of: Callable[[int], tuple[str, int]]
 ) -> list[Diagram]:
-    """Return the drawings of a case's `patterns`, the most excess first.
+    """Return the drawings of a case's `patterns`, the most excess first. line_of: file and line of a SASS address.
 
-    line_of: file and line of a SASS address. A pattern has one drawing for each of its lines, named by its
-    first instruction there.
+    A pattern has one drawing for each of its lines, named by its first instruction there.
     """
     drawings = []
     for row in rows:
@@ -91,7 +89,6 @@ def are_patterns(rows: Any) -> bool:
 
 
 def worst_first(drawings: Iterable[Diagram]) -> list[Diagram]:
-    """Return drawings, the most excess first."""
 
     def rank(drawing: Diagram) -> tuple[int, int, int]:
         access = drawing.layout.access

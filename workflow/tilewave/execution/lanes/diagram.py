@@ -52,12 +52,10 @@ def _text(x: float, y: float, content: str, more: str = "") -> str:
 
 
 def _depth(layout: Layout) -> int:
-    """Return the height of the lanes' boxes."""
     return 18 + NUMBER * max((len(_numbers(row)) for row in layout.rows), default=1)
 
 
 def _boxes(lanes: Iterable[int], top: int, depth: int, look: str) -> str:
-    """Return boxes of lanes that look alike."""
     boxes = "".join(f"M{_x(lane)} {top}h{STEP - 1}v{depth}h{1 - STEP}z" for lane in lanes)
     return f'<path d="{boxes}" {look}/>'
 
@@ -188,10 +186,7 @@ def _legend(layout: Layout) -> list[str]:
 
 
 def drawn(layout: Layout, name: str, standalone: bool = True) -> str:
-    """Return a layout as SVG. name: the access, for the title.
-
-    A standalone drawing is a file; otherwise it is for an HTML page, whose text colour it takes.
-    """
+    """Return a layout as SVG: a file, or part of an HTML page. name: the access, for the title."""
     title = f"{name}: {finding(layout)}"
     description = f"{setting(layout)}. " + ". ".join(text(layout))
     mark = hashlib.sha256(f"{title}{description}{layout.access}".encode()).hexdigest()[:8]

@@ -48,8 +48,6 @@ class Row:
 
 @dataclass(frozen=True)
 class Layout:
-    """An access and its rows in order."""
-
     access: Access
     rows: tuple[Row, ...]
 
@@ -64,8 +62,7 @@ class Layout:
     def contended(self) -> dict[int, int]:
         """Return the most words that a transaction wants from each bank, where that is more than one.
 
-        For a copy through the cache they are lanes, which share nothing. A copy that bypasses the cache has
-        none, because banks do not determine its wavefronts.
+        For a copy through the cache they are lanes. A copy that bypasses it has none: banks do not count.
         """
         wanted: dict[tuple[int, int], int] = {}
         for row in self.rows if self.access.kind != "bypass" else ():
@@ -81,7 +78,6 @@ class Layout:
 
 
 def laid_out(access: Access) -> Layout:
-    """Return the layout of an access."""
     rows: list[Row] = []
     turns = {lane: access.turns[lane] for lane in access.lanes if access.turns[lane] >= 0}
     # The order of a copy that bypasses the cache spans the whole access.

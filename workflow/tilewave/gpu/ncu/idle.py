@@ -19,8 +19,8 @@ from tilewave.theory.dtypes import DTYPES
 def idle(job: Job) -> frozenset[str]:
     """Return those of a job's metrics that count tensor-core operations on operand types that it does not use.
 
-    For a kernel its machine code decides. For a library's product, whose code is unknown, the operand types
-    decide if only the tensor cores take them. In doubt nothing is idle.
+    For a kernel its machine code decides; for a library's product the operand types, if only the tensor cores take
+    them. In doubt nothing is idle.
     """
     types = _of_code(job) if job.provider == "nvrtc" else _of_operands(job)
     if types is None:

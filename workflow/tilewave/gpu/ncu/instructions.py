@@ -22,7 +22,6 @@ a row."""
 
 
 def _instruction(action: Any, address: int) -> dict[str, Any] | None:
-    """Return opcode and SASS of an instruction; None if it gets no row."""
     sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
     opcode = opcode_of(sass)
     if not KEPT.match(opcode):
@@ -64,10 +63,7 @@ def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:
 
 
 def start_of(action: Any) -> int | None:
-    """Return the absolute address of a kernel's first instruction; None without counters by address.
-
-    It is the lowest address with a counter, because every launch executes the first instruction.
-    """
+    """Return the absolute address of a kernel's first instruction, the lowest with a counter; None without any."""
     return _start(_values_by_address(action))
 
 
@@ -85,15 +81,12 @@ def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
 
 
 def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:
-    """Return a kernel's counters of single instructions, by address.
+    """Return a kernel's counters of single memory, barrier and tensor instructions, by address.
 
     Rows: address (bytes from the function's first instruction), opcode, sass and the columns of
-    `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``; the line is in the listing. Only memory, barrier
-    and tensor instructions get a row. Counters without a value are absent.
-
-    code: instructions of the same cubin from earlier launches; new ones are added. ncu_report disassembles for
-    each request (0.12 ms an instruction, nine tenths of the time), so each instruction is requested once, and
-    values are read for rows only.
+    `INSTRUCTION_METRICS`, with ``wavefronts_shared_excess``. Counters without a value are absent. code: instructions of
+    the same cubin from earlier launches; new ones are added. ncu_report disassembles for each request (0.12 ms, nine
+    tenths of the time), so each instruction is requested once, and values are read for rows only.
     """
     metrics = _values_by_address(action)
 

@@ -42,9 +42,8 @@ def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Resul
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     """Return the settings of the sessions with the indices of their jobs, in the order of the sessions.
 
-    Jobs with the same settings share sessions. A few jobs join others with more metrics, and jobs whose
-    metrics differ little share a session if that is faster than starting another. Counters of instructions
-    and many cases take long to read: they come first, because no session runs while the last report is read.
+    A few jobs join others with more metrics, and jobs whose metrics differ little share a session if that is faster
+    than starting another. What takes long to read comes first, because no session runs while the last report is read.
     """
     groups: dict[Settings, list[int]] = {}
     for index, job in enumerate(jobs):
@@ -73,10 +72,7 @@ def _cheapest(groups: Mapping[Settings, Sequence[int]]) -> tuple[Settings, Setti
 
 
 class _Results:
-    """The results of all jobs, from the reports that are read while sessions run, or with a reason.
-
-    ``on_result`` gets each result at once, ``note`` a line for each session.
-    """
+    """The results of all jobs, from the reports that are read while sessions run, or with a reason."""
 
     def __init__(
         self,
@@ -113,7 +109,6 @@ class _Results:
                 self._close(session, reading)
 
     def stop(self) -> None:
-        """Stop reading."""
         for _, reading in self._open:
             reading.stop()
 
@@ -169,12 +164,10 @@ def profile(
 ) -> list[Result]:
     """Collect counters or samples of a batch of cases. Return a result for each job, in their order.
 
-    jobs: see `tilewave.gpu.worker`. Jobs with the same metrics, sections, clock and cache control share
-    sessions of ncu; if a case ends a session, the next one continues after it. The first session writes
-    ``report_path`` (.ncu-rep), the others the same name with -part2, -part3, ...; a result's note ``report``
-    names its file. cache: the worker's. ncu: its path (default: the installed one). limit_s: seconds for a
-    session (default: the jobs' limits and a minute). cores: of this machine, for reading reports. on_result
-    gets each result at once; note gets a line for each session.
+    If a case ends a session, the next one continues after it. The first session writes ``report_path`` (.ncu-rep), the
+    others the same name with -part2, -part3, ...; a result's note ``report`` names its file. ncu: its path (default:
+    the installed one). limit_s: seconds for a session (default: the jobs' limits and a minute). cores: of this machine,
+    for reading reports. on_result gets each result at once; note gets a line for each session.
     """
     # ncu and the profiled process need a core each.
     results = _Results(jobs, max(1, cores - 2), on_result, note)

@@ -24,10 +24,7 @@ from tilewave.records.counters import catalogue
 
 @dataclass
 class SessionEvents:
-    """The worker's events, by the index of a case in its batch.
-
-    started: in order. failures: status and reason of failed cases. general: the reason why no case could run.
-    """
+    """The worker's events, by the index of a case in its batch. general: the reason why no case could run."""
 
     started: list[int] = field(default_factory=list)
     failures: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -78,11 +75,9 @@ class Settings:
         return replace(other, metrics=self.metrics) == self and self.slow == other.slow
 
     def includes(self, other: Settings) -> bool:
-        """Return whether these settings are alike and have all metrics of the other."""
         return self.alike(other) and set(other.metrics) <= set(self.metrics)
 
     def united(self, other: Settings) -> Settings:
-        """Return settings with the metrics of both."""
         return replace(self, metrics=tuple(sorted({*self.metrics, *other.metrics})))
 
 
@@ -90,8 +85,7 @@ class Settings:
 class NcuSession:
     """A session of ncu: its cases and their indices among all jobs, its events and its report.
 
-    names: the collected metrics of each case. unknown: the metrics that ncu lacks. interrupted: the signal
-    from outside that ended it, if any.
+    names: the collected metrics of each case. unknown: those that ncu lacks. interrupted: the signal from outside.
     """
 
     number: int

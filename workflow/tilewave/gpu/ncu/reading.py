@@ -24,21 +24,17 @@ STUCK_S = 120.0
 
 
 def _shares(count: int, workers: int) -> list[range]:
-    """Return 0 to count in ranges of about equal length.
-
-    Neighbours stay together, because the instructions of a shared cubin are then disassembled once.
-    """
+    """Return 0 to count in ranges: neighbours share a cubin, whose instructions are then disassembled once."""
     parts = max(1, min(workers, math.ceil(count / LEAST_CASES)))
     bounds = [count * part // parts for part in range(parts + 1)]
     return [range(low, high) for low, high in itertools.pairwise(bounds)]
 
 
 class Reading:
-    """The results of a batch of jobs, while processes read them from a report.
+    """The results of a batch of jobs, while processes read them from a report; a missing report has none.
 
-    names: metrics of each job. A missing report has no results. `failure`: the reason why a report could not
-    be read. The process must not have initialised CUDA or read a report: forked processes would inherit
-    locks that a thread of these libraries holds.
+    names: metrics of each job. `failure`: the reason why a report could not be read. The process must not have
+    initialised CUDA or read a report: forked processes would inherit locks that a thread of these libraries holds.
     """
 
     def __init__(
@@ -68,5 +64,4 @@ class Reading:
             self.seconds = time.monotonic() - self._began
 
     def stop(self) -> None:
-        """Stop reading."""
         self._pool.stop()

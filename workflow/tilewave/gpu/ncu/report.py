@@ -19,11 +19,6 @@ CASE_DOMAIN = "tilewave-job"
 LONGEST_NAME = 400  # some kernels of libraries have pages of template arguments
 
 
-def actions_of(report: Any) -> list[Any]:
-    """Return all profiled kernels of an ncu_report context, in launch order."""
-    return [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
-
-
 def case_index(action: Any) -> int | None:
     """Return the index in the batch of a kernel's case, from its NVTX ranges."""
     state = action.nvtx_state()
@@ -71,7 +66,6 @@ def _names(action: Any) -> list[str]:
 
 
 def mismatch(action: Any, job: Job) -> str:
-    """Return the difference between a profiled kernel and the job's launch, empty if there is none."""
     if job.provider != "nvrtc":
         return ""
     names = _names(action)
@@ -101,8 +95,7 @@ def counters_of(
 ) -> tuple[dict[str, float], dict[str, str], list[str], dict[str, list[float]]]:
     """Return a case's counters: values over its kernels, ncu's units, names without a value, values by launch.
 
-    leading: the index of the leading kernel of a series (see `catalogue.combined`). Values by launch are those
-    of metrics that several launches cannot combine.
+    leading: the index of the leading kernel of a series. Values by launch are those that it cannot combine.
     """
     values: dict[str, float] = {}
     units: dict[str, str] = {}
@@ -133,10 +126,7 @@ def _scaled(name: str, value: float, action: Any) -> float:
 
 
 def _kernel_name(action: Any, ours: bool) -> str:
-    """Return a kernel's name; for a library's kernel the demangled one.
-
-    Its template arguments contain the tile if the function is called ``Kernel2``.
-    """
+    """Return a kernel's name; for a library's kernel the demangled one, whose template arguments contain the tile."""
     demangled = "" if ours else _name(action, "DEMANGLED")
     return demangled[:LONGEST_NAME] or str(action.name())
 
@@ -178,14 +168,11 @@ def _unlike(actions: Sequence[Any], job: Job) -> str:
 
 
 def result_of(
-    job: Job,
-    actions: Sequence[Any],
-    names: Sequence[str],
-    codes: dict[str, Code] | None = None,
+    job: Job, actions: Sequence[Any], names: Sequence[str], codes: dict[str, Code] | None = None
 ) -> Result:
     """Return the result of a case from its profiled kernels (at least one).
 
-    codes: known instructions of its cubin, by function (see `instructions_of`); none for a library's kernels.
+    codes: known instructions of its cubin, by function; none for a library's kernels.
     """
     if wrong := _unlike(actions, job):
         return Result.of_job(job, NOT_MEASURED, wrong)
@@ -242,7 +229,8 @@ def parse_report(
 
     names: metrics of each job. places: indices of the wanted jobs (default: all).
     """
-    assigned = assign(actions_of(report), jobs)
+    launched = [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
+    assigned = assign(launched, jobs)
     codes: dict[str, dict[str, Code]] = {}  # by cubin and function
     for index in range(len(jobs)) if places is None else places:
         if assigned[index]:
@@ -252,7 +240,6 @@ def parse_report(
 
 
 def load_report(path: Path) -> Any:
-    """Open a .ncu-rep file, without a GPU or Nsight Compute. Raises exceptions of ncu_report."""
     import ncu_report  # type: ignore[import-untyped, unused-ignore]
 
     return ncu_report.load_report(str(path))

@@ -84,10 +84,7 @@ def build_command(
     cache_control: str = "all",
     python: str = sys.executable,
 ) -> list[str]:
-    """Return the command line that profiles a batch; ``rules``: with the findings of ncu's rules.
-
-    report_path ends in .ncu-rep (ncu adds that itself, and expands ``%`` in the name).
-    """
+    """Return the command line that profiles a batch; ``rules``: with the findings of ncu's rules."""
     report = str(report_path).removesuffix(".ncu-rep").replace("%", "%%")
     command = [ncu, "--nvtx", "--nvtx-include", f"{DOMAIN}@{RANGE}/"]
     command += ["--clock-control", clock_control, "--cache-control", cache_control]
@@ -102,7 +99,6 @@ def build_command(
 
 
 def _group_members(group: int) -> list[psutil.Process]:
-    """Return the living processes of a process group."""
     members = []
     for process in psutil.process_iter(["cmdline", "status"]):
         with contextlib.suppress(ProcessLookupError):
@@ -129,8 +125,7 @@ def _end_worker(process: subprocess.Popen[bytes]) -> None:
 def _environment(gpus: Path = Path("/proc/driver/nvidia/gpus")) -> Iterator[dict[str, str]]:
     """Yield the environment of ncu, with a TMPDIR of its own on a machine with several GPUs.
 
-    A lock in TMPDIR serialises all kernels that ncu profiles on a machine, also those on different GPUs. The
-    worker holds the lock of its GPU.
+    A lock in TMPDIR would serialise kernels on different GPUs. The worker holds the lock of its GPU.
     """
     environment = child_environment()
     if len(list(gpus.glob("*"))) < 2:
@@ -146,10 +141,7 @@ def run_ncu(
     limit_s: float,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> NcuOutcome:
-    """Run ncu in its own process group, and append its output to ``log_path``.
-
-    The group ends with this process, and after ``limit_s`` seconds. ``meanwhile`` is called every POLL_S.
-    """
+    """Run ncu in its own process group, and append its output to ``log_path``. ``meanwhile`` is called every POLL_S."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     outcome = NcuOutcome()
     with open(log_path, "ab") as log, _environment() as environment:
@@ -191,7 +183,6 @@ def run_ncu(
 
 
 def unknown_metrics(log: str) -> list[str]:
-    """Return the metrics that ncu could not find."""
     names = [name.replace("\\", "").rstrip(".") for name in UNKNOWN_METRIC.findall(log)]
     return list(dict.fromkeys(names))
 

@@ -32,9 +32,8 @@ def _reasons(action: Any) -> dict[str, str]:
 def samples_of(action: Any) -> list[dict[str, int]] | None:
     """Return the samples of each instruction that has any, by address (bytes from the function's first one).
 
-    Rows: address, ``samples``, ``samples_not_issued`` (those in cycles without an issue) and a column
-    ``stall_...`` for each stall reason. Empty if the kernel ended before its first sample; None if the report
-    has no samples, or no counter that gives the function's start.
+    Columns: see `catalogue.SAMPLES`. Empty if the kernel ended before its first sample; None if the report has no
+    samples, or no counter that gives the function's start.
     """
     start, reasons = start_of(action), _reasons(action)
     if start is None or not reasons:
@@ -69,11 +68,7 @@ def totals(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def rules_of(action: Any) -> list[dict[str, Any]]:
-    """Return the findings of ncu's rules, in ncu's words and order.
-
-    Each has rule, section, name, title, message, kind, the estimated speedup (%) with its scope, and the
-    metrics behind it.
-    """
+    """Return the findings of ncu's rules, in ncu's words and order, with the estimated speedup (%)."""
     rules = []
     for result in action.rule_results_as_dicts():
         message = result.get("rule_message") or {}
@@ -102,7 +97,6 @@ def rules_of(action: Any) -> list[dict[str, Any]]:
 
 
 def notes_of(action: Any) -> dict[str, Any]:
-    """Return the rules, and the sampling interval (cycles) if the report has it."""
     cycles = value_of(action, INTERVAL)
     interval = {"interval_cycles": int(cycles)} if catalogue.usable(cycles) else {}
     return {"rules": rules_of(action), **interval}

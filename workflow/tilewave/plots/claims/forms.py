@@ -40,7 +40,12 @@ def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
         np.broadcast_to(expressions.evaluate(part, names, functions), 32)
         for part in (*pattern[1:], True)[:2]
     )
-    return rules.shared_wavefronts(width * element, active, width, op)
+    addresses, mask = np.where(active, width * element, 0).astype(np.int64), rules.mask_of(active)
+    if op == "ldmatrix":
+        wavefronts, transactions = rules.warp_ldmatrix(addresses, mask)
+    else:
+        wavefronts, transactions = rules.warp_shared(addresses, mask, width, op == "store")
+    return wavefronts, wavefronts - transactions
 
 
 def wavefronts(pattern: Sequence[Any], op: str = "load") -> int:

@@ -1,4 +1,4 @@
-"""The counters of Nsight Compute: sets, meanings, and how launches combine.
+"""The counters of Nsight Compute: sets, units, and how launches combine (`ncu --query-metrics` explains each).
 
 Metric names are those of ncu on compute capability 9.0; `tilewave.gpu.ncu.profiler` skips the ones that the
 installed ncu lacks for the chip.
@@ -18,187 +18,120 @@ SUM, MAX, LAST = "sum", "max", "last"
 
 @dataclass(frozen=True)
 class Metric:
-    """A counter: its unit, its meaning in a line, and how several launches of one case combine.
+    """A counter: its unit, and how several launches of one case combine.
 
-    ``optional`` metrics exist on some chips only, and are skipped on others without a note. ``inputs``: the
-    dtype of the operands, if it counts operations of the tensor cores on these alone.
+    ``optional``: on some chips only; others skip it without a note. ``inputs``: the dtype of the operands, if it
+    counts operations of the tensor cores on these alone.
     """
 
     name: str
     unit: str
-    meaning: str
     combine: str = SUM
     optional: bool = False
     inputs: str = ""
 
 
+def _metrics(unit: str, *names: str, combine: str = SUM) -> list[Metric]:
+    return [Metric(name, unit, combine) for name in names]
+
+
 SCALAR_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 """Pattern for ``ffma`` and the like: a dtype's letter (`Dtype.operations`), then fma, add or mul."""
 SCALAR_OPS = [
-    Metric(
-        SCALAR_OP.format(DTYPES[dtype].operations + op),
-        "inst",
-        f"{dtype} {meaning}, one for each thread that was not predicated off",
-    )
+    Metric(SCALAR_OP.format(DTYPES[dtype].operations + op), "inst")
     for dtype in ("f32", "f64", "f16")
-    for op, meaning in (
-        ("fma", "fused multiply-adds"),
-        ("add", "additions"),
-        ("mul", "multiplications"),
-    )
+    for op in ("fma", "add", "mul")
 ]
 TENSOR = "sm__ops_path_tensor_src_{}.sum"
-"""Pattern for a dtype's `Dtype.tensor_source`."""
+"""Pattern for a dtype's `Dtype.tensor_source`. A multiply-add counts 2."""
 TENSOR_BY_SUM = TENSOR.format("fp16_dst_{}")
 """Pattern for f16 inputs with sums of fp16 or fp32: chips whose tensor cores are faster with an f16 sum count
 the two separately."""
-_TENSOR_WORDS = "operations on the tensor cores (2 for a multiply-add) with"
 
 
 def _tensor(dtype: str, optional: bool = False) -> Metric:
     name = TENSOR.format(DTYPES[dtype].tensor_source)
-    return Metric(name, "FLOP", f"{_TENSOR_WORDS} {dtype} inputs", optional=optional, inputs=dtype)
+    return Metric(name, "FLOP", optional=optional, inputs=dtype)
 
 
 TENSOR_OPS = [
     *(_tensor(dtype) for dtype in ("f16", "bf16", "tf32", "f64")),
     *(
-        Metric(
-            TENSOR_BY_SUM.format(DTYPES[dtype].label.lower()),
-            "FLOP",
-            f"{_TENSOR_WORDS} f16 inputs and {'' if dtype == 'f16' else 'f32 '}sums",
-            optional=True,
-            inputs="f16",
-        )
-        for dtype in ("f16", "f32")
+        Metric(TENSOR_BY_SUM.format(sum_), "FLOP", optional=True, inputs="f16")
+        for sum_ in ("fp16", "fp32")
     ),
     _tensor("i8", optional=True),
 ]
-FP8_OPS = Metric(
-    TENSOR.format("fp8"), "FLOP", f"{_TENSOR_WORDS} FP8 inputs", optional=True, inputs="fp8"
-)
+FP8_OPS = Metric(TENSOR.format("fp8"), "FLOP", optional=True, inputs="fp8")
 """Collected for FP8 products in addition to their set, so that the keys of all others stay the same."""
 AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
-CYCLES = [
-    Metric(AVERAGE, "cycle", "cycles with a warp on an SM, mean over SMs"),
-    Metric(BUSIEST, "cycle", "cycles with a warp on an SM, busiest SM"),
-    Metric("gpu__time_duration.sum", "ns", "time under ncu; never a figure of speed"),
-]
+# The time is that under ncu, never a figure of speed.
+CYCLES = [*_metrics("cycle", AVERAGE, BUSIEST), Metric("gpu__time_duration.sum", "ns")]
 ELAPSED = "sm__cycles_elapsed.max"
-_ELAPSED = Metric(ELAPSED, "cycle", "SM clock cycles from start to end")
+_ELAPSED = Metric(ELAPSED, "cycle")
 WAVES = "launch__waves_per_multiprocessor"
-LAUNCH = [
-    Metric("launch__grid_size", "block", "blocks launched"),
-    Metric(WAVES, "wave", "blocks over the blocks that fit at once"),
-]
+LAUNCH = [Metric("launch__grid_size", "block"), Metric(WAVES, "wave")]
+_SHARED = (f"launch__shared_mem_per_block_{part}" for part in ("static", "dynamic", "driver"))
+_LIMITS = "registers shared_mem warps blocks".split()
 GEOMETRY = [
-    Metric("launch__grid_dim_x", "block", "grid in x", LAST),
-    Metric("launch__grid_dim_y", "block", "grid in y", LAST),
-    Metric("launch__grid_dim_z", "block", "grid in z", LAST),
-    Metric("launch__block_size", "thread", "threads of a block", LAST),
-    Metric("launch__registers_per_thread", "register", "registers of a thread", MAX),
-    Metric("launch__shared_mem_per_block_static", "byte", "shared memory declared", MAX),
-    Metric("launch__shared_mem_per_block_dynamic", "byte", "shared memory of the launch", MAX),
-    Metric("launch__shared_mem_per_block_driver", "byte", "shared memory the driver keeps", MAX),
-    Metric("launch__occupancy_limit_registers", "block", "blocks an SM's registers hold", LAST),
-    Metric("launch__occupancy_limit_shared_mem", "block", "blocks its shared memory holds", LAST),
-    Metric("launch__occupancy_limit_warps", "block", "blocks its warp slots hold", LAST),
-    Metric("launch__occupancy_limit_blocks", "block", "blocks its block slots hold", LAST),
-    Metric("sm__maximum_warps_per_active_cycle_pct", "%", "theoretical occupancy", LAST),
-    Metric("sm__warps_active.avg.pct_of_peak_sustained_active", "%", "achieved occupancy", LAST),
+    *_metrics("block", *(f"launch__grid_dim_{axis}" for axis in "xyz"), combine=LAST),
+    Metric("launch__block_size", "thread", LAST),
+    Metric("launch__registers_per_thread", "register", MAX),
+    *_metrics("byte", *_SHARED, combine=MAX),
+    *_metrics("block", *(f"launch__occupancy_limit_{name}" for name in _LIMITS), combine=LAST),
+    Metric("sm__maximum_warps_per_active_cycle_pct", "%", LAST),  # theoretical occupancy
+    Metric("sm__warps_active.avg.pct_of_peak_sustained_active", "%", LAST),  # achieved
 ]
 WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
+# Of warps, and of threads, predicated off too.
 INSTRUCTIONS = [
-    Metric(WARP_INSTRUCTIONS, "inst", "instructions, one for each warp"),
-    Metric(
-        "smsp__thread_inst_executed.sum",
-        "inst",
-        "instructions, one for each thread, predicated off too",
-    ),
+    *_metrics("inst", WARP_INSTRUCTIONS, "smsp__thread_inst_executed.sum"),
     _ELAPSED,
-    Metric("gpc__cycles_elapsed.max", "cycle", "GPC clock cycles from start to end", SUM),
+    Metric("gpc__cycles_elapsed.max", "cycle"),
 ]
-DRAM = [
-    Metric("dram__bytes_read.sum", "byte", "bytes read from device memory"),
-    Metric("dram__bytes_write.sum", "byte", "bytes written to device memory"),
-]
+DRAM = _metrics("byte", "dram__bytes_read.sum", "dram__bytes_write.sum")
 SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 BANK_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
-"""Patterns for ``ld`` and ``st``."""
+"""Patterns for ``ld``, with ldmatrix, and ``st``. Conflicts are extra wavefronts, also after lost arbitration."""
 COPY_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
-_CONFLICTS = "extra wavefronts of shared {}: bank conflicts and lost arbitration"
-SHARED = [
-    Metric(
-        SHARED_WAVEFRONTS.format("ld"),
-        "wavefront",
-        "wavefronts of shared loads, ldmatrix among them",
-    ),
-    Metric(SHARED_WAVEFRONTS.format("st"), "wavefront", "wavefronts of shared stores"),
-    Metric(BANK_CONFLICTS.format("ld"), "wavefront", _CONFLICTS.format("loads")),
-    Metric(BANK_CONFLICTS.format("st"), "wavefront", _CONFLICTS.format("stores")),
-    Metric(COPY_WAVEFRONTS, "wavefront", "shared wavefronts of asynchronous copies"),
-]
+"""Shared wavefronts of asynchronous copies."""
+SHARED = _metrics(
+    "wavefront",
+    *map(SHARED_WAVEFRONTS.format, ("ld", "st")),
+    *map(BANK_CONFLICTS.format, ("ld", "st")),
+    COPY_WAVEFRONTS,
+)
 GLOBAL_ACCESSES = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 """Pattern for ``requests`` and ``sectors``, then ``ld`` and ``st``."""
 L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
+"""L2 sectors asked for by the SMs."""
 GLOBAL = [
-    Metric(GLOBAL_ACCESSES.format("requests", "ld"), "request", "global load requests"),
-    Metric(GLOBAL_ACCESSES.format("requests", "st"), "request", "global store requests"),
-    Metric(GLOBAL_ACCESSES.format("sectors", "ld"), "sector", "sectors of global loads"),
-    Metric(GLOBAL_ACCESSES.format("sectors", "st"), "sector", "sectors of global stores"),
-    Metric("l1tex__t_sector_hit_rate.pct", "%", "L1 sectors found, of those looked up", LAST),
-    Metric("lts__t_sector_hit_rate.pct", "%", "L2 sectors found, of those looked up", LAST),
-    Metric("lts__t_sectors_op_read.sum", "sector", "L2 sectors read"),
-    Metric("lts__t_sectors_op_write.sum", "sector", "L2 sectors written"),
-    Metric(L2_SECTORS, "sector", "L2 sectors asked for by the SMs"),
-    Metric(
-        "lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", "of these, the sectors found in L2"
-    ),
+    *_metrics("request", *(GLOBAL_ACCESSES.format("requests", op) for op in ("ld", "st"))),
+    *_metrics("sector", *(GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))),
+    *_metrics("%", "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct", combine=LAST),
+    *_metrics("sector", "lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum", L2_SECTORS),
+    Metric("lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector"),
 ]
-ISSUED = Metric(
-    "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "%",
-    "cycles in which a scheduler issued",
-    LAST,
-)
-THROUGHPUT = [
-    Metric("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the SM", LAST),
-    Metric("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of DRAM", LAST),
-    Metric(
-        "lts__throughput.avg.pct_of_peak_sustained_elapsed", "%", "busiest part of the L2", LAST
-    ),
-    Metric(
-        "l1tex__throughput.avg.pct_of_peak_sustained_active", "%", "busiest part of the L1", LAST
-    ),
-    ISSUED,
-    Metric(
-        "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-        "%",
-        "cycles in which the tensor cores worked",
-        LAST,
-    ),
-    Metric(
-        "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
-        "%",
-        "wavefronts of the L1's data pipe, of the most it can take",
-        LAST,
-    ),
-]
+ISSUED = Metric("smsp__issue_active.avg.pct_of_peak_sustained_active", "%", LAST)
+"""Cycles in which a scheduler issued."""
 # The pipes of products, and the states of a scheduler's resident warps: each figure is the mean number of
 # warps in a state, divided by the share of cycles in which the scheduler issued.
 PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
-PIPES = [
-    Metric(
-        PIPE.format(pipe),
+PIPES = _metrics("%", *map(PIPE.format, ("tensor", "fma", "fp64")), combine=LAST)
+# The busiest part of each unit, schedulers, tensor cores, and the data path of L1 and shared memory.
+THROUGHPUT = [
+    *_metrics(
         "%",
-        f"cycles in which the {units} worked, of those with a warp on the SM",
-        LAST,
-    )
-    for pipe, units in (
-        ("tensor", "tensor cores"),
-        ("fma", "FMA units"),
-        ("fp64", "f64 units"),
-    )
+        *(
+            f"{unit}__throughput.avg.pct_of_peak_sustained_elapsed"
+            for unit in ("sm", "dram", "lts")
+        ),
+        "l1tex__throughput.avg.pct_of_peak_sustained_active",
+        combine=LAST,
+    ),
+    ISSUED,
+    PIPES[0],
+    Metric("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", "%", LAST),
 ]
 STATES: dict[str, str] = {
     "selected": "issued an instruction",
@@ -224,19 +157,13 @@ STATES: dict[str, str] = {
 STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 WARP_STATES = [
     # A chip without wgmma has no such state.
-    Metric(STALLED.format(state), "1", f"warps that {meaning}", LAST, optional=state == "gmma")
-    for state, meaning in STATES.items()
+    Metric(STALLED.format(state), "1", LAST, optional=state == "gmma")
+    for state in STATES
 ]
 # The same operations by instruction; TENSOR_OPS contains them, so they are never added to it.
 TENSOR_PATH = "sm__ops_path_tensor_op_{}_src_{}_sparsity_off.sum"
 TENSOR_PATHS = [
-    Metric(
-        TENSOR_PATH.format(op, DTYPES[dtype].tensor_source),
-        "FLOP",
-        f"of these, {op.upper()} instructions with {DTYPES[dtype].label.lower()} inputs",
-        optional=True,
-        inputs=dtype,
-    )
+    Metric(TENSOR_PATH.format(op, DTYPES[dtype].tensor_source), "FLOP", optional=True, inputs=dtype)
     for op in ("hmma", "hgmma")
     for dtype in ("f16", "bf16", "tf32")
 ]
@@ -275,7 +202,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Occupancy",
         "MemoryWorkloadAnalysis",
         "WarpStateStats",
-    ),
+    )
 }
 STALLS = "smsp__pcsamp_warps_issue_stalled_"
 """Prefix of a stall reason in ncu's samples of warps; samples without an issue have a suffix."""
@@ -307,10 +234,7 @@ OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional
 
 
 def names(metric_set: str) -> list[str]:
-    """Return ncu's names of a set's metrics that have one value a launch, in a fixed order.
-
-    Raises KeyError for a set that does not exist.
-    """
+    """Return ncu's names of a set's metrics, in a fixed order. Raises KeyError for an unknown set."""
     return [metric.name for metric in SETS[metric_set]]
 
 
@@ -342,10 +266,7 @@ def usable(value: object) -> bool:
 
 
 def single_launch(name: str) -> bool:
-    """Return whether a metric is a share or mean over one launch, which several launches cannot combine.
-
-    It is neither a sum nor geometry. Hardware counters have a roll-up after a dot.
-    """
+    """Return whether a metric is a share or mean over one launch: neither a sum nor geometry, which has no roll-up."""
     how = METRICS[name].combine if name in METRICS else LAST
     return how == LAST and "." in name
 
@@ -353,7 +274,7 @@ def single_launch(name: str) -> bool:
 def combined(name: str, values: Sequence[float], leading: int | None = None) -> float:
     """Combine the values of a case's launches: the sum, or for other metrics the value of the leading launch.
 
-    If the leading launch is unknown, as for a library's kernels, the largest or the last value counts.
+    If that is unknown, as for a library's kernels, the largest or the last value counts.
     """
     how = METRICS[name].combine if name in METRICS else LAST
     if how == SUM:

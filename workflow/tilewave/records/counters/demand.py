@@ -66,9 +66,8 @@ def through_l1(
 ) -> tuple[float, float]:
     """Return the wavefronts of global accesses in L1's data path, and the sectors of copies that bypass it.
 
-    A request takes at least one wavefront, and one for each 128 bytes. The sectors of bypassing copies are
-    those of all loads less those of other instructions: under a predicate ncu attributes too few to the
-    copies themselves.
+    A request takes at least one wavefront, and one for each 128 bytes. The sectors of bypassing copies are those
+    of all loads less those of other instructions: under a predicate ncu attributes too few to the copies.
     """
     requests, loaded, stored = (
         sum(values.get(GLOBAL_ACCESSES.format(kind, op), 0.0) for op in ops)
@@ -103,10 +102,9 @@ def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -
 
 
 def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """Return the demand of a launch on the pipes.
+    """Return the demand of a launch on the pipes; an absent counter counts nothing.
 
-    values: counters by name; an absent one counts nothing. rows: all of its instructions, or those of
-    `counters.instructions.KEPT`, without the ALU's.
+    rows: all of its instructions, or those of `counters.instructions.KEPT`, without the ALU's.
     """
     rows = list(rows)
     tensor: dict[str, float] = {}

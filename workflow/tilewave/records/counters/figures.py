@@ -8,15 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tilewave.records.counters.catalogue import (
-    AVERAGE,
-    BANK_CONFLICTS,
-    BUSIEST,
-    SCALAR_OP,
-    SHARED_WAVEFRONTS,
-    TENSOR,
-    TENSOR_BY_SUM,
-)
+from tilewave.records.counters import catalogue
 from tilewave.theory.dtypes import DTYPES
 
 
@@ -24,51 +16,28 @@ class Derived(NamedTuple):
     """A derived value; ``counter``: the counter that it renames, if any."""
 
     unit: str
-    meaning: str
     counter: str = ""
 
 
 DERIVED: dict[str, Derived] = {
-    "counted_flops": Derived("FLOP", "floating-point operations counted, scalar and tensor"),
-    "counted_flops_f32": Derived("FLOP", "2 ffma + fadd + fmul"),
-    "counted_flops_f64": Derived("FLOP", "2 dfma + dadd + dmul"),
-    "counted_flops_f16": Derived("FLOP", "2 hfma + hadd + hmul"),
-    "counted_tensor_flops": Derived("FLOP", "operations on the tensor cores, all input types"),
-    "shared_wavefronts_load": Derived(
-        "wavefront",
-        "wavefronts of shared loads, ldmatrix among them",
-        SHARED_WAVEFRONTS.format("ld"),
+    **dict.fromkeys(
+        ("counted_flops", *(f"counted_flops_{dtype}" for dtype in ("f32", "f64", "f16"))),
+        Derived("FLOP"),  # 2 fma + add + mul
     ),
-    "shared_wavefronts_store": Derived(
-        "wavefront", "wavefronts of shared stores", SHARED_WAVEFRONTS.format("st")
-    ),
-    "bank_conflicts_load": Derived(
-        "wavefront", "the conflict counter of loads", BANK_CONFLICTS.format("ld")
-    ),
-    "bank_conflicts_store": Derived(
-        "wavefront", "the conflict counter of stores", BANK_CONFLICTS.format("st")
-    ),
-    "dram_bytes": Derived("byte", "bytes read from and written to device memory"),
-    "l2_hit_rate": Derived(
-        "%", "L2 sectors found, of those looked up", "lts__t_sector_hit_rate.pct"
-    ),
-    "l1_hit_rate": Derived(
-        "%", "L1 sectors found, of those looked up", "l1tex__t_sector_hit_rate.pct"
-    ),
-    "cycles_active_ratio": Derived("1", "sm__cycles_active, average over maximum"),
-    "wavefronts_shared": Derived("wavefront", "shared wavefronts of all instructions"),
-    "wavefronts_shared_ideal": Derived("wavefront", "the same without conflicts"),
-    "wavefronts_shared_excess": Derived("wavefront", "the first less the second"),
-    "wavefronts_shared_<KIND>": Derived(
-        "wavefront", "of one kind of instruction: LDS, STS, LDSM, ..."
-    ),
-    "wavefronts_shared_ideal_<KIND>": Derived("wavefront", "the same without conflicts"),
-    "wavefronts_shared_excess_<KIND>": Derived("wavefront", "the first less the second"),
+    "counted_tensor_flops": Derived("FLOP"),
+    "shared_wavefronts_load": Derived("wavefront", catalogue.SHARED_WAVEFRONTS.format("ld")),
+    "shared_wavefronts_store": Derived("wavefront", catalogue.SHARED_WAVEFRONTS.format("st")),
+    "bank_conflicts_load": Derived("wavefront", catalogue.BANK_CONFLICTS.format("ld")),
+    "bank_conflicts_store": Derived("wavefront", catalogue.BANK_CONFLICTS.format("st")),
+    "dram_bytes": Derived("byte"),
+    "l2_hit_rate": Derived("%", "lts__t_sector_hit_rate.pct"),
+    "l1_hit_rate": Derived("%", "l1tex__t_sector_hit_rate.pct"),
+    "cycles_active_ratio": Derived("1"),  # average over maximum
 }
+"""Besides shared wavefronts, their ideal and excess, in all and by kind (`instructions.instruction_totals`)."""
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
-    """Return a figure of a result document."""
     return {"metric": metric, "value": float(value), "unit": unit}
 
 
@@ -78,28 +47,26 @@ def _derived_figure(name: str, value: float) -> dict[str, Any]:
 
 def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
     letter = DTYPES[dtype].operations
-    parts = [values.get(SCALAR_OP.format(letter + op)) for op in ("fma", "add", "mul")]
-    counted = [part for part in parts if part is not None]
-    if len(counted) < len(parts):
+    names = [catalogue.SCALAR_OP.format(letter + op) for op in ("fma", "add", "mul")]
+    if not values.keys() >= set(names):
         return None
-    return 2 * counted[0] + counted[1] + counted[2]
+    fma, add, mul = (values[name] for name in names)
+    return 2 * fma + add + mul
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
     """Return the operations of the tensor cores over all input types.
 
-    None without the count of f16 inputs, which every chip with tensor cores has, or without that of the
-    case's inputs (``operand``: f16, bf16, tf32, i8, e4m3, e5m2; an f64 product may run on the FMA units of a
-    chip without such a counter). Types that the chip does not count add nothing. A chip counts f16 inputs
-    together, or separately by the type of the sum; the total has priority.
+    None without the count of f16 inputs, or of the case's (``operand``; an f64 product may run on FMA units). A
+    chip counts f16 inputs together, or separately by the type of the sum; the total has priority.
     """
     counters = {
-        dtype: TENSOR.format(DTYPES[dtype].tensor_source)
+        dtype: catalogue.TENSOR.format(DTYPES[dtype].tensor_source)
         for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
     }
     fp16 = values.get(counters.pop("f16"))
     if fp16 is None:
-        apart = [values.get(TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32")]
+        apart = (values.get(catalogue.TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32"))
         counted = [part for part in apart if part is not None]
         if not counted:
             return None
@@ -110,10 +77,7 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
 
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
-    """Return the figures derived from a case's counters, without those that lack a part.
-
-    operand: dtype of the case's inputs, see `tensor_flops`.
-    """
+    """Return the figures derived from a case's counters, without those that lack a part; see `tensor_flops`."""
     named = {name: entry.counter for name, entry in DERIVED.items() if entry.counter in values}
     figures = [_derived_figure(name, values[counter]) for name, counter in named.items()]
     scalars = {
@@ -128,7 +92,7 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
     read, write = values.get("dram__bytes_read.sum"), values.get("dram__bytes_write.sum")
     if read is not None and write is not None:
         figures.append(_derived_figure("dram_bytes", read + write))
-    average, highest = values.get(AVERAGE), values.get(BUSIEST)
+    average, highest = values.get(catalogue.AVERAGE), values.get(catalogue.BUSIEST)
     if average is not None and highest:
         figures.append(_derived_figure("cycles_active_ratio", average / highest))
     return figures

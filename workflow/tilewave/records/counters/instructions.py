@@ -31,8 +31,7 @@ def of_launches(
 ) -> list[dict[str, Any]]:
     """Return the rows of a case from those of its launches; ``functions``: the kernel of each launch.
 
-    Rows of a single launch stay the same. With several launches each row has its ``function``, and counts
-    of the same kernel are added.
+    With several launches each row has its ``function``, and counts of the same kernel are added.
     """
     if len(launches) == 1:
         return [dict(row) for row in launches[0]]
@@ -57,10 +56,7 @@ def with_excess(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return shared wavefronts, ideal and excess, of all instructions and of each kind that has any.
-
-    Empty if no instruction has both counters.
-    """
+    """Return shared wavefronts, ideal and excess, of all instructions and of each kind that has any."""
     totals: dict[str, list[float]] = {}
     for row in rows:
         counted, ideal = row.get("wavefronts_shared"), row.get("wavefronts_shared_ideal")
@@ -74,16 +70,15 @@ def instruction_totals(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     for kind, (counted, ideal) in totals.items():
         if kind and not counted and not ideal:
             continue
-        figures.append(figure(f"wavefronts_shared{kind}", counted, "wavefront"))
-        figures.append(figure(f"wavefronts_shared_ideal{kind}", ideal, "wavefront"))
-        figures.append(figure(f"wavefronts_shared_excess{kind}", counted - ideal, "wavefront"))
+        for part, count in (("", counted), ("_ideal", ideal), ("_excess", counted - ideal)):
+            figures.append(figure(f"wavefronts_shared{part}{kind}", count, "wavefront"))
     return figures
 
 
-# Counts that Nsight Compute attributes to a probe's instruction, and their unit.
-BY_INSTRUCTION: dict[str, tuple[str, str]] = {
-    "wavefronts_by_instruction": ("wavefronts_shared", "wavefront"),
-    "ideal_by_instruction": ("wavefronts_shared_ideal", "wavefront"),
+# Counts of wavefronts that Nsight Compute attributes to a probe's instruction.
+BY_INSTRUCTION: dict[str, str] = {
+    "wavefronts_by_instruction": "wavefronts_shared",
+    "ideal_by_instruction": "wavefronts_shared_ideal",
 }
 LOADS, STORES = ("LDS", "LDSM"), ("STS", "STSM")  # instructions of the op_ld and op_st counters
 
@@ -91,10 +86,9 @@ LOADS, STORES = ("LDS", "LDSM"), ("STS", "STSM")  # instructions of the op_ld an
 def probe_instruction(
     rows: Sequence[Mapping[str, Any]], prefix: str
 ) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the probe's instruction among a kernel's, and a note if there is not exactly one.
+    """Return the probe's instruction among a kernel's executed ones, and a note if there is not exactly one.
 
-    An opcode equal to the prefix has priority over those that begin with it (``STS`` must not match
-    ``STS.64``); instructions that no warp executed do not count.
+    An opcode equal to the prefix has priority over those that begin with it (``STS`` must not match ``STS.64``).
     """
     ran = [row for row in rows if row.get("executed") != 0]
     exact = [row for row in ran if row["opcode"] == prefix]
@@ -112,19 +106,18 @@ def probe_figures(
 ) -> tuple[list[dict[str, Any]], str]:
     """Return the counts of a probe's instruction, and a note if they cannot be separated.
 
-    The hardware counts wavefronts and conflicts of all loads, and of all stores, of a kernel (``values``).
-    If the probe is the only executed load or store, that count is the probe's. The count that Nsight
-    Compute attributes to the instruction's address is ``wavefronts_by_instruction``: on compute capability
-    9.0 it comes from a model that differs from the counter for some 128-bit loads (measured with
-    kernels/probes/shared_access.cu).
+    If the probe is the only executed load or store, the hardware's count of the kernel (``values``) is the
+    probe's. The count that ncu attributes to its address is ``wavefronts_by_instruction``: on compute capability
+    9.0 it comes from a model that differs from the counter for some 128-bit loads.
     """
     chosen, note = probe_instruction(rows, prefix)
     if not chosen:
         return [], note
-    figures = []
-    for name, (column, unit) in BY_INSTRUCTION.items():
-        if chosen[0].get(column) is not None:
-            figures.append(figure(name, float(chosen[0][column]), unit))
+    figures = [
+        figure(name, float(chosen[0][column]), "wavefront")
+        for name, column in BY_INSTRUCTION.items()
+        if chosen[0].get(column) is not None
+    ]
     side, kinds = ("store", STORES) if prefix.startswith("STS") else ("load", LOADS)
     ran = [row for row in rows if row.get("executed") != 0]
     alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]

@@ -1,0 +1,108 @@
+"""The memory and arguments of a launch on the machine, with the contents of the GPU's check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewave.kernel import arguments
+from tilewave.kernel.job import Job
+from tilewave.kernel.launches import MapPlan, leaves
+from tilewave.kernel.operations.base import Operation
+from tilewave.kernel.padding import POISON
+from tilewave.theory.dtypes import DTYPES
+
+
+def poisoned(dtype: Any, count: int) -> np.ndarray:
+    """Return an unwritten output."""
+    kind = np.dtype(dtype)
+    return np.full(count * kind.itemsize, POISON, np.uint8).view(kind)
+
+
+def operands(
+    operation: Operation, job: Job, inputs: Mapping[str, np.ndarray], beta: float
+) -> dict[str, np.ndarray]:
+    """Return the operands before a launch with this beta, from the operation's `inputs`; those only read are views."""
+    arrays = {}
+    for name, operand in operation.arrays(job).items():
+        if not operation.given(job, name, beta):
+            arrays[name] = poisoned(*operation.stored(job, name))
+            continue
+        stored = operation.in_memory(job, name, inputs[name])
+        arrays[name] = np.array(stored) if operand.written else stored.view()
+        arrays[name].flags.writeable = operand.written
+    return arrays
+
+
+def scratch(job: Job) -> dict[str, np.ndarray]:
+    """Return a launch's scratch buffers as the GPU's check makes them."""
+    buffers = {}
+    for buffer in job.launch.scratch:
+        buffers[buffer.name] = poisoned(np.uint8, buffer.nbytes)
+        if buffer.zeroed:
+            buffers[buffer.name].fill(0)
+    return buffers
+
+
+def packed(
+    machine: Any,
+    job: Job,
+    buffers: Mapping[str, np.ndarray],
+    alpha: float,
+    beta: float,
+    sizes: Sequence[int] | None = None,
+    written: Mapping[str, np.ndarray] | None = None,
+) -> list[Any]:
+    """Return a job's arguments in order, as `gpu.launch.pack` does. Raises ValueError (see `arguments.values`).
+
+    sizes: bytes of each parameter of the kernel, if known. written: see the machine's `Buffer`.
+    """
+    maps = {plan.name: plan for plan in job.launch.tensor_maps}
+
+    def argument(name: str, value: Any) -> Any:
+        if value is not None:
+            return value
+        if name in buffers:
+            return machine.Buffer(name, buffers[name], (written or {}).get(name))
+        return tensor_map(machine, maps[name])
+
+    return [
+        machine.Struct(value.size, tuple((at, argument(*member)) for at, member in value.members))
+        if isinstance(value, arguments.StructLayout)
+        else argument(*value)
+        for value in arguments.values(job, buffers, maps, alpha, beta, sizes)
+    ]
+
+
+def tensor_map(machine: Any, wanted: MapPlan) -> Any:
+    return machine.TensorMap(
+        wanted.name,
+        buffer=wanted.of,
+        element=DTYPES[wanted.dtype].size,
+        sizes=wanted.sizes,
+        strides=wanted.pitches,
+        box=wanted.box,
+        swizzle=wanted.swizzle,
+        element_strides=wanted.steps,
+    )
+
+
+def cluster_and_memory(
+    machine: Any,
+    job: Job,
+    buffers: Mapping[str, np.ndarray],
+    written: Mapping[str, np.ndarray] | None = None,
+    variables: Mapping[str, np.ndarray] | None = None,
+) -> dict[str, Any]:
+    """Return the cluster of a launch, and its memory that is no argument: ``variables`` of the module, tensor maps."""
+    more: dict[str, Any] = {}
+    if job.launch.cluster:
+        more["cluster"] = job.launch.cluster
+    names = {plan.of for plan in job.launch.tensor_maps} - set(leaves(job.arguments))
+    memory = [
+        machine.Buffer(name, buffers[name], (written or {}).get(name)) for name in sorted(names)
+    ]
+    memory += [machine.Buffer(name, data) for name, data in (variables or {}).items() if data.size]
+    return more | ({"memory": memory} if memory else {})
