@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from tilewave.theory import wavefronts
+from tilewave.theory import shared_requests, wavefronts
 
 TRUTH = Path(__file__).parents[1] / "data" / "truth"
 CACHES = [("cg", 16), ("ca", 4), ("ca", 8), ("ca", 16)]
@@ -59,7 +59,7 @@ def test_shared_loads_and_stores_cost_what_an_h200_counted() -> None:
         active = mask_of(case) >> np.arange(32) & 1 == 1
         given = lanes(case["lane_byte_address"]), active, int(case["width_bytes"]), case["op"]
         figures = int(case["wavefronts"]), int(case["bank_conflicts"])
-        assert wavefronts.shared_wavefronts(*given) == figures, case
+        assert shared_requests.shared_wavefronts(*given) == figures, case
 
 
 def test_ldmatrix_costs_what_an_h200_counted() -> None:
@@ -68,9 +68,9 @@ def test_ldmatrix_costs_what_an_h200_counted() -> None:
     for case in cases:
         count = 8 * int(case["matrices_or_bytes"])
         addresses = lanes(case["lane_shared_byte_address"])
-        whole = wavefronts.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
+        whole = shared_requests.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
         every = np.ones(count, bool)
-        short = wavefronts.shared_wavefronts(addresses[:count], every, 16, "ldmatrix")
+        short = shared_requests.shared_wavefronts(addresses[:count], every, 16, "ldmatrix")
         assert whole[0] == short[0] == int(case["shared_wavefronts"]), case
         assert whole[0] - whole[1] == count // 8
 
@@ -248,7 +248,7 @@ def test_the_shared_rule_is_the_oracle_s(request_, lines):
     """A shift by whole lines of 128 bytes changes nothing."""
     addresses, mask, width, op = request_
     moved = np.array(addresses) + 128 * lines
-    cost = wavefronts.shared_wavefronts(moved, np.array(mask), width, op)
+    cost = shared_requests.shared_wavefronts(moved, np.array(mask), width, op)
     assert cost == oracle(addresses, mask, width, op)
     sectors = {address // 32 for address, on in zip(addresses, mask) if on}
     assert wavefronts.warp_sectors(moved, wavefronts.mask_of(np.array(mask)), width) == len(sectors)
@@ -354,7 +354,7 @@ ALL = np.ones(32, bool)
 
 def test_nothing_active_costs_nothing() -> None:
     for op in ("load", "store", "ldmatrix"):
-        assert wavefronts.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
+        assert shared_requests.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
     assert wavefronts.warp_sectors(LANES * 16, 0, 4) == 0
     for bypass in (False, True):
         assert wavefronts.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
@@ -367,10 +367,10 @@ def test_errors_say_what_was_found_and_what_is_allowed() -> None:
         (LANES * 4, "copy", "copy of 4"),
     ):
         with pytest.raises(ValueError, match=f"{message}.*; allowed: multiples of 4"):
-            wavefronts.shared_wavefronts(addresses, ALL, 4, op)
+            shared_requests.shared_wavefronts(addresses, ALL, 4, op)
 
 
 def test_addresses_of_inactive_lanes_are_not_looked_at() -> None:
     addresses = np.where(LANES < 8, LANES * 4, -3)
-    cost = wavefronts.shared_wavefronts(addresses, LANES < 8, 4, "load")
+    cost = shared_requests.shared_wavefronts(addresses, LANES < 8, 4, "load")
     assert cost == (1, 0)

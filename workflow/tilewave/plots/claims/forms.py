@@ -32,7 +32,7 @@ def area(tile: Iterable[float]) -> float:
 
 
 def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
-    from tilewave.theory import wavefronts as rules  # its import of numba takes long
+    from tilewave.theory import shared_requests  # its import of numba takes long
 
     width = pattern[0] // 8
     names, functions = {"lane": LANE}, {"where": np.where}
@@ -40,12 +40,7 @@ def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
         np.broadcast_to(expressions.evaluate(part, names, functions), 32)
         for part in (*pattern[1:], True)[:2]
     )
-    addresses, mask = np.where(active, width * element, 0).astype(np.int64), rules.mask_of(active)
-    if op == "ldmatrix":
-        wavefronts, transactions = rules.warp_ldmatrix(addresses, mask)
-    else:
-        wavefronts, transactions = rules.warp_shared(addresses, mask, width, op == "store")
-    return wavefronts, wavefronts - transactions
+    return shared_requests.shared_wavefronts(width * element, active, width, op)
 
 
 def wavefronts(pattern: Sequence[Any], op: str = "load") -> int:
