@@ -83,7 +83,7 @@ class Project:
     @property
     def damage(self) -> list[str]:
         """A line about each damaged file of a recording."""
-        return [line for path in folders(self.recorded_root) for line in Recorded(path).warnings]
+        return [line for path in folders(self.recorded_root) for line in Recorded(path).warnings()]
 
     def largest_recording(self) -> Recorded | None:
         """Return the recording with the most results, of any GPU."""
