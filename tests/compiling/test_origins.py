@@ -106,7 +106,7 @@ def test_lines_have_their_counts_and_those_of_calls(kernel: Kernel) -> None:
     case_fields = {"case": "k@1", "stage": "counters", "source": "counters", "environment": "e"}
     rows = [
         case_fields | {"address": at, "opcode": opcode, "executed": 4, "wavefronts_shared": shared,
-                "wavefronts_shared_excess": excess} | places.get(at, origins.NOWHERE).columns
+                "wavefronts_shared_excess": excess} | vars(places.get(at, origins.NOWHERE))
         for at, opcode, shared, excess in
         ((0, "LDC", None, None), (0x10, "LDS", 0, 0), (0x20, "LDGSTS.E", 16, 12), (0x30, "LDS", 4, 0))
     ]  # fmt: skip

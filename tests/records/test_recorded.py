@@ -162,8 +162,8 @@ def test_a_damaged_file_is_skipped(tmp_path, name, how):
             path.symlink_to(path.name)
     recording = Recorded(folder)
     assert list(recording.damage) == [name]
-    assert f"nvidia_h200/{name} is damaged" in recording.warnings[0]
-    assert LOST[name] in recording.warnings[0]
+    assert f"nvidia_h200/{name} is damaged" in recording.warnings()[0]
+    assert LOST[name] in recording.warnings()[0]
     useless = name in ("results.parquet", "environments.json")
     assert bool(recording.unusable) == useless
     assert recording.get("time", "a@64") == (None if useless else whole.get("time", "a@64"))
@@ -254,7 +254,7 @@ def test_a_signed_file_of_another_form_is_skipped(folder, monkeypatch, name, cha
     was, now = (hashlib.sha256(data).hexdigest() for data in (before, (folder / name).read_bytes()))
     sums.write_text(sums.read_text().replace(was, now))
     recording = Recorded(folder)
-    assert list(recording.damage) == [name] and len(recording.warnings[0].splitlines()) == 1
+    assert list(recording.damage) == [name] and len(recording.warnings()[0].splitlines()) == 1
     reason = recording.damage[name]
     assert "it cannot be understood" in reason or "more memory than 0.25 GiB" in reason
     assert bool(recording.compiled) == (name != "compiled.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewave.compiling import sass
 from tilewave.kernel import includes
@@ -33,10 +33,6 @@ class Origin:
     text: str = ""
     via: str = ""
     kernel_line: int = 0
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        return vars(self)
 
 
 NOWHERE = Origin()
@@ -103,7 +99,3 @@ def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, 
         calls = [CALLS.join(f"{at.file}:{at.line}" for at in reversed(chain)) for chain in sites]
         by_address[address] = " or ".join(dict.fromkeys(filter(None, calls)))
     return by_address
-
-
-def columns(origins: Mapping[int, Origin], addresses: Iterable[int]) -> list[dict[str, Any]]:
-    return [origins.get(int(address), NOWHERE).columns for address in addresses]

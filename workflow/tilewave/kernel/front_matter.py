@@ -290,7 +290,7 @@ class Kernel:
         matches = (re.match(rf"(\w+):.*  # {mark}\b(.*)", line) for line in head)
         return {match[1]: match[2] for match in matches if match}
 
-    @property
+    @cached_property
     def folders(self) -> tuple[Path, ...]:
         """Folders that are searched for its headers, in order: its folder, those that front matter names and may
         name, and for Tilewave's kernels the shared one."""

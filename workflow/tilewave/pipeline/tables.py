@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tilewave.compiling.origins import Origin, columns
+from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
 from tilewave.records.agreement import IN_ITS_TUNING_RUN, Disagreement
@@ -340,14 +340,13 @@ def instructions_table(
     table = _long(results, instruction_rows(results, name), name, recorded)
     if not len(table):
         return table
-    variants = table["case"].map({case: case.partition("@")[0] for case in table["case"].unique()})
     functions = table.get("function", pd.Series("", table.index)).fillna("")
-    frames = []
-    for (variant, function), addresses in table["address"].groupby(
-        [variants, functions], sort=False
-    ):
-        distinct = addresses.unique()
-        places = pd.DataFrame(columns(origins_of(variant, function), distinct), index=distinct)
-        frames.append(places.loc[addresses].set_index(addresses.index))
-    placed = pd.concat(frames)
-    return table.assign(**{name: placed[name] for name in placed})
+    columns: dict[str, list[Any]] = {name: [] for name in vars(NOWHERE)}
+    origins: dict[tuple[str, str], Mapping[int, Origin]] = {}
+    for case, function, address in zip(table["case"], functions, table["address"]):
+        place = case.partition("@")[0], function
+        if place not in origins:
+            origins[place] = origins_of(*place)
+        for name, value in vars(origins[place].get(address, NOWHERE)).items():
+            columns[name].append(value)
+    return table.assign(**columns)

@@ -82,7 +82,11 @@ def resolve(
     return {
         "host": here["id"],
         "environments": environments,
-        "damaged": [line for recording in shipped.values() for line in recording.warnings],
+        "damaged": [
+            line
+            for recording in shipped.values()
+            for line in recording.warnings(in_use=recorded in (None, recording))
+        ],
         **_machine(),
         "live": live,
         "label": environments[identity].get("gpu") or "no GPU",

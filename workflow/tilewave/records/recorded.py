@@ -121,16 +121,26 @@ class Recorded:
     def damage(self) -> dict[str, str]:
         """Damaged files with the reason; it reads every file."""
         for name in LOST:
-            self._load(name, recorded_form.check)
+            if name == RESULTS:
+                _ = self._table
+            else:
+                self._load(name, recorded_form.check)
         return dict(sorted(self._lost.items()))
 
-    @property
-    def warnings(self) -> list[str]:
-        """A line for each damaged file: the reason, the loss and the remedy."""
+    def warnings(self, *, in_use: bool = True) -> list[str]:
+        """Return a line for each damaged file: the reason, the loss and the remedy.
+
+        in_use: check form and content of all files, else only that they are those of the checksums.
+        """
+        if in_use:
+            _ = self.damage
+        else:
+            for name in LOST:
+                self._load(name, lambda data, name: data)
         return [
             f"{RECORDED / self.name / name} is damaged: {reason}. "
             f"The report lacks {LOST.get(name, 'the check of all files')}. {RESTORE}"
-            for name, reason in self.damage.items()
+            for name, reason in sorted(self._lost.items())
         ]
 
     def undamaged(self) -> Recorded:
@@ -202,15 +212,20 @@ class Recorded:
     def main_environment(self) -> str:
         """The environment with a GPU that has the most results; empty if there is none."""
         counts = {name: 0 for name, facts in self.environments.items() if facts.get("gpu")}
-        for row in self._rows:
-            if row["environment"] in counts:
-                counts[row["environment"]] += 1
+        for entry in self._table["environment"].value_counts().to_pylist() if self._table else ():
+            if entry["values"] in counts:
+                counts[entry["values"]] = entry["counts"]
         return max(counts, key=lambda name: (counts[name], name)) if counts else ""
+
+    @functools.cached_property
+    def _table(self) -> pa.Table | None:
+        """The table of results; None without one."""
+        return self._load(RESULTS, recorded_form.table)
 
     @functools.cached_property
     def _rows(self) -> list[dict[str, Any]]:
         """Rows, one for each case and stage. Cases may share a key: ``256*sms`` and 33792 on 132 SMs."""
-        return (self._load(RESULTS, recorded_form.rows) or []) if self.environments else []
+        return self._table.to_pylist() if self.environments and self._table else []
 
     @functools.cached_property
     def _cases(self) -> dict[tuple[str, str], dict[str, Any]]:
