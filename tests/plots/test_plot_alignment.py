@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import synthetic
+from study_builder import Builder
 from tilewave.plots import alignment, base
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, caption
@@ -18,18 +19,18 @@ SIZE = 4096
 
 def study(speeds: dict[str, dict[int, float]], **options: object) -> StudyData:
     """Return a row-major FP16 product: TFLOP/s by dimension varied and size; 100 where it is aligned."""
-    b = synthetic.Builder("alignment")
+    b = Builder("alignment")
     layouts = json.dumps({"a": "row", "b": "row", "c": "row"})
     points = [("m", SIZE, 100.0)]
     for name, sizes in speeds.items():
         points += [(name, size, speed) for size, speed in sizes.items()]
     for name, size, speed in points:
         m, n, k = ({"m": SIZE, "n": SIZE, "k": SIZE} | {name: size}).values()
-        case = b.case("cublas-typef16_f32", "cublas", "f16_f32", (m, n, k), layouts=layouts)
+        case = b.case("cublas-typef16_f32", "f16_f32", (m, n, k), layouts=layouts)
         if math.isnan(speed):
             b.add(case, "check", status="unsupported", reason=f"{name} = {size}")
             continue
-        synthetic._timed(b, case, speed, speed, 2.0 * m * n * k)
+        b.timed(case, speed, speed)
     return b.study(**options)
 
 

@@ -13,12 +13,13 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 import synthetic
+import synthetic_studies
 from tilewave import plots
 from tilewave.basics.errors import UserError
 from tilewave.plots import _sweeps, ablation, base, ladder, latency, wavefronts
 from tilewave.plots.style import GREY, PALETTE, TALLEST_MM, Style, caption, check_style, save
 
-NAMES = sorted(synthetic.MAKERS)
+NAMES = sorted(synthetic_studies.MAKERS)
 WIDTHS = (178.0, 85.0)
 
 
