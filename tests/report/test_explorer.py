@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from synthetic import wave_quantization
+from synthetic_studies import wave_quantization
 from tilewave import plots
 from tilewave.report import explorer, rendering, summary
 from tilewave.report.explorer import ExplorerSweep, Setting
