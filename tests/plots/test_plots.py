@@ -30,7 +30,7 @@ def drawn(name: str, width: float) -> Figure:
     All values come from the table: draw asks the records for none a second time.
     """
     study, module = synthetic.make(name), plots.load(name)
-    table = module.table(study)
+    table = synthetic.table(name, study)
 
     def refuse(*args: object) -> None:
         raise AssertionError("a value was read from the records a second time")
@@ -147,10 +147,8 @@ def test_svg_needs_no_font_and_other_suffixes_are_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", NAMES)
 def test_no_record_at_all_says_so(name: str) -> None:
     study = synthetic.empty(name)
-    module = plots.load(name)
-    table = module.table(study)
-    assert set(table["status"].dropna()) == {"not measured"}
-    fig = synthetic.draw(module, study, Style(width_mm=86))
+    assert set(synthetic.table(name, study)["status"].dropna()) == {"not measured"}
+    fig = synthetic.draw(plots.load(name), study, Style(width_mm=86))
     text = synthetic.said(fig)
     assert "not measured" in text and "source: no measurement" in text
 
@@ -167,7 +165,7 @@ def test_no_case_at_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_name_units_and_status(name: str) -> None:
-    table = plots.load(name).table(synthetic.make(name))
+    table = synthetic.table(name, synthetic.make(name))
     assert {"verdict", "status", "reason", "source"} <= set(table.columns)
     assert len(table) > 0 and table.columns.is_unique
 
@@ -344,7 +342,7 @@ def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if hasattr(plots.load(n), "page_table")])
 def test_a_page_shows_rows_of_the_csv_with_small_bars(name: str, tmp_path: Path) -> None:
-    table = plots.load(name).table(synthetic.make(name))
+    table = synthetic.table(name, synthetic.make(name))
     table.to_csv(tmp_path / "data.csv", index=False)
     shown = plots.load(name).page_table(pd.read_csv(tmp_path / "data.csv"))
     assert 0 < len(shown) <= len(table) and len(shown.columns) < len(table.columns)

@@ -1,10 +1,12 @@
 """Invented study data for the tests of the figures, and what their figures show."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
@@ -24,6 +26,7 @@ def make(name: str) -> StudyData:
     return MAKERS[name]()
 
 
+@functools.cache
 def empty(name: str) -> StudyData:
     """Return the same study with its cases and no record."""
     full = make(name)
@@ -31,6 +34,19 @@ def empty(name: str) -> StudyData:
         full, options={}, records=full.records.iloc[:0], instructions=full.instructions.iloc[:0],
         environments={}, target=full.target | {"environment": ""},
     )  # fmt: skip
+
+
+@functools.cache
+def _table(name: str, maker: Callable[[str], StudyData]) -> pd.DataFrame:
+    return load(name).table(maker(name))
+
+
+def table(name: str, study: StudyData) -> pd.DataFrame:
+    """Return a module's table of a study. Those of `make` and `empty` are cached, so do not change them."""
+    for maker in (make, empty):
+        if study is maker(name):
+            return _table(name, maker)
+    return load(name).table(study)
 
 
 ELSEWHERE = {"environment": "here", "source": "events"}
@@ -52,12 +68,12 @@ def labels(*axes: Axes) -> list[str]:
 
 def finding(name: str, study: StudyData) -> str:
     """Return a figure's title sentence."""
-    return takeaway(name, study, load(name).table(study))
+    return takeaway(name, study, table(name, study))
 
 
 def draw(module: PlotModule, study: StudyData, style: Style) -> Figure:
     """Draw the figure of a study from the module's table."""
-    return module.draw(study, module.table(study), style)
+    return module.draw(study, table(module.__name__.rpartition(".")[2], study), style)
 
 
 def _boxes(text: Text, box: Bbox) -> list[tuple[str, Bbox]]:
