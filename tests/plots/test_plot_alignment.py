@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -130,15 +129,6 @@ def test_integer_rates_have_a_note() -> None:
     assert "TOP/s" in base.rate_notes(synthetic.make("alignment"))[0]
     assert base.rate_notes(synthetic.make("latency")) == []
     assert base.rate_notes(study({"n": {4095: 40.0}})) == []
-
-
-def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> None:
-    bare = synthetic.empty("alignment")
-    assert totals(replace(bare, cases=bare.cases.iloc[:0])).empty
-    for data in (bare, replace(bare, cases=pd.DataFrame(columns=base.CASE_COLUMNS))):
-        fig = synthetic.draw(alignment, data, Style())
-        assert any("throughput" in text.get_text() or "no case" in text.get_text()
-                   for ax in fig.axes for text in ax.texts)  # fmt: skip
 
 
 def test_the_figure_has_the_dimension_that_costs_a_dtype_most() -> None:
