@@ -125,7 +125,6 @@ def mount(*arguments: str) -> None:
 
 @contextlib.contextmanager
 def unmounted(folder: Path) -> Iterator[None]:
-    """Unmount the folder at the end."""
     try:
         yield
     finally:

@@ -21,15 +21,7 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import forms, judging
 from tilewave.plots.claims.facts import Facts
-from tilewave.plots.claims.judging import (
-    VERDICTS,
-    Claim,
-    JudgedClaim,
-    Value,
-    agrees,
-    judge,
-    judge_all,
-)
+from tilewave.plots.claims.judging import Claim, JudgedClaim, Value, agrees, judge, judge_all
 
 DATA = Path(__file__).parents[1] / "data" / "claims"
 CLAIMS = {claim.id: claim for claim in judging.all_claims()}
@@ -125,7 +117,7 @@ def test_claims_of_nothing_and_of_yes_and_no() -> None:
 )
 def test_the_verdict_follows_from_the_values(basis, predicted, measured, elsewhere, verdict, by):
     assert judge(claim(basis=basis), predicted, measured, elsewhere) == (verdict, by)
-    assert verdict in VERDICTS
+    assert verdict in judging.VERDICTS
 
 
 def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
@@ -157,22 +149,11 @@ def test_every_function_is_called_by_a_claim() -> None:
     assert {name for name in functions if not name.startswith("_")} <= called
 
 
-GOOD = """\
-document: A document
-claims:
-  first: {section: '1', row: A, statement: It is so, claimed: 1, predicted: 1 + 1}
-  second:
-    section: '2'
-    row: B
-    statement: And so
-    claimed: 2 * 3
-    measured: value("tflops", "matmul_naive@4096")
-"""
+GOOD = (DATA / "good.yaml").read_text()
 
 
-def test_claims_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(GOOD)
-    first, second = judging.load(tmp_path / "a.yaml")
+def test_claims_of_a_file() -> None:
+    first, second = judging.load(DATA / "good.yaml")
     assert (first.id, first.document, second.claimed) == ("first", "A document", 6)
     judgements = judge_all(nothing(), [first, second])
     assert [judgement.predicted for judgement in judgements] == [2, None]
@@ -183,12 +164,7 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "reason"),
     [
-        (
-            "row: B",
-            "row: B\n    id: C",
-            "claims.second: unknown key id",
-            "measured, place, predicted, relation",
-        ),
+        ("row: B", "row: B\n    id: C", "claims.second: unknown key id", "measured, place"),
         ("    statement: And so\n", "", "claims.second.statement", "Needed: "),
         ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
         ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),
