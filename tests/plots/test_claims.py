@@ -12,6 +12,7 @@ import pytest
 from matplotlib.text import Text
 
 import synthetic
+from samples import HOPPER
 from study_builder import ENVIRONMENT, Builder
 from synthetic_studies import LD
 from tilewave.basics.errors import UserError
@@ -25,12 +26,6 @@ from tilewave.plots.claims.judging import Claim, JudgedClaim, Value, agrees, jud
 
 DATA = Path(__file__).parents[1] / "data" / "claims"
 CLAIMS = {claim.id: claim for claim in judging.all_claims()}
-H200 = {
-    "gpu": "NVIDIA H200", "compute_capability": "9.0", "sms": 132, "max_warps_per_sm": 64,
-    "max_blocks_per_sm": 32, "registers_per_sm": 65536, "registers_per_block": 65536,
-    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
-    "recorded": True,
-}  # fmt: skip
 CUBE = (4096, 4096, 4096)
 
 
@@ -38,7 +33,7 @@ def study(builder: Builder | None = None) -> StudyData:
     """Return the builder's cases on an H200 with known limits; no cases without a builder."""
     data = (builder or Builder("claims")).study()
     environments = {name: dict(facts) for name, facts in data.environments.items()}
-    environments[ENVIRONMENT] |= H200
+    environments[ENVIRONMENT] |= HOPPER | {"registers_per_block": 65536}
     return dataclasses.replace(data, environments=environments)
 
 
