@@ -27,7 +27,7 @@ SHIPPED = ROOT / "resources" / "recorded"
 LONGEST = {
     f"test_{name}.py"
     for name in (
-        "dag", "ladder", "mma", "plots", "recorded_data", "report", "skinny", "supervisor", "warpgroups", "wgmma",
+        "comparing", "dag", "documents", "hostile", "ladder", "mma", "plots", "slurm", "warpgroups", "wgmma",
         "wrapping_operations",
     )
 }  # fmt: skip
