@@ -58,7 +58,6 @@ class Executed:
     outputs: dict[str, np.ndarray]
     program: Any
     job: Job
-    seconds: float = 0.0
 
     @property
     def kinds(self) -> list[str]:
@@ -111,11 +110,6 @@ def is_compiled(chosen: Variant, arch: str) -> bool:
     """Return whether this checkout's store has the variant's cubin."""
     compilations = compiling.Compilations(Store(ROOT / ".tilewave"), None, Path(_folder().name))
     return not compilations.missing_cubin(chosen, arch)
-
-
-def cubin_of(chosen: Variant, arch: str) -> bytes:
-    """Return a variant's cubin, from the store or compiled now."""
-    return compiled(chosen, arch).read_bytes()
 
 
 def compiled(chosen: Variant, arch: str) -> Path:
@@ -171,7 +165,7 @@ def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> 
     return worst.verdict, worst.reason
 
 
-@functools.lru_cache(maxsize=8)  # cases of a kernel run in sequence
+@functools.lru_cache(maxsize=32)
 def program_of(cubin: Path, entry: str) -> Program:
     """Return a decoded kernel of a job's cubin."""
     from tilewave.execution.machine import program
@@ -189,7 +183,6 @@ def execute(
     loaded = program_of(Path(work.cubin), work.entry)
     runs = launches(work)
     first: Any = None
-    seconds = 0.0
     steps = [(index, step) for index in range(len(runs)) for step in work.steps]
     for index, step in steps:
         buffers, alpha, beta = runs[index]
@@ -201,16 +194,13 @@ def execute(
         done = launch.execute(step_program, plan.grid, plan.block, given, **how)
         if work.probe:  # its buffers are declared neither way
             done = replace(done, faults=[f for f in done.faults if f.kind != OVERWRITTEN])
-        seconds += done.seconds
         if first is None or done.faults:
             first = done
         if done.faults:
             runs = runs[: index + 1]
             break
-    verdict, reason = judge(work, runs)
-    return Executed(
-        verdict, reason, tuple(first.faults), first.counts, runs[-1][0], loaded, work, seconds
-    )
+    outcome = judge(work, runs)
+    return Executed(*outcome, tuple(first.faults), first.counts, runs[-1][0], loaded, work)
 
 
 def right(path: Path, case: Any, macros: Macros = None, arch: str = "sm_90") -> Executed:
