@@ -58,6 +58,7 @@ class Executed:
     outputs: dict[str, np.ndarray]
     program: Any
     job: Job
+    seconds: float
 
     @property
     def kinds(self) -> list[str]:
@@ -183,6 +184,7 @@ def execute(
     loaded = program_of(Path(work.cubin), work.entry)
     runs = launches(work)
     first: Any = None
+    seconds = 0.0
     steps = [(index, step) for index in range(len(runs)) for step in work.steps]
     for index, step in steps:
         buffers, alpha, beta = runs[index]
@@ -194,13 +196,14 @@ def execute(
         done = launch.execute(step_program, plan.grid, plan.block, given, **how)
         if work.probe:  # its buffers are declared neither way
             done = replace(done, faults=[f for f in done.faults if f.kind != OVERWRITTEN])
+        seconds += done.seconds
         if first is None or done.faults:
             first = done
         if done.faults:
             runs = runs[: index + 1]
             break
-    outcome = judge(work, runs)
-    return Executed(*outcome, tuple(first.faults), first.counts, runs[-1][0], loaded, work)
+    outcome, faults = judge(work, runs), tuple(first.faults)
+    return Executed(*outcome, faults, first.counts, runs[-1][0], loaded, work, seconds)
 
 
 def right(path: Path, case: Any, macros: Macros = None, arch: str = "sm_90") -> Executed:
