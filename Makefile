@@ -57,9 +57,9 @@ bench: $(DEV)
 wheel: $(VENV)/.made
 	PYTHON=$(PY) sh tools/try_wheel.sh
 
-# A file's tests stay in one process; the order of sets must be the same in all of them.
+# A file's tests stay in one process, which keeps to one core; the order of sets must be the same in all of them.
 test: $(DEV)
-	PYTHONHASHSEED=0 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	PYTHONHASHSEED=0 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Whole runs, minutes each: disturbed, in odd places, of many kernels, on a GPU with faults.
 long: $(DEV)

@@ -15,7 +15,6 @@ from samples import ROOT
 from tilewave.basics import paths
 from tilewave.basics.garbage import collect_seldom
 from tilewave.kernel import front_matter, operations
-from tilewave.records import recorded_form
 from tilewave.records.recorded import Recorded
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ SHIPPED = ROOT / "resources" / "recorded"
 LONGEST = {
     f"test_{name}.py"
     for name in (
-        "dag", "ladder", "mma", "plots", "recorded_data", "report", "skinny", "supervisor", "warpgroups", "wgmma",
+        "comparing", "dag", "documents", "hostile", "ladder", "mma", "plots", "slurm", "warpgroups", "wgmma",
         "wrapping_operations",
     )
 }  # fmt: skip
@@ -76,17 +75,18 @@ def shipped_kernels_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def shipped_recordings_are_read_once() -> Iterator[None]:
-    """Only complete tables are kept; damage is looked for each time."""
+    """Files without damage are kept. Beginning a run looks for damage, which takes as long as the run."""
     load = Recorded._load
-    kept: dict[tuple[Path, str], Any] = {}
+    kept: dict[tuple[Path, str, Callable[..., Any]], Any] = {}
 
     def once(self: Recorded, name: str, parse: Callable[..., Any]) -> Any:
-        key = self.folder, name
-        if self.folder.parent != SHIPPED or parse not in (recorded_form.table, recorded_form.rows):
-            return load(self, name, parse)
-        if kept.get(key) is None:
-            kept[key] = load(self, name, parse)
-        return kept[key]
+        key = self.folder, name, parse
+        if key in kept:
+            return kept[key]
+        content = load(self, name, parse)
+        if self.folder.parent == SHIPPED and name not in self._lost:
+            kept[key] = content
+        return content
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recorded, "_load", once)

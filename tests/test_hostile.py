@@ -33,9 +33,6 @@ RAW = "\x1b[31m<img src=x onerror=alert(1)>\x07\x00\u202e\ufffe"
 TILEWAVE = [sys.executable, "-m", "tilewave"]
 
 
-# ------------------------------------------------------------------------------ no code from the folder
-
-
 def test_no_process_imports_from_the_working_folder(tmp_path):
     for name in ("numpy", "yaml", "pandas"):
         (tmp_path / f"{name}.py").write_text("open('ran', 'w')\nraise SystemExit(7)\n")
@@ -55,9 +52,6 @@ def test_every_child_process_gets_that_environment():
     assert len(starters) > 3
     assert all("child_environment()" in texts[path] for path in starters)
     assert "os.environ.update(child_environment())" in (ROOT / "workflow/Snakefile").read_text()
-
-
-# ------------------------------------------------------------------------------------ options and files
 
 
 @pytest.mark.parametrize(
@@ -129,9 +123,6 @@ def test_a_revision_is_no_option_of_git(tmp_path, monkeypatch, capsys, revision)
     assert (tmp_path / "precious").read_text() == "precious"
 
 
-# ----------------------------------------------------------------------------------------------- memory
-
-
 @pytest.mark.parametrize(
     ("form", "length"),
     [("%1000000000d", MOST), ("%-*d|", MOST), ("%.2000000000f", MOST), ("%.*s", 4), ("%d" * 9000, MOST)],
@@ -173,9 +164,6 @@ def test_the_limit_is_two_gigabytes_unless_the_variable_says_otherwise(monkeypat
         assert memory.allowed_gib() == allowed
 
 
-# ------------------------------------------------------------------------------------------------ texts
-
-
 def test_texts_from_elsewhere_command_nothing(capsys):
     reason = Result("check", "a@64", result.FAILED_TO_COMPILE, RAW).reason
     flags.show(f"{RAW}\tµ→\n")
@@ -197,9 +185,6 @@ def test_front_matter_has_no_control_characters(text):
 def test_markdown_takes_no_html():
     row = cells.markdown_row("<img src=x>", "a|b", "[a](b)", "i < n && a[i]", "&lt;b&gt;")
     assert row == r"| &lt;img src=x> | a\|b | [a]\(b) | i < n && a[i] | &amp;lt;b&amp;gt; |"
-
-
-# ------------------------------------------------------------------------------------------ one-line ends
 
 
 ENDS = {

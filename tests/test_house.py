@@ -7,21 +7,22 @@ from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from house import FILES, FLOORS, IMPORTS, room
+import house
+from house import FLOORS, room
 
 EMPTY_NAME = re.compile("_*(one|found|told|made|known|own|mine|theirs|meant|asked|beyond|dear)_*")
 """Names that do not say what a value is."""
 
 
 def test_every_module_is_in_a_room() -> None:
-    assert {room(path) for path in IMPORTS} == set(FLOORS)
+    assert {room(path) for path in house.imports()} == set(FLOORS)
 
 
 def test_no_import_goes_upwards() -> None:
     pairs = [
         (path, imported)
-        for path, imports in IMPORTS.items()
-        for imported in imports
+        for path, needed in house.imports().items()
+        for imported in needed
         if room(path) != room(imported)
     ]
     assert [pair for pair in pairs if FLOORS[room(pair[0])] < FLOORS[room(pair[1])]] == []
@@ -30,19 +31,19 @@ def test_no_import_goes_upwards() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    list(TopologicalSorter(IMPORTS).static_order())
+    list(TopologicalSorter(house.imports()).static_order())
 
 
 def test_the_machine_needs_theory_and_basics_alone() -> None:
-    machine = {path for path in IMPORTS if path.startswith("execution/machine/")}
-    needed = set(itertools.chain.from_iterable(IMPORTS[path] for path in machine)) - machine
+    machine = {path for path in house.imports() if path.startswith("execution/machine/")}
+    needed = set(itertools.chain.from_iterable(house.imports()[path] for path in machine)) - machine
     assert {room(path) for path in needed} <= {"theory", "basics"}
 
 
 def test_no_file_name_occurs_twice_in_a_room() -> None:
     names = Counter(
         (room(path), path.rpartition("/")[2])
-        for path in IMPORTS
+        for path in house.imports()
         if not path.endswith("__init__.py") and "/families/" not in path
     )
     assert [name for name, count in names.items() if count > 1] == []
@@ -52,7 +53,7 @@ def test_no_type_is_defined_twice() -> None:
     """Except `Options`, the name of a figure's options in each plot module."""
     names = Counter(
         node.name
-        for path, tree in FILES.items()
+        for path, tree in house.trees().items()
         for node in tree.body
         if isinstance(node, ast.ClassDef)
         and not (path.startswith("plots/") and node.name == "Options")

@@ -7,6 +7,7 @@ tests/test_house.py holds the packages to their layers.
 from __future__ import annotations
 
 import ast
+import functools
 import html
 import re
 import textwrap
@@ -29,10 +30,15 @@ TEXTS = {
     path.relative_to(LIBRARY).as_posix(): path.read_text("utf-8")
     for path in sorted(LIBRARY.rglob("*.py"))
 }
-FILES = {path: ast.parse(text) for path, text in TEXTS.items()}
 MODULES = {
-    ".".join(["tilewave", *path[:-3].split("/")]).removesuffix(".__init__"): path for path in FILES
+    ".".join(["tilewave", *path[:-3].split("/")]).removesuffix(".__init__"): path for path in TEXTS
 }
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Return the library's files, parsed."""
+    return {path: ast.parse(text) for path, text in TEXTS.items()}
 
 
 def imported(tree: ast.Module) -> set[str]:
@@ -47,11 +53,14 @@ def imported(tree: ast.Module) -> set[str]:
     return {MODULES[name] for name in names if name in MODULES}
 
 
-IMPORTS = {
-    path: imported(tree) - {path, "__init__.py"}
-    for path, tree in FILES.items()
-    if path != "__init__.py"
-}
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """Return the library's files that each file imports."""
+    return {
+        path: imported(tree) - {path, "__init__.py"}
+        for path, tree in trees().items()
+        if path != "__init__.py"
+    }
 
 
 def room(path: str) -> str:
@@ -61,7 +70,8 @@ def room(path: str) -> str:
 
 def used(name: str) -> list[str]:
     """Return the rooms that a room imports, highest first."""
-    rooms = {room(to) for path, imports in IMPORTS.items() if room(path) == name for to in imports}
+    files = (needed for path, needed in imports().items() if room(path) == name)
+    rooms = {room(to) for needed in files for to in needed}
     return [used_room for used_room in FLOORS if used_room in rooms - {name}]
 
 

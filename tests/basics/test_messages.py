@@ -2,8 +2,6 @@
 
 import re
 
-import pytest
-
 import messages
 
 PRIVATE = re.compile(
@@ -14,17 +12,14 @@ PRIVATE = re.compile(
 NAMES = re.compile(
     r"\{_?(one|found|told|made|words|known|own|mine|theirs|meant|asked|beyond|dear)\}"
 )
-FILES = sorted(messages.LIBRARY.rglob("*.py"))
-LISTED = [(file.name, *pair) for file in FILES for pair in messages.messages(file)]
+UNFIT = re.compile(r"\.$|tilewave_|<unknown>|/tmp")
 
 
-def test_there_are_messages():
-    assert len(LISTED) > 200
-
-
-@pytest.mark.parametrize(("file", "problem", "remedy"), LISTED)
-def test_a_message_has_a_remedy_and_plain_words(file, problem, remedy):
-    assert remedy.removeprefix("Allowed: ").removeprefix("Needed: ").strip(), file
-    message = f"{problem}. {remedy}"
-    assert not PRIVATE.search(message) and not NAMES.search(message), file
-    assert not re.search(r"\.$|tilewave_|<unknown>|/tmp", message), file
+def test_messages_have_a_remedy_and_plain_words():
+    files = sorted(messages.LIBRARY.rglob("*.py"))
+    listed = [(file.name, *pair) for file in files for pair in messages.messages(file)]
+    assert len(listed) > 200
+    for file, problem, remedy in listed:
+        message = f"{problem}. {remedy}"
+        assert remedy.removeprefix("Allowed: ").removeprefix("Needed: ").strip(), (file, problem)
+        assert not any(rule.search(message) for rule in (PRIVATE, NAMES, UNFIT)), (file, message)

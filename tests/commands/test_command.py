@@ -119,8 +119,7 @@ def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["execute", KERNEL, "--shape", "64"], ["check", KERNEL], ["--help"]],
+    "arguments", [["execute", KERNEL, "--shape", "64"], ["check", KERNEL], ["--help"]]
 )
 def test_the_command_is_silent_when_the_reader_has_left(arguments, capsys, monkeypatch):
     read, write = os.pipe()

@@ -91,19 +91,7 @@ def test_launches_that_take_a_second_look(alone, capsys, name, flags, front, not
 EDGES = LAUNCHES.replace("k < K && r < M && c < N; ++k)", "k < K; ++k)").replace(
     "if (r < M && c < N) C", "C"
 )
-CENTRE = """
-__global__ void centre(const float* x, float* y, int rows, int columns) {
-    float sum = 0;
-    for (int i = 0; i < blockDim.x; ++i) sum += x[blockIdx.x * blockDim.x + i];
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < rows * columns) y[i] = x[i] - sum / columns;
-}
-template <typename U>
-__global__ void add_naive(const U* s, int n, U f, U* d) {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) d[i] = s[i] + f;
-}
-"""
+CENTRE = (WRAPPED / "centre.cu").read_text()
 
 
 @needs_nvrtc

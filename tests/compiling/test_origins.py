@@ -22,23 +22,7 @@ from tilewave.records.store import Store
 from tilewave.report import kernel_code
 
 TEXTS = {"k.cu": "// 1\nrun();\nown();", "sub/tile.cuh": "// 1\ncopy();\nasm(1);"}
-LISTING = """\
-.text.k:
-        /*0000*/                   MOV R1, c[0x0][0x28] ;
-	//## File "/tile.cuh", line 3 inlined at "/tile.cuh", line 2
-	//## File "/tile.cuh", line 2 inlined at "/kernels/k.cu", line 2
-	//## File "/kernels/k.cu", line 2
-        /*0010*/              @!PT LDS RZ, [RZ] ;
-        /*0020*/                   LDGSTS.E [R1], desc[UR8][R2.64] ;
-	//## File "/crt/mma.hpp", line 77 inlined at "/kernels/k.cu", line 3
-	//## File "/kernels/k.cu", line 3 inlined at "/kernels/k.cu", line 2
-	//## File "/kernels/k.cu", line 2
-        /*0030*/                   LDS R2, [R1] ;
-	//## File "/kernels/k.cu", line 1
-        /*0040*/                   EXIT ;
-.text.other:
-        /*0000*/                   EXIT ;
-"""
+LISTING = (ROOT / "tests/data/inlined.sass").read_text()
 COPY = Origin("tile.cuh", 3, "asm(1);", "k.cu:2 < tile.cuh:2", 2)
 
 

@@ -88,7 +88,7 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread):
         ("matmul_tiled", "129x67x53", {}),
         ("hgemm_wmma", "272x208x48", {}),
         ("hgemm_wgmma_store", "520x520x328", {}),
-        ("matmul_wgmma_turns", "1544x776x72", {"DOWN": 2}),
+        ("matmul_wgmma_turns", "1544x776x72", {"DOWN": 2, "OVERLAP": 1}),
         ("transpose_swizzled", "200x100", {}),
         ("softmax_online", "66x100", {}),
     ],

@@ -247,49 +247,11 @@ def test_launches_that_no_gpu_takes():
         machine.execute(None, (3, 1, 1), (32, 1, 1), [], cluster=(2, 1, 1))
 
 
-DECODED = """\
-HGMMA.64x256x16.F32 R24,gdesc[UR4].tnspA.tnspB,R24,UP0,gsb0
-HGMMA.64x32x16.F32.BF16 R24,R40,gdesc[UR8].tnspB,RZ,!UPT
-HGMMA.64x8x8.F32.TF32 R24,gdesc[UR8].negA,R24
-IGMMA.64x256x32.S8.S8 R24,gdesc[UR4],R24,gsb0
-QGMMA.64x256x32.F32.E4M3.E5M2 R24,gdesc[UR4].negA.negB,R24,UP0,gsb0
-QGMMA.64x8x32.F16.E5M2.E4M3 R24,R28,gdesc[UR8],R24,!UPT
-WARPGROUP.DEPBAR.LE gsb0,0x1
-SYNCS.ARRIVE.TRANS64.OPTOUT.ART0 R12,[R17+UR4],R0
-SYNCS.PHASECHK.TRANS64.TRYWAIT P0,[R19+URZ],R0
-UTMALDG.2D.MULTICAST [UR8],[UR6],UR4,desc[UR16]
-UTMALDG.1D [UR8],[UR6]
-UTMALDG.5D [UR8],[UR6]
-UTMASTG.2D [UR12],[UR6]
-UTMASTG.4D [UR8],[UR6]
-UTMAPF.L2.5D [UR16],[UR4]
-UBLKCP.G.S [UR4],[UR8],UR11
-USETMAXREG.TRY_ALLOC.CTAPOOL UP0,0xe8
-STAS [R10.64],R2
-STAS.128 [R10.64],R4
-R2UR P0,UR14,R12
-R2UR.OR P0,UR21,R201
-BRA.U.ANY 0x4090"""
-NOT_DECODED = """\
-HGMMA.SP.64x256x32.F32 R24,gdesc[UR4],R24,R2,gsb0
-HGMMA.64x256x16.F32 R24,gdesc[UR4].other,R24
-QGMMA.64x8x32.F32.E4M3 R24,gdesc[UR8],R24
-QGMMA.64x8x32.F32.E4M3.E4M3 R24,gdesc[UR8].tnspB,R24
-QGMMA.64x8x32.F32.E4M3.E4M3.OTHER R24,gdesc[UR8],R24
-QGMMA.SP.64x8x64.F32.E4M3.E4M3 R24,gdesc[UR8],R24,R2
-UTMALDG.6D [UR8],[UR6]
-UTMALDG [UR8],[UR6]
-UTMALDG.3D.IM2COL [UR8],[UR6]
-UTMASTG.4D.IM2COL [UR8],[UR6]
-UTMAPF.L2.3D.IM2COL [UR8],[UR6]
-UTMAREDG.2D.ADD [UR12],[UR6]
-UBLKCP.S.S [UR8],[UR8],UR11
-STAS [R10],R2
-SYNCS.ARRIVE.TRANS64.ELSE R12,[R17+UR4],R0"""
+DECODED = (ROOT / "tests/data/decoded.sass").read_text().splitlines()
+NOT_DECODED = (ROOT / "tests/data/not_decoded.sass").read_text().splitlines()
 
 
-@pytest.mark.parametrize("text", [*DECODED.splitlines(), *NOT_DECODED.splitlines()])
+@pytest.mark.parametrize("text", [*DECODED, *NOT_DECODED])
 def test_what_is_decoded(text):
-    decoded = text in DECODED.splitlines()
-    with contextlib.nullcontext() if decoded else pytest.raises(Unsupported):
+    with contextlib.nullcontext() if text in DECODED else pytest.raises(Unsupported):
         decode(Raw(0, *text.split()))

@@ -52,7 +52,8 @@ def test_all_rungs_of_other_sums_compute_the_same_bits(few: None, kind: str) -> 
 def test_all_rungs_compute_the_same_bits(few: None, kind: str) -> None:
     # 3 x 3 tiles of 128 x 128 or 3 x 2 of 128 x 256; the last ones are cut, and so is the last of 4 chunks.
     runs = []
-    for name in PLAIN + PERSISTENT:
+    names = PLAIN + PERSISTENT
+    for name in names if kind == "f16" else names[:-2]:  # NVRTC takes long for the last two
         done = support.right(KERNELS / f"{name}.cu", "300x264x200", {"TYPE": kind})
         assert not done.counts["shared_conflicts"].any(), name
         runs.append(done)
@@ -64,7 +65,7 @@ def test_all_rungs_compute_the_same_bits(few: None, kind: str) -> None:
 @pytest.mark.parametrize("name", [*PERSISTENT, LAYOUTS])
 @pytest.mark.parametrize("shape", ["300x1064x328", "129x1544x40", "129x1544x256"])
 def test_blocks_with_several_tiles(few: None, name: str, shape: str) -> None:
-    support.right(KERNELS / f"{name}.cu", shape, {"TYPE": "bf16"})
+    support.right(KERNELS / f"{name}.cu", shape)
 
 
 @pytest.mark.parametrize("name", ["hgemm_wgmma_store", "hgemm_wgmma_late"])
@@ -196,7 +197,8 @@ RING, PROMOTED, SCALED, EVEN, FIT, TURNS = map(shipped, NAMES)
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_the_same_bits_where_the_tensor_cores_sum_alone(few: None, kind: str) -> None:
     runs = []
-    for path in (RING, PROMOTED, EVEN, FIT, TURNS):
+    # Of the types the kernels share all but a macro; NVRTC takes long for the last two.
+    for path in (RING, PROMOTED, FIT, EVEN, TURNS)[: 5 if kind == "e4m3" else 3]:
         alone = {"ACCUMULATE": "f22"} if path in (PROMOTED, EVEN) else {}
         macro = "A_TYPE" if path in (RING, PROMOTED) else "TYPE"
         done = support.right(path, "300x264x208", {macro: kind, **alone})
@@ -222,7 +224,7 @@ def test_tiles_and_sums(few: None, shape: str, macros: dict[str, object]) -> Non
 def test_promoted_sums_are_nearer() -> None:
     operation, errors = operations.load("matmul"), []
     for accumulate in ("f32", "f22"):
-        done = support.execute(PROMOTED, "128x128x8192", {"ACCUMULATE": accumulate}, races=False)
+        done = support.execute(PROMOTED, "16x128x8192", {"ACCUMULATE": accumulate}, races=False)
         assert done.verdict == "correct", done.reason
         alpha, beta = operation.runs(done.job)[-1]
         want = operation.reference(done.job, operation.inputs(done.job), alpha, beta)["c"]

@@ -17,18 +17,7 @@ import pytest
 
 from samples import ROOT
 
-STUDY = """
-fresh: true
-execute: {when: always, case_limit_s: 60}
-studies:
-  small:
-    plot: correctness
-    title: Small
-    question: Is it right?
-    cases:
-      - {kernels: [matmul_naive, matmul_tiled, hgemm_wmma], macros: defaults, shapes: [272x144x80, 528x528x256]}
-      - {kernels: [vector_add], macros: defaults, shapes: [100000]}
-"""
+STUDY = Path(__file__).with_name("small.yaml").read_text()
 TABLES = "results/tables/records.parquet"
 JOB, WORKER = ".snakemake/scripts/", "tilewave.pipeline.worker"
 LIMIT_S = 300.0
@@ -125,7 +114,6 @@ def mount(*arguments: str) -> None:
 
 @contextlib.contextmanager
 def unmounted(folder: Path) -> Iterator[None]:
-    """Unmount the folder at the end."""
     try:
         yield
     finally:

@@ -13,7 +13,6 @@ CASES = 8
 
 
 def write(folder, kernels):
-    """Write so many kernels and their config."""
     (folder / "kernels").mkdir()
     pattern = (DATA / "addition.cu").read_text()
     for number in range(kernels):
@@ -35,7 +34,6 @@ def cost(folder, *arguments):
 
 
 def bytes_of(*paths):
-    """Return the bytes of all files in these folders."""
     return sum(file.stat().st_size for path in paths for file in [path, *path.rglob("*")] if file.is_file())  # fmt: skip
 
 

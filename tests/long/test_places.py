@@ -104,7 +104,6 @@ def test_all_lies_behind_links(tmp_path, home, reference):
 
 
 def test_without_packages_of_nvidias(tmp_path, home):
-    """Every case is not measured, with the reason."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(HIDDEN)
     paths = f"{tmp_path / 'site'}{os.pathsep}{home / 'workflow'}"

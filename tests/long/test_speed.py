@@ -34,7 +34,6 @@ REPEATS = 3
 
 @pytest.fixture(scope="module", autouse=True)
 def single_core():
-    """Restrict the process to a single core."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     yield

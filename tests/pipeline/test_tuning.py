@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from fake_track import Candidate, FakeTrack
-from samples import FRONT, a_job, config, write_kernel
+from samples import FRONT, HOPPER, a_job, config, write_kernel
 from tilewave.basics.errors import UserError
 from tilewave.gpu import tuning_run
 from tilewave.gpu.device import CudaError
@@ -29,13 +29,7 @@ HERE = "gpu1"
 TARGET = {
     "live": True, "environment": HERE, "host": HERE, "label": "NVIDIA H200", "reason": "", "arch": 90,
     "device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90},
-    "environments": {
-        HERE: {
-            "compute_capability": "9.0", "sms": 132, "registers_per_sm": 65536,
-            "max_warps_per_sm": 64, "max_blocks_per_sm": 32, "shared_per_sm": 233472,
-            "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
-        }
-    },
+    "environments": {HERE: HOPPER | {"sms": 132}},
 }  # fmt: skip
 
 

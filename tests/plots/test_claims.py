@@ -12,6 +12,9 @@ import pytest
 from matplotlib.text import Text
 
 import synthetic
+from samples import HOPPER
+from study_builder import ENVIRONMENT, Builder
+from synthetic_studies import LD
 from tilewave.basics.errors import UserError
 from tilewave.pipeline.project import ROOT
 from tilewave.plots import base, claims
@@ -19,38 +22,24 @@ from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import forms, judging
 from tilewave.plots.claims.facts import Facts
-from tilewave.plots.claims.judging import (
-    VERDICTS,
-    Claim,
-    JudgedClaim,
-    Value,
-    agrees,
-    judge,
-    judge_all,
-)
+from tilewave.plots.claims.judging import Claim, JudgedClaim, Value, agrees, judge, judge_all
 
 DATA = Path(__file__).parents[1] / "data" / "claims"
 CLAIMS = {claim.id: claim for claim in judging.all_claims()}
-H200 = {
-    "gpu": "NVIDIA H200", "compute_capability": "9.0", "sms": 132, "max_warps_per_sm": 64,
-    "max_blocks_per_sm": 32, "registers_per_sm": 65536, "registers_per_block": 65536,
-    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
-    "recorded": True,
-}  # fmt: skip
 CUBE = (4096, 4096, 4096)
 
 
-def study(builder: synthetic.Builder | None = None) -> StudyData:
+def study(builder: Builder | None = None) -> StudyData:
     """Return the builder's cases on an H200 with known limits; no cases without a builder."""
-    data = (builder or synthetic.Builder("claims")).study()
+    data = (builder or Builder("claims")).study()
     environments = {name: dict(facts) for name, facts in data.environments.items()}
-    environments[synthetic.ENVIRONMENT] |= H200
+    environments[ENVIRONMENT] |= HOPPER | {"registers_per_block": 65536}
     return dataclasses.replace(data, environments=environments)
 
 
 def nothing() -> StudyData:
-    b = synthetic.Builder("claims")
-    b.case("matmul_naive", "matmul_naive", "f32", CUBE)
+    b = Builder("claims")
+    b.case("matmul_naive", "f32", CUBE)
     return study(b)
 
 
@@ -58,11 +47,11 @@ def nothing() -> StudyData:
 def recorded() -> StudyData:
     """Return the figures of an H200 for all claims (commit a2b15f2)."""
     rows = pd.read_csv(DATA / "figures.csv", dtype=str, keep_default_na=False)
-    b = synthetic.Builder("claims")
-    for case, kernel, dtype in rows[["case", "kernel", "dtype"]].drop_duplicates("case").to_numpy():
+    b = Builder("claims")
+    for case, dtype in rows[["case", "dtype"]].drop_duplicates("case").to_numpy():
         variant, _, place = case.partition("@")
-        sizes = tuple(map(int, place.split("x"))) if place[:1].isdigit() else None
-        b.case(variant, kernel, dtype, sizes, probe="" if sizes else place)
+        sizes = tuple(map(int, place.split("x"))) if place[:1].isdigit() else ()
+        b.case(variant, dtype, sizes, probe="" if sizes else place)
     for case, metric, value in rows[["case", "metric", "value"]].to_numpy():
         if not metric:
             b.add(case, "check", status=value)
@@ -123,7 +112,7 @@ def test_claims_of_nothing_and_of_yes_and_no() -> None:
 )
 def test_the_verdict_follows_from_the_values(basis, predicted, measured, elsewhere, verdict, by):
     assert judge(claim(basis=basis), predicted, measured, elsewhere) == (verdict, by)
-    assert verdict in VERDICTS
+    assert verdict in judging.VERDICTS
 
 
 def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
@@ -155,22 +144,11 @@ def test_every_function_is_called_by_a_claim() -> None:
     assert {name for name in functions if not name.startswith("_")} <= called
 
 
-GOOD = """\
-document: A document
-claims:
-  first: {section: '1', row: A, statement: It is so, claimed: 1, predicted: 1 + 1}
-  second:
-    section: '2'
-    row: B
-    statement: And so
-    claimed: 2 * 3
-    measured: value("tflops", "matmul_naive@4096")
-"""
+GOOD = (DATA / "good.yaml").read_text()
 
 
-def test_claims_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(GOOD)
-    first, second = judging.load(tmp_path / "a.yaml")
+def test_claims_of_a_file() -> None:
+    first, second = judging.load(DATA / "good.yaml")
     assert (first.id, first.document, second.claimed) == ("first", "A document", 6)
     judgements = judge_all(nothing(), [first, second])
     assert [judgement.predicted for judgement in judgements] == [2, None]
@@ -181,12 +159,7 @@ def test_claims_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "reason"),
     [
-        (
-            "row: B",
-            "row: B\n    id: C",
-            "claims.second: unknown key id",
-            "measured, place, predicted, relation",
-        ),
+        ("row: B", "row: B\n    id: C", "claims.second: unknown key id", "measured, place"),
         ("    statement: And so\n", "", "claims.second.statement", "Needed: "),
         ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
         ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),
@@ -209,17 +182,17 @@ def test_a_mistake_is_reported_in_a_line(tmp_path, old, new, key, reason):
     assert "\n" not in message
 
 
-def measured(builder: synthetic.Builder, name: str) -> JudgedClaim:
+def measured(builder: Builder, name: str) -> JudgedClaim:
     return judge_all(study(builder), [CLAIMS[name]])[0]
 
 
-def two(tflops: float = 10.0, verdict: str = "correct", environment: str = "") -> synthetic.Builder:
+def two(tflops: float = 10.0, verdict: str = "correct", environment: str = "") -> Builder:
     """Return the cases of the claim `two_outputs`, with these values of the second case."""
-    b = synthetic.Builder("claims")
-    first = b.case("matmul_two_outputs", "matmul_two_outputs", "f32", CUBE)
+    b = Builder("claims")
+    first = b.case("matmul_two_outputs", "f32", CUBE)
     b.add(first, "time", {"tflops": 16.0}, verdict="correct")
-    second = b.case("matmul_tiled-tile32", "matmul_tiled", "f32", CUBE)
-    where = environment or synthetic.ENVIRONMENT
+    second = b.case("matmul_tiled-tile32", "f32", CUBE)
+    where = environment or ENVIRONMENT
     b.add(second, "time", {"tflops": tflops}, verdict=verdict, environment=where)
     return b
 
@@ -248,33 +221,33 @@ def test_what_makes_no_ratio(changes: dict[str, Any], why: str) -> None:
 
 
 def test_executed_counts_stand_beside_those_of_a_gpu() -> None:
-    b, counter = synthetic.Builder("claims"), synthetic.LD.format("requests")
+    b, counter = Builder("claims"), LD.format("requests")
     for variant, where, count in (
-        ("matmul_naive", synthetic.ENVIRONMENT, 32.0),
+        ("matmul_naive", ENVIRONMENT, 32.0),
         ("matmul_tiled-tile32", "here", 1.0),
     ):
-        case = b.case(variant, variant.partition("-")[0], "f32", (2048, 2048, 2048))
+        case = b.case(variant, "f32", (2048, 2048, 2048))
         about = {"verdict": "correct", "environment": where, "source": "executed"}
         b.add(case, "counters", {counter: count}, **about)
     assert measured(b, "tiles_save_loads").measured == 32
 
 
 def test_half_precision_alone_says_nothing_of_other_types() -> None:
-    b = synthetic.Builder("claims")
+    b = Builder("claims")
     for variant, dtype, counted, expected in (
         ("cublas-typef16_f32", "f16_f32", 2.0 * 4096**3, None),
         ("cublas-typef64", "f64", 0.0, True),
     ):
-        case = b.case(variant, "cublas", dtype, CUBE)
+        case = b.case(variant, dtype, CUBE)
         b.add(case, "counters", {"counted_tensor_flops": counted}, verdict="correct")
         assert measured(b, "tensor_half_only").measured is expected
 
 
 def test_a_barrier_that_was_not_tried() -> None:
-    b = synthetic.Builder("claims")
-    case = b.case("barrier_divergent", "barrier_divergent", "", probe="one_warps_part")
+    b = Builder("claims")
+    case = b.probe("barrier_divergent", "one_warps_part")
     b.fail(case, "not measured", "no GPU")
-    b.case("barrier_divergent", "barrier_divergent", "", probe="one_lanes_part")
+    b.probe("barrier_divergent", "one_lanes_part")
     judgement = measured(b, "barrier_reachable")
     assert judgement.verdict == "not measured"
     assert judgement.missing == f"{case} was not run (no GPU)"
@@ -313,15 +286,11 @@ def test_the_table_has_a_row_for_each_claim(recorded: StudyData) -> None:
 
 
 @pytest.mark.parametrize("width", [86.0, 178.0])
-def test_figures(recorded: StudyData, width: float, tmp_path: Path) -> None:
-    style = look.Style(width_mm=width)
-    for name, data in (("recorded", recorded), ("invented", synthetic.make("claims"))):
-        figure = synthetic.draw(claims, data, style)
-        path = tmp_path / f"{name}.svg"
-        look.save(figure, path, style)
-        texts = [text.get_text() for ax in figure.axes for text in ax.findobj(Text)]
-        assert path.stat().st_size and {claim.document for claim in CLAIMS.values()} <= set(texts)
-        assert figure.get_figwidth() * 25.4 == pytest.approx(width)
+def test_figures(recorded: StudyData, width: float) -> None:
+    figure = synthetic.draw(claims, recorded, look.Style(width_mm=width))
+    texts = [text.get_text() for ax in figure.axes for text in ax.findobj(Text)]
+    assert {claim.document for claim in CLAIMS.values()} <= set(texts)
+    assert figure.get_figwidth() * 25.4 == pytest.approx(width)
 
 
 def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:

@@ -3,12 +3,12 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import synthetic
+from study_builder import Builder
 from tilewave.plots import alignment, base
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, caption
@@ -18,18 +18,18 @@ SIZE = 4096
 
 def study(speeds: dict[str, dict[int, float]], **options: object) -> StudyData:
     """Return a row-major FP16 product: TFLOP/s by dimension varied and size; 100 where it is aligned."""
-    b = synthetic.Builder("alignment")
+    b = Builder("alignment")
     layouts = json.dumps({"a": "row", "b": "row", "c": "row"})
     points = [("m", SIZE, 100.0)]
     for name, sizes in speeds.items():
         points += [(name, size, speed) for size, speed in sizes.items()]
     for name, size, speed in points:
         m, n, k = ({"m": SIZE, "n": SIZE, "k": SIZE} | {name: size}).values()
-        case = b.case("cublas-typef16_f32", "cublas", "f16_f32", (m, n, k), layouts=layouts)
+        case = b.case("cublas-typef16_f32", "f16_f32", (m, n, k), layouts=layouts)
         if math.isnan(speed):
             b.add(case, "check", status="unsupported", reason=f"{name} = {size}")
             continue
-        synthetic._timed(b, case, speed, speed, 2.0 * m * n * k)
+        b.timed(case, speed, speed)
     return b.study(**options)
 
 
@@ -129,15 +129,6 @@ def test_integer_rates_have_a_note() -> None:
     assert "TOP/s" in base.rate_notes(synthetic.make("alignment"))[0]
     assert base.rate_notes(synthetic.make("latency")) == []
     assert base.rate_notes(study({"n": {4095: 40.0}})) == []
-
-
-def test_no_case_and_no_record_give_a_figure_that_says_so(tmp_path: Path) -> None:
-    bare = synthetic.empty("alignment")
-    assert totals(replace(bare, cases=bare.cases.iloc[:0])).empty
-    for data in (bare, replace(bare, cases=pd.DataFrame(columns=base.CASE_COLUMNS))):
-        fig = synthetic.draw(alignment, data, Style())
-        assert any("throughput" in text.get_text() or "no case" in text.get_text()
-                   for ax in fig.axes for text in ax.texts)  # fmt: skip
 
 
 def test_the_figure_has_the_dimension_that_costs_a_dtype_most() -> None:

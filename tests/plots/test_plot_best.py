@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import synthetic
+from study_builder import ENVIRONMENT
 from tilewave.plots import best
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
@@ -80,7 +81,7 @@ def test_no_wrong_or_foreign_variant_wins(study: StudyData, change: Any) -> None
     study = synthetic.changed(study, change, case="hgemm_mma-accumulatef32@2304x1920x4096")
     row = by_shape(study)["f16_f32", 2304, 1920, 4096]
     assert row["best variant"] == "hgemm_wmma_staged-raster1-accumulatef32"
-    assert row["environment"] == synthetic.ENVIRONMENT
+    assert row["environment"] == ENVIRONMENT
 
 
 def test_a_dtype_has_a_row_with_a_dot_a_shape(study: StudyData) -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 import synthetic
+import synthetic_studies
 from samples import ROOT
 from tilewave import plots
 from tilewave.pipeline import project, tables
@@ -112,7 +113,7 @@ def test_dots_are_shares_at_the_ends_of_the_sizes(study: Any) -> None:
         assert share == pytest.approx(100 * 720 / (1 + (900 / size) ** 3) / 685)
     assert synthetic.labels(ax.child_axes[0])[top] == "105"
     assert [text.get_text() for text in ax.texts] == ["1024³", "8192³"]
-    assert synthetic.draw(ladder, synthetic.ladder((1024,)), Style()).axes
+    assert synthetic.draw(ladder, synthetic_studies.ladder((1024,)), Style()).axes
 
 
 @pytest.mark.parametrize("study", ["ladder", "limits", "roofline"])
@@ -152,7 +153,7 @@ def test_lecture_table(study: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in synthetic.MAKERS if plots.offers(name, "summary")]
+    "name", [name for name in synthetic_studies.MAKERS if plots.offers(name, "summary")]
 )
 def test_summaries_of_a_study_without_cases(name: str) -> None:
     nothing = replace(synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS))

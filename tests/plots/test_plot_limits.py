@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import synthetic
+from study_builder import ENVIRONMENT, ENVIRONMENTS
 from tilewave.plots import _bounds, base, limits
 from tilewave.plots.style import Style, caption
 from tilewave.records.counters import catalogue
@@ -137,9 +138,8 @@ def test_the_busiest_pipe_may_be_l2_or_a_pipe_of_the_sm() -> None:
 
 
 def test_an_unknown_gpu_has_no_bound() -> None:
-    here = synthetic.ENVIRONMENT
-    facts = synthetic.ENVIRONMENTS[here] | {"gpu": "NVIDIA X1"}
-    other = replace(STUDY, environments={here: facts})
+    facts = ENVIRONMENTS[ENVIRONMENT] | {"gpu": "NVIDIA X1"}
+    other = replace(STUDY, environments={ENVIRONMENT: facts})
     assert limits.table(other)["bound (cycles)"].isna().all()
     assert synthetic.draw(limits, other, Style()) is not None
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import synthetic
+from study_builder import Builder
 from tilewave.plots import latency, shared_access, wavefronts
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
@@ -51,7 +52,7 @@ def test_several_hundred_is_judged_where_it_was_measured() -> None:
 
 
 def test_a_kernel_has_its_worst_case() -> None:
-    b = synthetic.Builder("wavefronts")
+    b = Builder("wavefronts")
     for operation, kernel, sizes, counted in (
         ("transpose", "transpose_tiled", {"m": 64, "n": 64}, 320.0),
         ("transpose", "transpose_tiled", {"m": 64, "n": 64}, 310.0),
@@ -59,7 +60,7 @@ def test_a_kernel_has_its_worst_case() -> None:
         ("softmax", "softmax_online", {"rows": 8, "columns": 4096}, 290.0),
     ):
         case = b.case(
-            kernel, kernel, "f32", operation=operation, case=f"{kernel}@{len(b.cases)}",
+            kernel, "f32", operation=operation, case=f"{kernel}@{len(b.cases)}",
             sizes=json.dumps(sizes),
         )  # fmt: skip
         b.add(case, "check", {"max_error": 0.0}, verdict="correct")

@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 
 import synthetic
+from study_builder import ENVIRONMENT
+from synthetic_studies import LD, roofline_of_operations
 from tilewave.plots import _ceilings, _panels, roofline
 from tilewave.plots._ceilings import Ceilings, Peak
 from tilewave.plots.base import StudyData
@@ -109,7 +111,7 @@ def test_promoted_sums_of_fp8_stand_under_the_instruction_that_makes_them() -> N
 
 
 def test_a_kernel_bound_by_l1_says_so() -> None:
-    loads = {"case": NAIVE, "metric": synthetic.LD.format("sectors")}
+    loads = {"case": NAIVE, "metric": LD.format("sectors")}
     row = rows(synthetic.changed(STUDY, {"value": 4e9}, **loads)).loc[NAIVE]
     assert row["bound by"] == "l1" and row["lowest roof"] == "l1 bandwidth"
     want = 31.5 * 2 * 4096**3 / (32 * (4e9 + 2e6))
@@ -160,7 +162,7 @@ def test_no_ratio_between_environments() -> None:
 
 
 def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
-    facts = STUDY.environments[synthetic.ENVIRONMENT]
+    facts = STUDY.environments[ENVIRONMENT]
     mixed = replace(probed(STUDY, "twin"), environments={**STUDY.environments, "twin": facts})
     assert _ceilings.ceilings(mixed) == _ceilings.ceilings(STUDY)
     assert rows(mixed)["of the roof (%)"].isna().all()
@@ -173,7 +175,7 @@ def test_names_keep_their_distance() -> None:
 
 
 def test_other_operations_stand_under_the_same_roofs() -> None:
-    table = rows(synthetic.roofline_of_operations())
+    table = rows(roofline_of_operations())
     softmax = table.loc["softmax_online@8192x8192"]
     assert softmax["dram intensity (FLOP/byte)"] == pytest.approx(5 / 8)
     assert (softmax["bound by"], softmax["lowest roof"]) == ("dram", "dram bandwidth")
@@ -182,7 +184,7 @@ def test_other_operations_stand_under_the_same_roofs() -> None:
 
 
 def test_without_flops_no_roof_and_no_panel() -> None:
-    study = synthetic.roofline_of_operations()
+    study = roofline_of_operations()
     row = rows(study).loc["transpose_swizzled@8192x8192"]
     assert row["dram rate (TB/s)"] == pytest.approx(8e-6 * (1 << 26) / 150)
     assert pd.isna(row["dram intensity (FLOP/byte)"]) and pd.isna(row["of the roof (%)"])

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import synthetic
+import synthetic_studies
 from tilewave.basics.errors import UserError
 from tilewave.plots import base, check_options, traffic
 from tilewave.plots.base import StudyData
@@ -23,7 +24,7 @@ def row(study: StudyData, case: str) -> dict[str, Any]:
 
 
 def test_the_documents_example_beside_what_is_so() -> None:
-    thin = row(synthetic.traffic(), THIN)
+    thin = row(synthetic_studies.traffic(), THIN)
     assert thin["intensity (FLOP/byte)"] == pytest.approx(124.1, abs=0.05)
     assert thin["intensity claimed by the GPU-performance document (FLOP/byte)"] == 64
     assert thin["bound on the document's V100 (model)"] == "memory"
@@ -38,7 +39,7 @@ def test_the_documents_example_beside_what_is_so() -> None:
 
 
 def test_a_claim_about_fp16_is_no_claim_about_fp32() -> None:
-    vector = row(synthetic.traffic(), "matmul_naive@8192x1x8192")
+    vector = row(synthetic_studies.traffic(), "matmul_naive@8192x1x8192")
     assert vector["bound on the document's V100 (model)"] == ""
     assert vector["bound claimed by the document"] == "memory"
     # 60 TFLOP/s over 4 TB/s.
@@ -46,7 +47,7 @@ def test_a_claim_about_fp16_is_no_claim_about_fp32() -> None:
 
 
 def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
-    naive = row(synthetic.traffic(), NAIVE)
+    naive = row(synthetic_studies.traffic(), NAIVE)
     assert naive["loads of an element of A without reuse (model, and the lecture)"] == 384
     assert naive["loads of an element of A claimed by the multiplication document"] == 128
     assert naive["loads of an element of B without reuse (model, and the lecture)"] == 256
@@ -58,7 +59,7 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
     assert modelled == counted == pytest.approx(307.2)
     for name in ("load requests", "load sectors", "store requests", "store sectors"):
         assert naive[f"{name} (model)"] == naive[f"{name} (counted)"]
-    tiled = row(synthetic.traffic(), "matmul_tiled@2048x2048x2048")
+    tiled = row(synthetic_studies.traffic(), "matmul_tiled@2048x2048x2048")
     assert tiled[requested.format("model")] == 128
     claimed = "loads of an element of A claimed by the multiplication document"
     assert not base.present(tiled[claimed])
@@ -67,9 +68,9 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
 @pytest.mark.parametrize(
     "study",
     [
-        synthetic.traffic(ceilings=False),
-        synthetic.traffic(probe_environment="here"),
-        synthetic.traffic(verdict="wrong"),
+        synthetic_studies.traffic(ceilings=False),
+        synthetic_studies.traffic(probe_environment="here"),
+        synthetic_studies.traffic(verdict="wrong"),
     ],
     ids=["no ceiling", "another GPU's ceiling", "wrong"],
 )
@@ -80,7 +81,7 @@ def test_no_share_without_a_ceiling_of_the_same_machine_or_of_a_wrong_case(study
 
 
 def test_accesses_that_are_none() -> None:
-    check_options("traffic", {"accesses": synthetic.ACCESSES})
+    check_options("traffic", {"accesses": synthetic_studies.ACCESSES})
     for kernel, pattern in (
         ({"a": {"lanes": 4}}, r"accesses\.matmul_naive\.a: unknown key lanes.*rows"),
         ({"a": {"rows": 9, "columns": 8}}, r"accesses\.matmul_naive\.a.*32 lanes"),
@@ -91,14 +92,14 @@ def test_accesses_that_are_none() -> None:
             check_options("traffic", {"accesses": {"matmul_naive": kernel}})
     # An access that does not divide the tile predicts nothing.
     odd = row(
-        synthetic.traffic(accesses={"matmul_tiled": {"a": {"rows": 1, "columns": 32}}}),
+        synthetic_studies.traffic(accesses={"matmul_tiled": {"a": {"rows": 1, "columns": 32}}}),
         "matmul_tiled@2048x2048x2048",
     )
     assert not base.present(odd["load requests (model)"])
 
 
 def test_no_prediction_for_columns() -> None:
-    full = synthetic.traffic()
+    full = synthetic_studies.traffic()
     layouts = '{"a": "row", "b": "col", "c": "row"}'
     columns = row(replace(full, cases=full.cases.assign(layouts=layouts)), NAIVE)
     assert not base.present(columns["load requests (model)"])
@@ -107,7 +108,7 @@ def test_no_prediction_for_columns() -> None:
 
 @pytest.fixture(scope="module")
 def drawn() -> Figure:
-    return synthetic.draw(traffic, synthetic.traffic(), Style())
+    return synthetic.draw(traffic, synthetic_studies.traffic(), Style())
 
 
 def test_predictions_are_strokes_and_counters_marks(drawn: Figure) -> None:
@@ -122,7 +123,9 @@ def test_predictions_are_strokes_and_counters_marks(drawn: Figure) -> None:
 
 def test_a_panel_has_a_single_gpu(drawn: Figure) -> None:
     assert not any("V100" in text for text, _ in synthetic.texts_of(drawn))
-    assert row(synthetic.traffic(), THIN)["bound on the document's V100 (model)"] == "memory"
+    assert (
+        row(synthetic_studies.traffic(), THIN)["bound on the document's V100 (model)"] == "memory"
+    )
 
 
 def test_nothing_measured() -> None:
@@ -133,7 +136,7 @@ def test_nothing_measured() -> None:
 
 @pytest.mark.parametrize("kept", [slice(0, 6), slice(6, 13)], ids=["above", "below"])
 def test_half_of_it(kept: slice) -> None:
-    full = synthetic.traffic()
+    full = synthetic_studies.traffic()
     cases = pd.concat([full.cases.iloc[kept], full.cases.iloc[13:]])
     records = full.records[full.records["case"].isin(cases["case"])]
     synthetic.draw(traffic, replace(full, cases=cases, records=records), Style())

@@ -14,12 +14,13 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 import synthetic
+import synthetic_studies
 from tilewave import plots
 from tilewave.basics.errors import UserError
 from tilewave.plots import _captions, _sweeps, ablation, base, ladder, latency, wavefronts
 from tilewave.plots.style import GREY, PALETTE, TALLEST_MM, Style, caption, check_style, save
 
-NAMES = sorted(synthetic.MAKERS)
+NAMES = sorted(synthetic_studies.MAKERS)
 WIDTHS = (178.0, 85.0)
 
 
@@ -30,7 +31,7 @@ def drawn(name: str, width: float) -> Figure:
     All values come from the table: draw asks the records for none a second time.
     """
     study, module = synthetic.make(name), plots.load(name)
-    table = module.table(study)
+    table = synthetic.table(name, study)
 
     def refuse(*args: object) -> None:
         raise AssertionError("a value was read from the records a second time")
@@ -65,14 +66,6 @@ def test_unknown_plot_lists_those_there_are() -> None:
             plots.load(helper)
 
 
-def test_unknown_option_is_refused() -> None:
-    plots.check_options("ladder", {"dtypes": ["f32"], "names": {"matmul_naive": "no tiles"}})
-    with pytest.raises(UserError, match="Allowed: dtypes, lecture, names, variants"):
-        plots.check_options("ladder", {"rungs": {}}, "config.yaml", "studies.ladder.options")
-    with pytest.raises(UserError, match="takes no options"):
-        plots.check_options("correctness", {"log": True})
-
-
 def test_style_mistakes_are_user_errors() -> None:
     for style in (Style(width_mm=5), Style(font_size=90)):
         with pytest.raises(UserError):
@@ -104,8 +97,6 @@ def test_a_figure_fits_a_column_and_makes_one_point(name: str, width: float) -> 
     for ax in fig.axes:
         assert len(ax.get_yticklabels()) <= 12 and len(ax.get_legend_handles_labels()[0]) <= 8
         assert all(text.get_fontsize() >= 7 for text in ax.findobj(Text) if text.get_text())
-    sentence = synthetic.finding(name, synthetic.make(name))
-    assert len(sentence.split()) <= 18
 
 
 def test_colours_stand_out_from_the_page() -> None:
@@ -130,25 +121,20 @@ def test_same_tables_same_bytes(name: str, tmp_path: Path) -> None:
         assert first == (tmp_path / f"b.{suffix}").read_bytes()
         for word in (b"Matplotlib", b"matplotlib.org", b"CreationDate", b"<dc:date>"):
             assert word not in first, f"{suffix} holds {word!r}"
+        # Characters of an SVG are outlines, which need no font.
+        assert suffix != "svg" or not (b"<text" in first or b"font-family" in first)
 
 
-def test_svg_needs_no_font_and_other_suffixes_are_refused(tmp_path: Path) -> None:
-    fig = synthetic.draw(plots.load("latency"), synthetic.make("latency"), Style())
-    save(fig, tmp_path / "l.svg")
-    text = (tmp_path / "l.svg").read_text()
-    # Characters are outlines.
-    assert "<text" not in text and "font-family" not in text
+def test_other_suffixes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError):
-        save(fig, tmp_path / "l.jpg")
+        save(drawn("latency", 178.0), tmp_path / "l.jpg")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_record_at_all_says_so(name: str) -> None:
     study = synthetic.empty(name)
-    module = plots.load(name)
-    table = module.table(study)
-    assert set(table["status"].dropna()) == {"not measured"}
-    fig = synthetic.draw(module, study, Style(width_mm=86))
+    assert set(synthetic.table(name, study)["status"].dropna()) == {"not measured"}
+    fig = synthetic.draw(plots.load(name), study, Style(width_mm=86))
     text = synthetic.said(fig)
     assert "not measured" in text and "source: no measurement" in text
 
@@ -165,43 +151,15 @@ def test_no_case_at_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_name_units_and_status(name: str) -> None:
-    table = plots.load(name).table(synthetic.make(name))
+    table = synthetic.table(name, synthetic.make(name))
     assert {"verdict", "status", "reason", "source"} <= set(table.columns)
     assert len(table) > 0 and table.columns.is_unique
 
 
-FINDINGS = {
-    # One of the six is wrong; nothing is faster than the default but that one.
-    "ablation": "The most expensive change, skew0, costs 36 % of the speed",
-    "alignment": "A badly aligned dimension costs cuBLAS up to 53 % of its speed",
-    "best": "The best variant passes cuBLAS at 0 % of the shapes",
-    "claims": "21 % of the claims in lectures and articles hold on NVIDIA H200",
-    "correctness": "2 of the 162 cases that this study checks fail: matmul_two_outputs, matmul_register",
-    # 103 of 115.
-    "exactness": "Executing on a CPU predicts 89.5 % of ncu's counters exactly",
-    # At 8192: 36.3 of 51.2 TFLOP/s.
-    "ladder": "The best FP32 rung reaches 71 % of cuBLAS's speed",
-    "latency": "A dependent access to the slowest level, L2, takes 262 cycles",
-    "limits": "The best bf16 rung keeps its busiest pipe at work 91 % of the cycles",
-    "occupancy": "An SM needs 16 warps of dependent multiply-adds to stay busy",
-    "operations": "Best rungs of transpose reach at least 80 % of a copy's speed",
-    # 36.3 of 60.4 TFLOP/s.
-    "roofline": "The fastest FP32 kernel reaches 60 % of its roofline bound",
-    # 26 of 27.
-    "shared_access": "96 % of the access patterns cost the predicted wavefronts",
-    "split_k": "Sharing tiles among blocks is up to 16.0 times as fast",
-    "tile_quantization": "Throughput falls by 46 % past a full tile column",
-    "tile_size": "A tile picked by the prediction keeps at least 58 % of the best tile's speed",
-    "traffic": "Tiling loads an element of A and B up to 128 times less often",
-    "wave_quantization": "Throughput falls by 49 % past a full wave",
-    "wavefronts": "Up to 58 % of a kernel's shared-memory wavefronts are excess",
-    "waves_cured": "Even lose at most 27 % past a full wave",
-}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_figure_says_first(name: str) -> None:
-    assert synthetic.finding(name, synthetic.make(name)) == FINDINGS[name]
+    sentence = synthetic.finding(name, synthetic.make(name))
+    assert len(sentence.split()) <= 18 and sentence == synthetic_studies.FIGURES["findings"][name]
     if name != "claims":  # theory alone judges some of them
         assert synthetic.finding(name, synthetic.empty(name)) == ""
 
@@ -342,7 +300,7 @@ def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
 
 @pytest.mark.parametrize("name", [n for n in NAMES if hasattr(plots.load(n), "page_table")])
 def test_a_page_shows_rows_of_the_csv_with_small_bars(name: str, tmp_path: Path) -> None:
-    table = plots.load(name).table(synthetic.make(name))
+    table = synthetic.table(name, synthetic.make(name))
     table.to_csv(tmp_path / "data.csv", index=False)
     shown = plots.load(name).page_table(pd.read_csv(tmp_path / "data.csv"))
     assert 0 < len(shown) <= len(table) and len(shown.columns) < len(table.columns)

@@ -75,7 +75,7 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
         if variant.kernel.name in firsts and not support.is_compiled(variant, "sm_90"):
             continue
         firsts.add(variant.kernel.name)
-        cubin_path = support.cubin_of(variant, "sm_90")
+        cubin_path = support.compiled(variant, "sm_90").read_bytes()
         assert cubin.code_digest(cubin_path) == old["code"], name
         listed = recording.listing(old["key"])
         if listed and hashlib.sha256(cubin_path).hexdigest() != old["sha256"]:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import executing_support as support
-from samples import ROOT, needs_nvrtc
+from samples import HOPPER, ROOT, needs_nvrtc
 from tilewave.compiling.origins import NOWHERE
 from tilewave.compiling.sass import of_cubin as listing
 from tilewave.execution import counters
@@ -36,11 +36,7 @@ from tilewave.theory import bounds
 PLANTED = ROOT / "tests" / "planted" / "costly_accesses.cu"
 SPILLING = ROOT / "tests" / "foreign" / "spill_registers.cu"
 
-SM = {
-    "sms": 100, "compute_capability": "9.0", "max_warps_per_sm": 64, "max_blocks_per_sm": 32,
-    "registers_per_sm": 65536, "shared_per_sm": 233472, "shared_per_block_optin": 232448,
-    "shared_reserved_per_block": 1024, "gpu": "NVIDIA H200",
-}  # fmt: skip
+SM = {**HOPPER, "sms": 100, "gpu": "NVIDIA H200"}
 CASE = {
     "m": 1024, "n": 1024, "k": 1024, "tile_m": 128, "tile_n": 128, "tile_k": 8, "blocks": 64,
     "block_threads": 256, "registers": 32, "shared_bytes": 0, "spill_bytes": 0,

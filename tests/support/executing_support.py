@@ -60,7 +60,7 @@ class Executed:
     outputs: dict[str, np.ndarray]
     program: Any
     job: Job
-    seconds: float = 0.0
+    seconds: float
 
     @property
     def kinds(self) -> list[str]:
@@ -113,11 +113,6 @@ def is_compiled(chosen: Variant, arch: str) -> bool:
     """Return whether this checkout's store has the variant's cubin."""
     compilations = compiling.Compilations(Store(ROOT / ".tilewave"), None, Path(_folder().name))
     return not compilations.missing_cubin(chosen, arch)
-
-
-def cubin_of(chosen: Variant, arch: str) -> bytes:
-    """Return a variant's cubin, from the store or compiled now."""
-    return compiled(chosen, arch).read_bytes()
 
 
 def compiled(chosen: Variant, arch: str) -> Path:
@@ -173,7 +168,7 @@ def judge(work: Job, runs: list[tuple[dict[str, np.ndarray], float, float]]) -> 
     return worst.verdict, worst.reason
 
 
-@functools.lru_cache(maxsize=8)  # cases of a kernel run in sequence
+@functools.lru_cache(maxsize=32)
 def program_of(cubin: Path, entry: str) -> Program:
     """Return a decoded kernel of a job's cubin."""
     from tilewave.execution.machine import program
@@ -209,10 +204,8 @@ def execute(
         if done.faults:
             runs = runs[: index + 1]
             break
-    verdict, reason = judge(work, runs)
-    return Executed(
-        verdict, reason, tuple(first.faults), first.counts, runs[-1][0], loaded, work, seconds
-    )
+    outcome, faults = judge(work, runs), tuple(first.faults)
+    return Executed(*outcome, faults, first.counts, runs[-1][0], loaded, work, seconds)
 
 
 def right(path: Path, case: Any, macros: Macros = None, arch: str = "sm_90") -> Executed:

@@ -2,27 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-LISTING = """\
-.text.{entry}:
-\t//## File "/kernels/{file}", line {first}
-        /*0000*/                   LDC R1, c[0x0][0x28] ;
-\t//## File "/kernels/{file}", line {second}
-        /*0010*/                   LDG.E R2, [R4] ;
-        /*0020*/                   STS [R0], R2 ;
-        /*0030*/                   LDS.128 R8, [R0] ;
-        /*0040*/                   LDGSTS.E.BYPASS.128 [R8], [R16.64] ;
-\t//## File "/kernels/{file}", line {third}
-        /*0050*/                   FFMA R2, R2, R3, R4 ;
-        /*0060*/                   HFMA2.MMA R9, -RZ, RZ, 0, 0 ;
-        /*0070*/                   HMMA.16816.F32 R4, R12, R22, R4 ;
-        /*0080*/                   STG.E [R2.64], R4 ;
-        /*0090*/                   EXIT ;
-"""
+LISTING = Path(__file__).with_suffix(".sass").read_text()
 CODE = [
     (int(row.split("*/")[0].strip()[2:], 16), row.split("*/")[1].strip(" ;"))
     for row in LISTING.splitlines()

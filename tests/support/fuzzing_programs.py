@@ -31,15 +31,9 @@ TYPES: dict[str, Any] = {
 }  # fmt: skip
 PLAIN, FAST = ("-Xptxas=-O0", "-fmad=false"), ("-fmad=false",)
 """Options of both compilations. Without -fmad=false ptxas chooses the products that it fuses with sums."""
-PROLOGUE = """#include <cuda_fp16.h>
-#include <cuda_bf16.h>
-typedef unsigned short u16; typedef int i32; typedef unsigned u32; typedef long long i64; typedef unsigned long long u64;
-typedef __half f16; typedef float f32; typedef double f64;
-template <class To, class From> __device__ To bits(From from) { To to; memcpy(&to, &from, sizeof to); return to; }
-template <class T> __device__ bool nan(T x) { return x != x; }
-"""
-
-RULES = yaml.safe_load(Path(__file__).with_name("fuzzing_rules.yaml").read_text("utf-8"))
+HERE = Path(__file__).parent
+PROLOGUE = (HERE / "fuzzing_prologue.cuh").read_text()
+RULES = yaml.safe_load((HERE / "fuzzing_rules.yaml").read_text("utf-8"))
 RULES["bool"] += "".join(f"\n{t} {t}: A {sign} B" for t in TYPES for sign in "< <= > == !=".split())
 
 

@@ -33,6 +33,11 @@ def kernel_parts(name: str) -> tuple[str, str]:
 
 
 FRONT, BODY = kernel_parts("sample")
+HOPPER = {
+    "compute_capability": "9.0", "max_warps_per_sm": 64, "max_blocks_per_sm": 32, "registers_per_sm": 65536,
+    "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
+}  # fmt: skip
+"""Facts of an SM in the environment of an H200."""
 needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+import samples
 from tilewave.theory.latency import fma_per_cycle, lanes_of, nanoseconds, warps_to_hide
 from tilewave.theory.occupancy import HOPPER, TURING, SmLimits, occupancy
 
@@ -48,9 +49,7 @@ def test_a_block_that_does_not_fit_has_zero_blocks() -> None:
 
 
 def test_limits_from_an_environment() -> None:
-    facts = {"compute_capability": "9.0", "max_warps_per_sm": 64, "max_blocks_per_sm": 32}
-    facts |= {"registers_per_sm": 65536, "shared_per_sm": 233472}
-    facts |= {"shared_per_block_optin": 232448, "shared_reserved_per_block": 1024}
+    facts = samples.HOPPER
     limits = SmLimits.from_environment(facts)
     assert occupancy(limits, 128, 180) == occupancy(HOPPER, 128, 180)
     assert SmLimits.from_environment({**facts, "compute_capability": "7.5"}).shared_unit == 256

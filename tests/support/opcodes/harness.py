@@ -1,6 +1,7 @@
 """Compilation of the fixtures, and their results on a GPU and in the recording."""
 
 import ctypes
+import functools
 import json
 import zlib
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ class Source:
         return []
 
 
+@functools.cache
 def compile_file(path: Path, arch: str) -> nvrtc.Compiled:
     """Compile a fixture file, for ``sm_90a`` if it is in that folder.
 

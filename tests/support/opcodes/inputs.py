@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import yaml
 
+from opcodes import manifest
 from opcodes.manifest import Kernel
 
 Words = np.ndarray  # uint32
@@ -52,49 +54,11 @@ def _mixed(source: Source, count: int, *parts: tuple[int, np.ndarray]) -> np.nda
     return np.choose(which, [values for _, values in parts])
 
 
-# Limits and patterns of each type.
-
-
-def _words(text: str, kind: type[np.unsignedinteger]) -> np.ndarray:
-    return np.array([int(word, 16) for word in text.split()], kind)
-
-
-BITS = _words(
-    """0 1 2 3 7 8 f 10 1f 20 21 7f 80 ff 100 7fff 8000 ffff 10000 00ff00ff 55555555 aaaaaaaa
-    0f0f0f0f 12345678 3f800000 7f800000 7fc00000 40000000 7ffffffe 7fffffff 80000000 80000001
-    c0000000 ffff0000 ffff8000 ffffff00 ffffff80 fffffffe ffffffff""",
-    np.uint32,
-)
-BITS64 = _words(
-    """0 1 2 7 20 ff ffff 7fffffff 80000000 ffffffff 100000000 100000001 fffffffe 7fffffffffffffff
-    8000000000000000 8000000000000001 ffffffffffffffff fffffffffffffffe ffffffff00000000
-    ffffffff80000000 5555555555555555 aaaaaaaaaaaaaaaa 123456789abcdef0 7fffffff00000000
-    00ff00ff00ff00ff 8000000080000000 4000000000000000 c000000000000000""",
-    np.uint64,
-)
-# Zero, denormals, the smallest and largest, halfway cases of narrower formats, infinity, NaNs.
-F32 = _words(
-    """0 1 2 400000 7fffff 800000 800001 1000000 c000000 33800000 34000000 387fc000 3eaaaaab
-    3f000000 3f7fffff 3f800000 3f800001 3fc00000 40000000 40400000 40490fdb 42c80000 477fe000
-    477ff000 4b000000 4b800000 4f000000 5f000000 7e800000 7f000000 7f7fffff 7f800000 7f800001
-    7fc00000 7fc12345""",
-    np.uint32,
-)
-F64 = _words(
-    """0 1 8000000000000 fffffffffffff 10000000000000 10000000000001 360000000000000
-    3690000000000000 36a0000000000000 3800000000000000 380fffffffffffff 3ca0000000000000
-    3cb0000000000000 3fd5555555555555 3fe0000000000000 3fefffffffffffff 3ff0000000000000
-    3ff0000000000001 3ff8000000000000 4000000000000000 400921fb54442d18 40effc0000000000
-    41e0000000000000 4330000000000000 43e0000000000000 47efffffe0000000 47effffff0000000
-    7fd0000000000000 7fefffffffffffff 7ff0000000000000 7ff0000000000001 7ff8000000000000
-    7ff8000012345678""",
-    np.uint64,
-)
-F16 = _words(
-    """0 1 2 200 3ff 400 401 800 1000 1400 2e66 3555 3800 3bff 3c00 3c01 3e00 4000 4200 4248
-    5640 6400 6800 77ff 7800 7bff 7c00 7c01 7e00 7e55""",
-    np.uint32,
-)
+EDGES = {
+    name: np.array([int(word, 16) for word in words.split()], f"u{8 if '64' in name else 4}")
+    for name, words in yaml.safe_load((manifest.HERE / "edges.yaml").read_text()).items()
+}
+"""Limits and patterns of each type, uint32 or uint64."""
 
 
 @dataclass(frozen=True)
@@ -151,24 +115,22 @@ class Format:
         return drawn
 
 
-HALF = Format(np.uint32, 10, 15, F16)
-SINGLE, DOUBLE = Format(np.uint32, 23, 127, F32), Format(np.uint64, 52, 1023, F64)
+HALF = Format(np.uint32, 10, 15, EDGES["f16"])
+SINGLE = Format(np.uint32, 23, 127, EDGES["f32"])
+DOUBLE = Format(np.uint64, 52, 1023, EDGES["f64"])
 
 
 def _bits(source: Source, count: int) -> Words:
-    return _mixed(source, count, (8, source.choose(BITS, count)), (8, source.words(count)))
+    return _mixed(source, count, (8, source.choose(EDGES["bits"], count)), (8, source.words(count)))
 
 
 def _bits64(source: Source, count: int) -> np.ndarray:
-    return _mixed(source, count, (8, source.choose(BITS64, count)), (8, source.raw(count)))
-
-
-SHIFTS = _words("0 1 1f 20 21 3f 40 41 ff 100 80000000 ffffffff", np.uint32)
+    return _mixed(source, count, (8, source.choose(EDGES["bits64"], count)), (8, source.raw(count)))
 
 
 def _shift(source: Source, count: int) -> Words:
     few = source.below(71, count).astype(np.uint32)
-    edges = source.choose(SHIFTS, count)
+    edges = source.choose(EDGES["shifts"], count)
     return _mixed(source, count, (12, few), (3, edges), (1, source.words(count)))
 
 
