@@ -199,12 +199,7 @@ def test_formats(form, data, expected):
 def test_ends(arch):
     failure = fault("ends", "asserts", arch)
     assert failure.kind == "assertion failed"
-    for part in (
-        '`x < 50 && "too large"`',
-        "int checked(int), line 12 of ",
-        "ends.cu",
-        "threads ",
-    ):
+    for part in ('`x < 50 && "too large"`', "int checked(int), line 12 of ", "ends.cu", "threads "):
         assert part in failure.message
     wrong = [i for i in range(32) if NUMBERS[i] % 64 >= 50]
     assert [thread["thread"][0] for thread in failure.threads] == wrong

@@ -184,9 +184,7 @@ def together(launches: Sequence[Mapping[str, float]], leading: int) -> dict[str,
 
 
 def figures(
-    values: Mapping[str, float],
-    rows: Sequence[Mapping[str, Any]],
-    operand: str = "",
+    values: Mapping[str, float], rows: Sequence[Mapping[str, Any]], operand: str = ""
 ) -> list[dict[str, Any]]:
     """Return the figures of a result as for a profiled kernel: counters, derived figures, sums of rows."""
     counted = [
@@ -198,9 +196,7 @@ def figures(
 
 
 def instruction_rows(
-    instructions: Sequence[Any],
-    counts: Counts,
-    every: bool = False,
+    instructions: Sequence[Any], counts: Counts, every: bool = False
 ) -> list[dict[str, Any]]:
     """Return rows as `gpu.ncu.instructions.instructions_of` does, without source lines.
 

@@ -31,12 +31,12 @@ KINDS = {
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
     s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
     s.MAYBE_ENDED: "race", s.UNPUBLISHED: "race", s.BARRIER_ONLY: HINT, s.UNWRITTEN: "uninitialised read",
-    s.SPLIT_BARRIER: HINT, s.NOT_MET: "race",
+    s.SPLIT_BARRIER: HINT, s.NOT_MET: "race", s.LANES_APART: "race", s.STILL_READ: "race",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
-    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET,
+    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET, s.LANES_APART,
 )  # fmt: skip
 # Messages of faults that need no other access. {s}: the ending of a singular verb.
 SENTENCES = {
@@ -66,6 +66,10 @@ SENTENCES = {
         "initialisation",
     ),
     s.UNWRITTEN: "{who} read{s} {spot}, which nothing has written",
+    s.LANES_APART: "{who} start{s} a bulk store of {byte}, which other lanes of the warp have written: put a "
+    "__syncwarp between their fence.proxy.async and the store",
+    s.STILL_READ: "{who} start{s} a bulk store that may still read shared memory when the block ends: commit "
+    "it, and wait for its group",
     s.SPLIT_BARRIER: "{who} wait{s} at another __syncthreads() than other threads ({there}): CUDA defines this "
     "only if all threads of the block reach the same one",
     s.NO_BLOCK: "{who} use{s} block {block}, or a mask of blocks, outside the cluster",
@@ -113,25 +117,32 @@ class Fault:
     count: int = 1
 
 
-class _Explainer:
-    """Sentences about the faults of one launch."""
+@dataclass
+class Explainer:
+    """Sentences about the faults of one launch. buffers: with their device addresses."""
 
-    def __init__(
-        self,
-        program: Program,
-        states: list[s.State],
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        buffers: list[tuple[int, Buffer]],
-    ) -> None:
-        self.program, self.states, state = program, states, states[0]
-        self.state = state
-        self.grid, self.block, self.buffers = grid, block, buffers
-        self.total = int(np.prod(block))
+    program: Program
+    states: list[s.State]
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    buffers: list[tuple[int, Buffer]]
+
+    def __post_init__(self) -> None:
+        self.state = state = self.states[0]
+        self.total = int(np.prod(self.block))
         self.warps = int(state.control[s.WARPS])
         self.shared_base = int(state.control[s.SHARED_BASE])
         self.shared_size = int(state.control[s.SHARED_END]) - self.shared_base
         self.device_start = int(state.origin[0])
+
+    def place(self, number: int) -> str:
+        """Name a block by its place in the grid."""
+        return _triple(_coordinates(number, self.grid))
+
+    def members(self, number: int, threads: Threads) -> list[dict[str, Place]]:
+        """Return threads of a block as a fault has them."""
+        place = _coordinates(number, self.grid)
+        return [{"block": place, "thread": _coordinates(thread, self.block)} for thread in threads]
 
     # ------------------------------------------------------------------------------- who and where
 
@@ -294,7 +305,7 @@ class _Explainer:
         if len(self.states) == 1 and number == int(row[s.F_BLOCK]):
             whom, why = f"warp {warp} of the block", "no barrier orders them"
         else:
-            whom = f"block {_triple(_coordinates(number, self.grid))}"
+            whom = f"block {self.place(number)}"
             why = "nothing orders the two accesses"
         return (
             f"{who} {self.does(index, threads, address >= 0)} {what}, which {whom} has {verb} "
@@ -450,7 +461,7 @@ class _Explainer:
         self.take(int(self.state.control[s.TAKEN]))
         groups = dict(sorted(self.groups().items(), key=lambda group: len(group[1])))
         at_barrier = [key for key in groups if key[0] == s.AT_BARRIER] or list(groups)
-        place = _triple(_coordinates(int(self.state.control[s.TAKEN]), self.grid))
+        place = self.place(int(self.state.control[s.TAKEN]))
         sentence = "; ".join(self.parts(groups))
         for state in self.states:
             if (
@@ -458,7 +469,7 @@ class _Explainer:
                 and state.live.any()
             ):
                 self.state = state
-                peer = _triple(_coordinates(int(state.block_control[s.NUMBER]), self.grid))
+                peer = self.place(int(state.block_control[s.NUMBER]))
                 sentence += (
                     f"; of block {peer} of its cluster {'; '.join(self.parts(self.groups()))}"
                 )
@@ -475,7 +486,7 @@ class _Explainer:
         """Describe a block that was still running when a limit was reached."""
         number = int(self.state.control[s.TAKEN])
         self.take(number)
-        place = f"block {_triple(_coordinates(number, self.grid))}"
+        place = f"block {self.place(number)}"
         groups = self.groups()
         ready = {key: threads for key, threads in groups.items() if key[0] == s.READY}
         first = {key: threads for key, threads in ready.items() if key[2] == index}
@@ -520,71 +531,50 @@ def _retraced(
     return matches
 
 
-def explained(
-    program: Program,
-    states: list[s.State],
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    buffers: list[tuple[int, Buffer]],
-) -> tuple[Fault, ...]:
+def explained(explainer: Explainer) -> tuple[Fault, ...]:
     """Return the faults that the interpreter noted, in the order in which they happened.
 
     Changes the state: blocks with a race are executed again.
     """
-    state = states[0]
-    explainer = _Explainer(program, states, grid, block, buffers)
+    state = explainer.state
     rows = [row.copy() for row in state.faults[: int(state.control[s.FAULT_COUNT])]]
     # Read first what threads wait for: executing a block again changes it.
     endings = [_block_ending(explainer, row) for row in rows]
-    matches = _retraced(states, rows, grid, explainer.total)
+    matches = _retraced(explainer.states, rows, explainer.grid, explainer.total)
     faults = []
     for row, end, match in zip(rows, endings, matches):
         kind = KINDS[int(row[s.F_KIND])]
-        place = _coordinates(int(row[s.F_BLOCK]), grid)
+        number = int(row[s.F_BLOCK])
         if end is not None:
             index, message, threads = end
         else:
             index = int(row[s.F_ROW])
             threads = explainer.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
-            kind, message = _explanation(explainer, row, index, threads, _triple(place), match)
-        faults.append(
-            Fault(
-                kind,
-                index,
-                message,
-                [{"block": place, "thread": _coordinates(thread, block)} for thread in threads],
-                [explainer.address(row, index)] if int(row[s.F_ADDRESS]) >= 0 else [],
-                int(row[s.F_OTHER_ROW] if match is None else match[tracing.K_PC]),
-                int(row[s.F_COUNT]),
-            )
-        )
+            place = explainer.place(number)
+            kind, message = _explanation(explainer, row, index, threads, place, match)
+        addresses = [explainer.address(row, index)] if int(row[s.F_ADDRESS]) >= 0 else []
+        other = int(row[s.F_OTHER_ROW] if match is None else match[tracing.K_PC])
+        members, count = explainer.members(number, threads), int(row[s.F_COUNT])
+        faults.append(Fault(kind, index, message, members, addresses, other, count))
     return tuple(faults)
 
 
-def explained_store(
-    program: Program,
-    states: list[s.State],
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    buffers: list[tuple[int, Buffer]],
-    note: np.ndarray,
-) -> tuple[Fault, ...]:
+def explained_store(explainer: Explainer, note: np.ndarray) -> tuple[Fault, ...]:
     """Return the fault of a store into a read-only buffer from an `overwriting.Watch`; none if it saw no store."""
     index, number = int(note[o.INDEX]), int(note[o.BLOCK])
     if index < 0:
         return ()
-    explainer, place = _Explainer(program, states, grid, block, buffers), _coordinates(number, grid)
     threads = explainer.lanes(int(note[o.WARP]), int(note[o.LANES]))
     address = explainer.device_start + int(note[o.BYTE])
     message = (
-        f"{explainer.named(threads)} of block {_triple(place)} {explainer.does(index, threads, True)} "
+        f"{explainer.named(threads)} of block {explainer.place(number)} {explainer.does(index, threads, True)} "
         f"{explainer.global_spot(address)[0]}, an input"
     )
-    members = [{"block": place, "thread": _coordinates(thread, block)} for thread in threads]
+    members = explainer.members(number, threads)
     return (Fault("overwritten input", index, message, members, [address]),)
 
 
-def _block_ending(explainer: _Explainer, row: np.ndarray) -> tuple[int, str, Threads] | None:
+def _block_ending(explainer: Explainer, row: np.ndarray) -> tuple[int, str, Threads] | None:
     """Return instruction, sentence and threads of a fault that ended a block; else None."""
     kind, index = int(row[s.F_KIND]), int(row[s.F_ROW])
     if kind == s.NEVER_REACHED:
@@ -594,14 +584,14 @@ def _block_ending(explainer: _Explainer, row: np.ndarray) -> tuple[int, str, Thr
         return index, explainer.endless(int(row[s.F_OTHER]), index), threads
     if kind == s.ASSERTED:
         explainer.take(int(row[s.F_BLOCK]))
-        place = _triple(_coordinates(int(row[s.F_BLOCK]), explainer.grid))
+        place = explainer.place(int(row[s.F_BLOCK]))
         sentence = assertion(explainer.state, int(row[s.F_WARP]), threads[0] % 32)
         return index, f"{sentence}, for {explainer.named(threads)} of block {place}", threads
     return None
 
 
 def _explanation(
-    explainer: _Explainer,
+    explainer: Explainer,
     row: np.ndarray,
     index: int,
     threads: Threads,
@@ -633,7 +623,7 @@ def _explanation(
         copy="copies" if explainer.singular(threads) else "copy",
         byte=f"byte {address - explainer.shared_base} of shared memory",
         function=explainer.program.system_calls[other] if number == s.SYSTEM_CALL else "",
-        ended=_triple(_coordinates(other, explainer.grid)),
+        ended=explainer.place(other),
         spot=f"byte {address} of the thread's local memory" if number == s.UNWRITTEN and other == LOCALLY
         else explainer.global_spot(address)[0],
         there=explainer.at(other) if number == s.SPLIT_BARRIER else "",

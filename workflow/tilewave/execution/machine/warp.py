@@ -125,19 +125,11 @@ def settle(m, warp):
                         groups[other, 2] = s.FREE
                 new_group(m, int64(warp), int64(pc + 1), uint32(here), int64(s.READY), int64(0))
         elif doing == s.AT_WARPSYNC:
-            mask = uint32(groups[slot, 3]) & view.live(m)[warp]
-            pc = int64(-1) if groups[slot, 3] & ANYWHERE else groups[slot, 0]
-            if mask & ~waiting_lanes(
-                m, int64(warp), int64(s.AT_WARPSYNC), int64(groups[slot, 3]), int64(pc)
-            ) == uint32(0):
-                gather_waiting(
-                    m,
-                    int64(warp),
-                    int64(s.AT_WARPSYNC),
-                    int64(groups[slot, 3]),
-                    int64(pc),
-                    int64(-1),
-                )
+            waits = int64(groups[slot, 3])
+            pc = int64(-1 if waits & ANYWHERE else groups[slot, 0])
+            waiting = waiting_lanes(m, int64(warp), int64(doing), waits, pc)
+            if uint32(waits) & view.live(m)[warp] & ~waiting == uint32(0):
+                gather_waiting(m, int64(warp), int64(doing), waits, pc, int64(-1))
 
 
 # ---------------------------------------------------------------- barriers of the block
@@ -149,6 +141,7 @@ def arrive(m, warp, barrier, lanes, threads):
     view.arrived(m)[barrier, warp] |= lanes
     if threads:
         view.expected(m)[barrier, 0] = threads
+    exchanges.share(m, warp)
     merged, clock = view.barrier_clocks(m)[barrier], view.clocks(m)[warp]
     for actor in range(view.control(m)[s.CLUSTER_ACTORS]):
         merged[actor] = max(merged[actor], clock[actor])
@@ -416,7 +409,7 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == ops.COPY_WAIT:
         copies.land(m, int64(warp), int64(row[c.SUB]))
-        orders.waited(m, int64(warp), int64(row[c.SUB]))
+        orders.waited(m, int64(warp), uint32(mask), int64(row[c.SUB]))
         return following, active
     if op == ops.WARP_SYNC:
         exchanges.met(m, int64(warp))
@@ -506,7 +499,10 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     # __syncwarp of lanes that are together is a NOP.
     if op == ops.NOTHING or op == ops.PUBLISH or op == ops.FENCE:
-        exchanges.met(m, int64(warp))
+        if view.live(m)[warp] & ~active:
+            view.recent(m)[warp, 0, 0] = 0
+        else:
+            exchanges.met(m, int64(warp))
     if op == ops.FENCE:
         if row[c.SUB]:
             orders.fence(m, int64(warp), orders.BLOCKS)
