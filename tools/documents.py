@@ -62,14 +62,7 @@ def share(percent: float) -> str:
 def ladder(table: pd.DataFrame, dtypes: str) -> str:
     """Return the ladder's table in Markdown: shares of cuBLAS by size, and TFLOP/s of rung and cuBLAS at 4096³."""
     table = table.dropna(subset=[f"TFLOP/s, {n}³" for n in SIZES], how="all")
-    lines = [
-        [
-            "variant",
-            "dtype",
-            *(f"{n}³, %" for n in SIZES),
-            f"{RATED}³, TFLOP/s / cuBLAS",
-        ]
-    ]
+    lines = [["variant", "dtype", *(f"{n}³, %" for n in SIZES), f"{RATED}³, TFLOP/s / cuBLAS"]]
     for dtype in (name.strip() for name in dtypes.split(",")):
         for row in table[table["dtype"] == dtype].to_dict("records"):
             rates = (row[f"{whose}TFLOP/s, {RATED}³"] for whose in ("", "cuBLAS "))
@@ -156,10 +149,7 @@ def main() -> int:
     ]
     if arguments.check:
         for path in stale:
-            print(
-                f"{path.relative_to(ROOT)} is out of date. Run `make documents`",
-                file=sys.stderr,
-            )
+            print(f"{path.relative_to(ROOT)} is out of date. Run `make documents`", file=sys.stderr)
         return 1 if stale else 0
     for path in stale:
         path.write_text(documents[path], encoding="utf-8")
