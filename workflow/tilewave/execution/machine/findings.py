@@ -3,7 +3,6 @@
 A message names an instruction by its opcode and SASS address; source lines are added elsewhere.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,10 +10,9 @@ import numpy as np
 from tilewave.execution.machine import marking, tracing, views
 from tilewave.execution.machine import overwriting as o
 from tilewave.execution.machine import state as s
-from tilewave.execution.machine.arguments import Buffer
 from tilewave.execution.machine.mbarrier import fields
+from tilewave.execution.machine.naming import Names, Threads, counted
 from tilewave.execution.machine.printing import assertion
-from tilewave.execution.machine.program import Program
 from tilewave.execution.machine.written import LOCALLY
 
 HINT = "hint"
@@ -77,28 +75,8 @@ SENTENCES = {
     s.BAD_SIZE: "{who} {copy} from or to {address:#x}, which is not a multiple of 16",
     s.BAD_TARGET: "{who} jump{s} to {address:#x}, outside the kernel",
 }
-MOST = 4  # threads named one by one
 PARTS = 6  # groups of waiting threads in a message
 RETRACED = 4  # blocks executed again to learn the other side of a race
-NEAR = 1 << 20  # bytes: an address farther from a buffer is not described by it
-ORDINALS = {2: "second", 3: "third"}
-
-Place = list[int]
-Threads = list[int]  # by number in the block
-
-
-def _coordinates(number: int, sizes: Sequence[int]) -> Place:
-    return [
-        number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
-    ]  # fmt: skip
-
-
-def _triple(place: Sequence[int]) -> str:
-    return "(" + ", ".join(str(value) for value in place) + ")"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 @dataclass(frozen=True)
@@ -117,98 +95,8 @@ class Fault:
     count: int = 1
 
 
-@dataclass
-class Explainer:
-    """Sentences about the faults of one launch. buffers: with their device addresses."""
-
-    program: Program
-    states: list[s.State]
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    buffers: list[tuple[int, Buffer]]
-
-    def __post_init__(self) -> None:
-        self.state = state = self.states[0]
-        self.total = int(np.prod(self.block))
-        self.warps = int(state.control[s.WARPS])
-        self.shared_base = int(state.control[s.SHARED_BASE])
-        self.shared_size = int(state.control[s.SHARED_END]) - self.shared_base
-        self.device_start = int(state.origin[0])
-
-    def place(self, number: int) -> str:
-        """Name a block by its place in the grid."""
-        return _triple(_coordinates(number, self.grid))
-
-    def members(self, number: int, threads: Threads) -> list[dict[str, Place]]:
-        """Return threads of a block as a fault has them."""
-        place = _coordinates(number, self.grid)
-        return [{"block": place, "thread": _coordinates(thread, self.block)} for thread in threads]
-
-    # ------------------------------------------------------------------------------- who and where
-
-    def named(self, threads: Threads) -> str:
-        """Name threads of a block: a few one by one, more as a range or pattern."""
-        names = [_triple(_coordinates(number, self.block)) for number in threads]
-        if not names:
-            return "no thread"
-        if len(names) == 1:
-            return f"thread {names[0]}"
-        if len(names) == 2:
-            return f"threads {names[0]} and {names[1]}"
-        steps = set(np.diff(threads).tolist())
-        if steps == {1}:
-            return f"threads {names[0]} to {names[-1]}"
-        if len(steps) == 1:
-            step = steps.pop()
-            return f"every {ORDINALS.get(step, f'{step}th')} thread from {names[0]} to {names[-1]}"
-        if len(names) <= MOST:
-            return f"threads {', '.join(names[:-1])} and {names[-1]}"
-        breaks = np.flatnonzero(np.diff(threads) != 1) + 1
-        if len(breaks) < MOST:
-            runs = np.split(np.arange(len(names)), breaks)
-            ranges = [
-                names[run[0]] if len(run) == 1 else f"{names[run[0]]} to {names[run[-1]]}"
-                for run in runs
-            ]
-            return f"threads {', '.join(ranges[:-1])} and {ranges[-1]}"
-        return f"threads {', '.join(names[:MOST])} and {len(names) - MOST} more"
-
-    def at(self, index: int) -> str:
-        """Name an instruction by opcode and SASS address."""
-        instruction = self.program.instructions[index]
-        return f"{instruction.opcode} at SASS address {instruction.address:#06x}"
-
-    def opcode(self, index: int) -> str:
-        return self.program.instructions[index].opcode if index >= 0 else ""
-
-    def does(self, index: int, threads: Threads, remote: bool = False) -> str:
-        """Return the verb for a memory access; ``remote``: the global side of a copy."""
-        opcode = self.opcode(index)
-        if opcode.startswith(("LDGSTS", "UTMALDG", "UBLKCP.S")):
-            verb = "read" if remote else "write"
-        elif opcode.startswith(("ATOM", "RED")):
-            verb = "update"
-        elif opcode.startswith(("SYNCS", "ARRIVES")):
-            verb = "use"
-        else:
-            out = remote and opcode.startswith(("UBLKCP.G", "UTMASTG"))
-            verb = "write" if out or opcode.startswith("ST") else "read"
-        return verb + ("s" if self.singular(threads) else "")
-
-    def singular(self, threads: Threads) -> bool:
-        """Return whether `named` needs a singular verb."""
-        steps = set(np.diff(threads).tolist())
-        return len(threads) <= 1 or (len(threads) > 2 and len(steps) == 1 and steps != {1})
-
-    def spot(self, address: int, index: int) -> tuple[str, str]:
-        """Describe an address, and the size of that memory as an addition to the sentence."""
-        if self.opcode(index).startswith(("LDL", "STL")):
-            return f"byte {address} of the thread's local memory", ""
-        if address < self.device_start:
-            inner = address - self.shared_base
-            size = f", which has {_counted(self.shared_size, 'byte')}"
-            return f"byte {inner} of shared memory", size
-        return self.global_spot(address)
+class Explainer(Names):
+    """Sentences about the faults of one launch."""
 
     def address(self, row: np.ndarray, index: int) -> int:
         """Return the address of a fault; in shared memory it counts from the kernel's first byte."""
@@ -217,38 +105,13 @@ class Explainer:
         shared = kind in IN_SHARED and address < self.device_start and not local
         return address - self.shared_base if shared else address
 
-    def global_spot(self, address: int) -> tuple[str, str]:
-        """Locate an address in a buffer, or next to the nearest one."""
-
-        def distance(start: int, buffer: Buffer) -> int:
-            return max(start - address, address - (start + buffer.array.nbytes) + 1, 0)
-
-        if not self.buffers:
-            return f"{address:#x}", ", and the kernel has no buffers"
-        start, buffer = min(self.buffers, key=lambda entry: distance(*entry))
-        if distance(start, buffer) > NEAR:
-            return f"{address:#x}", ", which is in none of the buffers"
-        offset, size = address - start, buffer.array.nbytes
-        if offset < 0:
-            return f"an address {_counted(-offset, 'byte')} before {buffer.name}", ""
-        item = buffer.array.itemsize
-        element = f" (element {offset // item})" if offset % item == 0 else ""
-        length = f", which has {_counted(size, 'byte')} ({_counted(buffer.array.size, 'element')})"
-        return f"byte {offset}{element} of {buffer.name}", length
-
-    def take(self, number: int) -> None:
-        """Select the block of that number in the cluster."""
-        for state in self.states:
-            if int(state.block_control[s.NUMBER]) == number:
-                self.state = state
-
     # ---------------------------------------------------------------------------------- one access
 
     def access(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
         """Describe an access that is outside memory or misaligned."""
         kind, address, width = int(row[s.F_KIND]), int(row[s.F_ADDRESS]), int(row[s.F_OTHER])
         remote = address >= self.device_start
-        does = f"{who} {self.does(index, threads, remote)} {_counted(width, 'byte')}"
+        does = f"{who} {self.does(index, threads, remote)} {counted(width, 'byte')}"
         if kind == s.OUTSIDE_CONSTANT:
             return f"{does} at {address:#x} of a constant bank, outside the bank"
         if kind == s.OUTSIDE_LOCAL:
@@ -355,14 +218,6 @@ class Explainer:
         index = int(row[tracing.K_PC])
         return self.named(members), self.does(index, members), self.at(index)
 
-    def lanes(self, warp: int, mask: int) -> Threads:
-        """Return the numbers of a warp's threads that exist in the block."""
-        return [
-            32 * warp + lane
-            for lane in range(32)
-            if mask >> lane & 1 and 32 * warp + lane < self.total
-        ]
-
     # --------------------------------------------------------------------------- who waits for whom
 
     def groups(self) -> dict[tuple[int, int, int], Threads]:
@@ -393,7 +248,7 @@ class Explainer:
             count = int(self.state.expected[waits, 0])
             arrived = sum(int(lanes).bit_count() for lanes in self.state.arrived[waits].tolist())
             needs = (
-                f"which counts {_counted(count, 'thread')}, {arrived} have arrived"
+                f"which counts {counted(count, 'thread')}, {arrived} have arrived"
                 if count
                 else "which needs all running threads of the block"
             )
@@ -421,10 +276,10 @@ class Explainer:
     def mbarrier(self, offset: int) -> str:
         """Describe an mbarrier and what its phase lacks."""
         _, pending, awaited, _ = fields(views.table(self.state), offset)
-        lacks = [_counted(pending, "arrival")] if pending else []
-        lacks += [_counted(awaited, "byte")] if awaited > 0 else []
+        lacks = [counted(pending, "arrival")] if pending else []
+        lacks += [counted(awaited, "byte")] if awaited > 0 else []
         parts = [f"lacks {' and '.join(lacks)}"] if lacks else []
-        parts += [f"has received {_counted(-awaited, 'byte')} too many"] if awaited < 0 else []
+        parts += [f"has received {counted(-awaited, 'byte')} too many"] if awaited < 0 else []
         place = offset - self.shared_base
         return f"at the mbarrier at byte {place} of shared memory, which {' and '.join(parts)}"
 
@@ -627,5 +482,5 @@ def _explanation(
         spot=f"byte {address} of the thread's local memory" if number == s.UNWRITTEN and other == LOCALLY
         else explainer.global_spot(address)[0],
         there=explainer.at(other) if number == s.SPLIT_BARRIER else "",
-        dimensions=_counted(other, "dimension"), arrivals=_counted(other, "arrival"),
+        dimensions=counted(other, "dimension"), arrivals=counted(other, "arrival"),
     )  # fmt: skip

@@ -329,10 +329,8 @@ def _state(
     warps = -(-threads // 32)
     placed = list(_placed(image.parameters, arguments))
     buffers = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
-    taken, in_memory = (
-        {buffer.name for buffer in buffers},
-        {buffer.name: buffer for buffer in memory},
-    )
+    taken = {buffer.name for buffer in buffers}
+    in_memory = {buffer.name: buffer for buffer in memory}
     buffers += [buffer for buffer in memory if buffer.name not in taken | image.globals_.keys()]
     pointed = {
         argument.name: argument

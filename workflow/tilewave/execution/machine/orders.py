@@ -94,16 +94,16 @@ def fence_proxies(m, warp, mask):
     NVIDIA's guide has each writer execute it before the barrier. It counts for a warp when all lanes
     that wrote shared memory have executed one.
     """
-    control, apart = view.control(m), view.apart(m)[warp]
+    control, apart, lanes = view.control(m), view.apart(m)[warp], view.unfenced(m)[warp]
+    view.unfenced(m)[warp] &= ~uint32(mask)
     if control[s.ASYNCHRONOUS]:
         clock, fenced = view.clocks(m)[warp], passed(m, PROXIES) + warp
         if not apart[exchanges.FENCED]:
             apart[exchanges.BEFORE] = int64(clock[fenced])
-        apart[exchanges.FENCED] |= int64(view.unfenced(m)[warp] & uint32(mask))
-    view.unfenced(m)[warp] &= ~uint32(mask)
-    if control[s.ASYNCHRONOUS] and not view.unfenced(m)[warp]:
-        clock[fenced] = uint32(control[s.TICK])
-        control[s.TICK] += 1
+        apart[exchanges.FENCED] |= int64(lanes & uint32(mask))
+        if not lanes & ~uint32(mask):
+            clock[fenced] = uint32(control[s.TICK])
+            control[s.TICK] += 1
     publish_mbarriers(m, warp)
 
 

@@ -96,11 +96,7 @@ def partners(m, warp, register, pc, lanes):
     members = converge[int64(lowest_one(lanes))]
     here = uint32(0)
     for slot in range(s.SLOTS):
-        if (
-            groups[slot, 2] == s.AT_CONVERGE
-            and groups[slot, 3] == register
-            and groups[slot, 0] == pc
-        ):
+        if _waits(groups[slot], s.AT_CONVERGE, register, pc):
             waiting = uint32(groups[slot, 1])
             if converge[int64(lowest_one(waiting))] == members:
                 here |= waiting
@@ -115,9 +111,7 @@ def settle(m, warp):
         doing = groups[slot, 2]
         if doing == s.AT_CONVERGE:
             register, pc = groups[slot, 3], groups[slot, 0]
-            here, needed = partners(
-                m, int64(warp), int64(register), int64(pc), uint32(groups[slot, 1])
-            )
+            here, needed = partners(m, warp, register, pc, uint32(groups[slot, 1]))
             if needed & ~here == uint32(0):
                 for other in range(s.SLOTS):
                     waits = groups[other, 2] == s.AT_CONVERGE and groups[other, 0] == pc
@@ -193,9 +187,7 @@ def release(m, barrier):
                 first = at if first < 0 else first
                 if at != first and barrier == 0 and threads == 0:
                     fault(m, s.SPLIT_BARRIER, at, warp, groups[slot, 1], -1, first, 0)
-                gather_waiting(
-                    m, int64(warp), int64(s.AT_BARRIER), int64(barrier), int64(at), int64(-1)
-                )
+                gather_waiting(m, warp, int64(s.AT_BARRIER), barrier, at, int64(-1))
     view.fill(view.barrier_clocks(m)[barrier], uint32(0))
     view.expected(m)[barrier, 0] = 0
     view.expected(m)[barrier, 1] = 0
@@ -375,9 +367,8 @@ def control_flow(m, warp, pc, row, active, mask):
         going = mask & pin(row, int64(c.PIN0), P) & pin(row, int64(c.PIN1), P)
         if row[c.SUB] and going:
             going = active
-        return split(
-            m, warp, int64(row[c.TARGET]), uint32(going), int64(following), uint32(active & ~going)
-        )
+        staying = uint32(active & ~going)
+        return split(m, warp, int64(row[c.TARGET]), uint32(going), int64(following), staying)
     if op == ops.EXIT:
         going = mask & pin(row, int64(c.PIN0), P)
         if going:
@@ -468,9 +459,8 @@ def control_flow(m, warp, pc, row, active, mask):
         apart = wanted & view.live(m)[warp] & ~active != uint32(0)
         # BRA.DIV goes if lanes of the mask are elsewhere, BRA.CONV if none is.
         going = mask if apart == (row[c.SUB] & 2 == 0) else uint32(0)
-        return split(
-            m, warp, int64(row[c.TARGET]), uint32(going), int64(following), uint32(active & ~going)
-        )
+        staying = uint32(active & ~going)
+        return split(m, warp, int64(row[c.TARGET]), uint32(going), int64(following), staying)
     if op == ops.CALL:
         return split(m, warp, int64(row[c.TARGET]), uint32(mask), int64(following), uint32(rest))
     if op == ops.RETURN or op == ops.BRANCH_INDEXED:
