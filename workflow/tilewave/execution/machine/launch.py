@@ -461,7 +461,7 @@ def _not_searched(program: Program, together: int, global_memory: bool) -> list[
         )
     if np.any(rows[_accesses(rows, c.GLOBAL, c.GENERIC), c.FLAGS] & c.STRONG):
         sentences.append(
-            "races of two volatile or .cg accesses: both are taken for synchronisation"
+            "races of two volatile or .cg accesses of up to 8 bytes: both are taken for synchronisation"
         )
     if c.COPY in rows[:, c.FAMILY]:
         sentences.append(

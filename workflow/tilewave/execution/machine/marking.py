@@ -42,6 +42,7 @@ BLOCK, WARP, KIND, TIME = 41, 32, 29, int64((1 << 29) - 1)
 # Kinds of accesses. PUBLISHED: a weak store after a fence, which may be a flag. SUM: an atomic that adds. SWAP: any
 # other atomic; loops of compare-and-swap and locks also use weak accesses.
 WEAK, PUBLISHED, STRONG, SUM, SWAP = range(5)
+FLAG = 8  # bytes of the widest flag: a wider strong access, such as `__stcg` of four floats, moves data
 SUMS = (memory.A_ADD, memory.A_INC, memory.A_DEC)
 # Accesses. KEEP: a store that changes nothing takes over what another block has written. LOOK: only ask. COMPARE: ask
 # and take a fingerprint.
@@ -189,7 +190,7 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
     atomic, kind = row[c.FAMILY] == c.ATOMIC, int64(WEAK)
     if atomic:
         kind = int64(SUM if row[c.OP] in SUMS else SWAP)
-    elif row[c.FLAGS] & c.STRONG:
+    elif row[c.FLAGS] & c.STRONG and size <= FLAG:
         kind = int64(STRONG)
     elif writing and view.block_control(view.peer(m, int64(0)))[s.FENCED_INSIDE]:
         kind = int64(PUBLISHED)
