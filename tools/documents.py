@@ -150,10 +150,7 @@ def main() -> int:
     ]
     if arguments.check:
         for path in stale:
-            print(
-                f"{path.relative_to(ROOT)} is out of date. Run `make documents`",
-                file=sys.stderr,
-            )
+            print(f"{path.relative_to(ROOT)} is out of date. Run `make documents`", file=sys.stderr)
         return 1 if stale else 0
     for path in stale:
         path.write_text(documents[path], encoding="utf-8")

@@ -106,13 +106,17 @@ def test_planted_mistakes(bug, kinds, message, text, cluster):
         (2, 32, "race", "each writer needs a fence.proxy.async"),
         (3, 128, "race", "the mbarrier at byte 1024 of shared memory, which no fence"),
         (4, 128, "correct", "the mbarrier at byte 1024 of shared memory, which no fence"),
+        (5, 32, "race", "a __syncwarp between their fence.proxy.async and the store"),
+        (6, 32, "race", "a bulk store that may still read shared memory when the block ends"),
+        (7, 32, "race", "which a bulk store of warp 0 may still read"),
     ],
 )
 def test_fences_of_the_asynchronous_proxy(bug, threads, verdict, message):
     macros = {"BUG": bug, "THREADS": threads}
     outcome = case.run(support.job(FOLDER / "proxies.cu", 256, macros)).result
     assert outcome.verdict == verdict
-    assert message in outcome.reason + "".join(outcome.notes.get("hints", []))
+    faults = [fault["message"] for fault in outcome.notes["faults"]]
+    assert message in "".join([*faults, *outcome.notes.get("hints", [])])
 
 
 def test_unordered_use_of_an_mbarrier():

@@ -159,6 +159,13 @@ def test_vector_add() -> None:
     assert all(np.isfinite(figure["value"]) for figure in judged.figures)
 
 
+def test_large_numbers_of_a_sum_have_many_bits_and_every_order_gives_the_same() -> None:
+    job = a_job(operation="reduction", shape={"n": 129}, dtypes={"x": "f32", "total": "f32"})
+    x = operations.load("reduction").of_kind(job, inputs.LARGE)["x"]
+    assert np.cumsum(x)[-1] == np.cumsum(x[::-1])[-1] == np.sum(x, dtype=np.float64)
+    assert np.any(x.view(np.uint32) & 0xFFFF) and np.abs(x).max() > 1e35
+
+
 @pytest.mark.parametrize(("arguments", "target"), [(["d", "n"], "d"), (["a", "b", "n"], "b")])
 @pytest.mark.parametrize("dtype", ["i32", "f32"])
 def test_reverse(arguments: list[str], target: str, dtype: str) -> None:

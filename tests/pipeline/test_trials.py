@@ -13,6 +13,23 @@ from tilewave.pipeline.cases import Case
 pytestmark = needs_nvrtc
 TARGET = {"device": support.device("sm_90"), "arch": 90}
 RIGHT = {"OF_A": "of_a", "RESULT": "alpha * sum + before", "AFTER": ""}
+COLUMNS = "((n + 15) / 16)"
+PERSISTENT = {
+    '["ceil(n / 16)", "ceil(m / 16)"]': '["min(sms, ceil(n / 16) * ceil(m / 16))"]',
+    "    const int x = blockIdx.x": f"for (int t = blockIdx.x; t < {COLUMNS} * ((m + 15) / 16); t += STEP) {{ "
+    f"const int x = t % {COLUMNS}",
+    "blockIdx.y *": f"t / {COLUMNS} *",
+    "return": "continue",
+    "AFTER": "}",
+}
+"""Blocks that take one tile after another."""
+COUNTING = {
+    "extern": "__device__ unsigned counted;\nextern",
+    "AFTER": "if (threadIdx.x + threadIdx.y) return;\n"
+    "if (blockIdx.x + blockIdx.y == 0) { __threadfence(); if (counted == 1) c[1] = 0; }\n"
+    "__threadfence(); if (atomicAdd(&counted, 1) == 1 << 30) c[1] = 0",
+}
+"""Block (0, 0, 0) reads what others count, which is in order only if it comes first."""
 
 
 def judged(path: Path, shape: str | None = None) -> list[trials.TrialResult]:
@@ -25,7 +42,7 @@ def judged(path: Path, shape: str | None = None) -> list[trials.TrialResult]:
 def flawed(folder: Path, **flaw: str) -> Path:
     front, body = kernel_parts("tried")
     for place, text in {**RIGHT, **flaw}.items():
-        body = body.replace(place, text)
+        front, body = front.replace(place, text), body.replace(place, text)
     return write_kernel(folder, "flawed", front, body)
 
 
@@ -46,7 +63,10 @@ def flawed(folder: Path, **flaw: str) -> Path:
         ({"RESULT": "k < 32 ? sum : alpha * sum + before"}, "below the tile", ""),
         ({"RESULT": "n == 16 ? sum : alpha * sum + before"}, "at the tile", ""),
         ({"RESULT": "m == 17 ? sum : alpha * sum + before"}, "above the tile", ""),
+        ({"RESULT": "m < 9 ? sum : alpha * sum + before"}, "far below the tile", ""),
         ({"RESULT": "k > 2048 ? 0 : alpha * sum + before"}, "long k", ""),
+        ({"RESULT": "k > 99 && beta == 0 ? sum : alpha * sum + before"}, "long k", "beta = 0"),
+        ({**PERSISTENT, "STEP": "gridDim.x == 2 ? n : gridDim.x"}, "few SMs", "17 of 289"),
         ({"RESULT": "x > 2047 ? 0 : alpha * sum + before"}, "long n", "C[0, 2048]"),
         (
             {"RESULT": "m * n - 1 == y * n + x && n > 130 && m > 130 ? 0 : alpha * sum + before"},
@@ -63,6 +83,12 @@ def test_a_flaw_is_found(
     worst = trials.worst(results)
     assert (worst.trial.name, worst.result.verdict) == (trial, "wrong"), trials.summary(results)
     assert worst is results[-1] and reason in worst.result.reason
+
+
+def test_launches_run_blocks_in_both_orders(tmp_path: Path) -> None:
+    worst = trials.worst(judged(flawed(tmp_path, **COUNTING)))
+    assert (worst.trial.name, worst.result.verdict) == ("other alpha and beta", "race")
+    assert "reads byte 0 (element 0) of" in worst.result.reason
 
 
 def test_an_overwritten_input_is_wrong(tmp_path: Path) -> None:

@@ -192,6 +192,8 @@ def test_findings_come_by_their_bound_and_never_promise_more_than_is_idle() -> N
     bounds = {finding.rule: finding.bound for finding in for_case(no_cycles)}
     assert bounds["excess shared wavefronts"] == pytest.approx(8 / 9)
     assert for_case(Subject({})) == []
+    moves_nothing = (row("UTMALDG", **wavefronts(0, 0), **sectors(0, 0)),)
+    assert for_case(Subject({}, {}, moves_nothing, {}, SM)) == []
 
 
 def test_gains_too_small_to_time_are_not_reported() -> None:

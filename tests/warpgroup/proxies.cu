@@ -2,7 +2,7 @@
 title: Generic and asynchronous accesses, with a fence left out or in the wrong place
 operation: copy
 dtypes: {a: f32, b: f32}
-macros: {BUG: [0, 1, 2, 3, 4], THREADS: [128, 32]}
+macros: {BUG: [0, 1, 2, 3, 4, 5, 6, 7], THREADS: [128, 32]}
 block: [THREADS]
 grid: [ceil(n / THREADS)]
 requires: {arch: 90, n: THREADS}
@@ -10,7 +10,8 @@ arguments: [b, a, n]
 ---*/
 
 // BUG 1: the fence stands behind the barrier. 2: one thread alone has a fence. 3: none for the mbarrier. 4: none for
-// the mbarrier, but a barrier.
+// the mbarrier, but a barrier. 5: no lane waits for the others' fences. 6: the block ends before its store has read.
+// 7: one lane alone has waited for that.
 #define FENCE asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 
 extern "C" __global__ void proxies(float* out, const float* in, int n) {
@@ -36,12 +37,16 @@ extern "C" __global__ void proxies(float* out, const float* in, int n) {
                      place(&full)) : "memory");
     given[threadIdx.x] = got[threadIdx.x];
     if (BUG != 1 && (BUG != 2 || threadIdx.x == 0)) FENCE;
-    __syncthreads();
+    if (BUG != 5) __syncthreads();
     if (BUG == 1) FENCE;
     if (threadIdx.x == 0) {
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(out + at), "r"(place(given)),
                      "n"(4 * THREADS)
                      : "memory");
-        asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;" ::: "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (BUG != 6) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
     }
+    if (BUG == 6) return;
+    if (BUG != 7) __syncthreads();
+    *static_cast<volatile float*>(given + threadIdx.x) = 0;
 }

@@ -50,6 +50,17 @@ KERNEL right_last_block(int* x, int* y) { LAST(__threadfence(), ) }
 KERNEL right_last_block_fenced_by_one(int* x, int* y) { LAST(, __threadfence()) }
 KERNEL last_block_without_fence(int* x, int* y) { LAST(, ) }  // A B
 KERNEL last_block_with_a_fence_of_its_block(int* x, int* y) { LAST(__threadfence_block(), ) }  // A B
+#define VECTORS(FENCE)                                                       \
+    __shared__ int last;                                                     \
+    if (T < 32) __stcg((int4*)x + blockIdx.x * 32 + T, make_int4(I, 1, 2, 3)); \
+    FENCE;                                                                   \
+    __syncthreads();                                                         \
+    if (T == 0) last = atomicAdd(y + 200, 1) == gridDim.x - 1;               \
+    __syncthreads();                                                         \
+    const int4 four = last ? __ldcg((int4*)x + T) : make_int4(0, 0, 0, 0);   \
+    y[I] = four.x + four.y + four.z + four.w;
+KERNEL right_vectors_past_the_l1(int* x, int* y) { VECTORS(__threadfence()) }
+KERNEL vectors_past_the_l1(int* x, int* y) { VECTORS() }  // A B
 #define WAIT(FENCE, SET, GET)                                                \
     x[I] = I + 1;                                                            \
     FENCE;                                                                   \

@@ -22,8 +22,8 @@ class Deadline:
     over: bool = False
     """True once `passed` or `hopeless` was true."""
     _asleep: float = 0.0
-    _looked: float = field(default_factory=time.monotonic)
-    _begun: float = field(default_factory=time.monotonic)
+    _looked: float = field(default_factory=lambda: time.monotonic())
+    _begun: float = field(default_factory=lambda: time.monotonic())
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:

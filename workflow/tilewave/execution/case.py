@@ -87,7 +87,7 @@ class ExecutedLaunch:
     def rows(self, every: bool = False) -> list[dict[str, Any]]:
         """Return rows of the instructions that are kept, or of ``every`` one, with its `Origin`."""
         rows = counters.instruction_rows(self.program.instructions, self.counts, every)
-        return [{**row, **self.places(row["address"]).columns} for row in rows] if every else rows
+        return [{**row, **vars(self.places(row["address"]))} for row in rows] if every else rows
 
 
 def _rows(ran: Sequence[ExecutedLaunch], every: bool = False) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ class _Case:
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
         self.runs = 0
         self.instructions = 0
-        self.slow = self.footprint = False
+        self.slow = self.footprint = self.both_ways = False
         self._listing = sass.of_cubin(Path(job.cubin))
         self.operation = operations.load(job.operation, job.source)
         entries = dict.fromkeys(step.entry for step in job.steps)
@@ -204,6 +204,7 @@ class _Case:
             more["capture"] = True
         if self.footprint:
             more["footprint"] = True
+        backwards = {"reverse": True} if self.both_ways and self.runs % 2 == 0 else {}
         more |= cluster_and_memory(self.machine, job, buffers, self.written, self.variables)
         if sms := job.device.get("sms"):
             more["sms"] = sms
@@ -217,7 +218,7 @@ class _Case:
             ),
             shared_bytes=job.launch.shared_bytes,
             limits=self.machine.Limits(
-                instructions=most, seconds=max(seconds, 0.1), working=working
+                instructions=most, seconds=max(seconds, 0.1), working=working, **backwards
             ),
             **more,
         )
@@ -323,14 +324,17 @@ def run(
     scalars: Sequence[tuple[float, float]] = (),
     kind: str = UNIFORM,
     large: bool = False,
+    both_ways: bool = False,
 ) -> CaseExecution:
     """Execute a job of stage execute; there is a result whatever the kernel does.
 
     scalars: (alpha, beta) of each launch; default: those of the operation. kind: of the inputs (`inputs.KINDS`).
-    large: judge by `Operation.judge_large`. A watched job has `ExecutedLaunch.accesses`.
+    large: judge by `Operation.judge_large`. both_ways: every second launch executes the last block and warp first.
+    A watched job has `ExecutedLaunch.accesses`.
     """
     machine = machine or execution.engine()
     case = _Case(job, machine)
+    case.both_ways = both_ways
     try:
         with memory.limited():
             case.load()

@@ -33,6 +33,8 @@ TILE, LARGEST_TILE = 32, 1 << 12
 """Tile of a dimension that no block count depends on, and the largest that is looked for."""
 LONG, LONGEST, LONG_VECTOR = 2051, 4099, (1 << 20) + 3
 """Long sizes of a dimension, of the last one (k), and of a single one."""
+FEW_SMS = 2
+"""SMs of a GPU where a block that does not end after a tile has several, which take turns in its stages."""
 CUBES = (2083, 1553, 1033, 519)
 """Sizes of a large product, of which the first that is affordable is run."""
 LIMIT_S = 600.0
@@ -52,7 +54,8 @@ class Trial:
     """A run with inputs of the judge's choice.
 
     name: what it tries, such as ``long k``. scalars: those of the operation if empty. kind: of the inputs
-    (`kernel.inputs.KINDS`). large: whether it is judged at less cost (`Operation.judge_large`).
+    (`kernel.inputs.KINDS`). large: whether it is judged at less cost (`Operation.judge_large`). sms: SMs of the GPU,
+    if not those of the target.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Trial:
     scalars: tuple[tuple[float, float], ...] = ()
     kind: str = UNIFORM
     large: bool = False
+    sms: int = 0
 
     @property
     def title(self) -> str:
@@ -125,12 +129,28 @@ class _Shapes:
         except UserError:
             return False
 
-    def _blocks(self, sizes: Mapping[str, int]) -> int:
+    def _elements(self, sizes: Mapping[str, int]) -> int:
+        operands = self.variant.operation.operands.values()
+        return sum(math.prod(operand.sizes(sizes)) for operand in operands)
+
+    def blocks(self, sizes: Mapping[str, int], sms: int = 0) -> int:
+        """Return the blocks of all launches, on another number of SMs if one is given; 0 without a plan."""
+        device = {**self.device, **({"sms": sms} if sms else {})}
         try:
-            plan = self.variant.plan(sizes, self.device)
+            plan = self.variant.plan(sizes, device)
         except UserError:
             return 0
         return sum(step.blocks for step in plan.steps)
+
+    def turns(self, tile: Mapping[str, int]) -> dict[str, int] | None:
+        """Return a shape that has several tiles for each block on `FEW_SMS`; its last size is that of ``tile``."""
+        *grown, last = self.names
+        for times in (1, 2, 4):
+            sizes = {name: times * tile[name] + 1 for name in grown} | {last: tile[last]}
+            shape = self.near(sizes)
+            if shape and self.blocks(shape) >= 2 * self.blocks(shape, FEW_SMS) > 0:
+                return shape
+        return None
 
     def tile(self, base: Mapping[str, int]) -> dict[str, int]:
         """Return the tile of a block: front matter's, else the sizes up to which there is one block along a dimension."""
@@ -140,13 +160,13 @@ class _Shapes:
 
     def _step(self, name: str, base: Mapping[str, int]) -> int:
         """Return the largest size with as few blocks as 1; `TILE` if the blocks do not depend on it."""
-        few, low, high = self._blocks({**base, name: 1}), 1, 2
-        while high <= LARGEST_TILE and self._blocks({**base, name: high}) <= few:
+        few, low, high = self.blocks({**base, name: 1}), 1, 2
+        while high <= LARGEST_TILE and self.blocks({**base, name: high}) <= few:
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (
-                (low, middle) if self._blocks({**base, name: middle}) > few else (middle, high)
+                (low, middle) if self.blocks({**base, name: middle}) > few else (middle, high)
             )
         return low if high <= LARGEST_TILE else TILE
 
@@ -193,12 +213,18 @@ def trials(
         )
         for name, add in (("below", -1), ("at", 0), ("above", 1))
     }
+    shaped["far below the tile"] = shapes.near({name: tile[name] // 3 for name in names})
     for name in reversed(names):
         long = LONG_VECTOR if len(names) == 1 else LONGEST if name == names[-1] else LONG
         shaped[f"long {name}"] = shapes.near({**tile, name: long})
+    # Parts of a long sum may take another way to C, with and without its old contents.
+    overwriting = {f"long {names[-1]}": tuple((alpha, 0.0) for alpha, beta in last if beta)}
     for name, shape in shaped.items():
         if shape and all(shape != trial.sizes for trial in trials):
-            trials.append(Trial(name, shape, last))
+            trials.append(Trial(name, shape, last + overwriting.get(name, ())))
+    for name, size in (("few SMs", 3 * tile[names[-1]]), (f"few SMs, long {names[-1]}", LONG // 2)):
+        if turns := shapes.turns({**tile, names[-1]: size}):
+            trials.append(Trial(name, turns, last, sms=FEW_SMS))
     return trials
 
 
@@ -244,8 +270,9 @@ def judged(
     """
     config = single.config(seed, limit_s)
 
-    def planned(sizes: Mapping[str, int]) -> Job | Result:
-        resolved = resolve(replace(case, shape=_shape(sizes)) if sizes else case, target)
+    def planned(sizes: Mapping[str, int], sms: int = 0) -> Job | Result:
+        gpu = {**target, "device": {**target["device"], **({"sms": sms} if sms else {})}}
+        resolved = resolve(replace(case, shape=_shape(sizes)) if sizes else case, gpu)
         return jobs.of_case(result.EXECUTE, resolved, {arch: entry}, arch, config)
 
     device = {**target["device"], "arch": target["arch"]}
@@ -255,7 +282,8 @@ def judged(
     deadline, rate, longest, pace = math.inf, 0.0, 0.0, 0.0
     user_defined = operations.MODULES.file(case.kernel.front.operation) is not None
     while waiting:
-        trial, job = waiting[0], planned(waiting.pop(0).sizes)
+        trial = waiting.pop(0)
+        job = planned(trial.sizes, trial.sms)
         size = math.prod(trial.sizes.values())
         if isinstance(job, Job) and pace * size > deadline - time.monotonic():
             reason = f"the reference would take {pace * size:.0f} s"
@@ -269,11 +297,13 @@ def judged(
         outcomes.append(outcome)
         if outcome.wrong:
             break
-        if outcome.done and user_defined:  # its reference may be slow
+        launches = len(trial.scalars) or cost.LAUNCHES
+        smallest = math.prod(outcomes[0].trial.sizes.values())
+        if outcome.done and user_defined and size >= smallest:  # its reference may be slow
             judging = outcome.done.seconds - outcome.done.launched_s - OVERHEAD_S
-            pace = max(pace, judging / size)
+            pace = max(pace, judging / size / launches)
         if isinstance(job, Job) and outcome.done and outcome.done.launched_s > longest:
-            launches, longest = len(trial.scalars) or cost.LAUNCHES, outcome.done.launched_s
+            longest = outcome.done.launched_s
             rate = operations.work(job).flops * launches / longest
         if not waiting and not trial.large and trial.sizes:
             large = _large(case.variant, device, planned, rate, deadline - time.monotonic())
@@ -292,7 +322,12 @@ def _tried(
         return TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, "no time was left"))
     job = replace(job, limit_s=min(job.limit_s, seconds))
     done = done or executing.run(
-        job, machine, scalars=trial.scalars, kind=trial.kind, large=trial.large
+        job,
+        machine,
+        scalars=trial.scalars,
+        kind=trial.kind,
+        large=trial.large,
+        both_ways=bool(trial.scalars) and not trial.large,
     )
     outcome = done.result
     late = (result.NOT_MEASURED, *([] if cost.states_work(job) else [result.TIMED_OUT]))

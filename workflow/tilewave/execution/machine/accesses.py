@@ -6,23 +6,11 @@ from numpy import int32, int64, uint8, uint16, uint32, uint64
 from tilewave.basics.bits import put
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine import exchanges, written
+from tilewave.execution.machine import exchanges, validity, written
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.patterns import global_pattern, shared_access
 from tilewave.execution.machine.races import BY_COPY, CLOCK, note_reads, note_updates, note_writes
-from tilewave.execution.machine.validity import (
-    address_lanes,
-    aligned,
-    away,
-    fault,
-    first_lane,
-    inside_block,
-    inside_global,
-    local_lanes,
-    shared_lanes,
-    wrong_lanes,
-)
 
 ALL = uint32(0xFFFFFFFF)
 
@@ -106,15 +94,15 @@ def _moved(m, warp, pc, row, mask, loading):
     """Load or store at the lanes' addresses, in whichever space each lies."""
     space, addresses = row[c.OP], view.addresses(m)[0]
     narrow = int64(2 if space == c.SHARED else space == c.LOCAL)
-    address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
+    validity.address_lanes(m, warp, row, int64(c.A_REG), narrow, addresses)
     in_shared, in_local = uint32(0), uint32(0)
     if space == c.LOCAL:
         in_local = mask
     elif space == c.SHARED:
         in_shared = mask
     elif space == c.GENERIC:
-        in_shared = uint32(shared_lanes(m, mask, addresses))
-        in_local = uint32(local_lanes(mask, addresses))
+        in_shared = uint32(validity.shared_lanes(m, mask, addresses))
+        in_local = uint32(validity.local_lanes(mask, addresses))
     if in_shared:
         _shared(m, warp, pc, row, in_shared, loading)
     if in_local:
@@ -148,9 +136,9 @@ def _shared(m, warp, pc, row, mask, loading):
 @njit
 def _global(m, warp, pc, row, mask, loading):
     addresses, size = view.addresses(m)[0], abs(int64(row[c.WIDTH]))
-    if not inside_global(m, warp, pc, mask, addresses, size):
+    if not validity.inside_global(m, warp, pc, mask, addresses, size):
         return
-    if aligned(m, warp, pc, mask, addresses, size):
+    if validity.aligned(m, warp, pc, mask, addresses, size):
         exchanges.note(m, warp, pc, row, mask, addresses, size, int64(loading))
         global_pattern(m, pc, row[c.MEMO], mask, addresses, size)
         if len(view.written(m)) > 1:
@@ -171,17 +159,17 @@ def _between(m, warp, row, words, origin, mask, loading):
 @njit
 def _load_constant(m, warp, pc, row, mask):
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(c.A_REG), int64(1), addresses)
+    validity.address_lanes(m, warp, row, int64(c.A_REG), int64(1), addresses)
     width, d = int64(row[c.WIDTH]), row[c.DST]
     bank = view.constants(m)[row[c.BANK]]
     end = int64(4 * len(bank))
     size = abs(width)
-    lanes, first = wrong_lanes(addresses, mask, size, int64(0), end)
+    lanes, first = validity.wrong_lanes(addresses, mask, size, int64(0), end)
     if lanes:
-        fault(m, s.OUTSIDE_CONSTANT, pc, warp, lanes, first, size, 1)
+        validity.fault(m, s.OUTSIDE_CONSTANT, pc, warp, lanes, first, size, 1)
         return
     if row[c.DST_UNIFORM]:
-        at = addresses[first_lane(mask)]
+        at = addresses[validity.first_lane(mask)]
         if size < 4:
             view.uniforms(m)[warp, d] = _narrow_load(bank, at, width)
         else:
@@ -197,11 +185,13 @@ def _local(m, warp, pc, row, mask, loading):
     addresses = view.addresses(m)[0]
     width, d = int64(row[c.WIDTH]), row[c.DST]
     size = abs(width)
-    if not aligned(m, warp, pc, mask, addresses, size):
+    if not validity.aligned(m, warp, pc, mask, addresses, size):
         return
-    lanes, first = wrong_lanes(addresses, mask, size, int64(0), view.control(m)[s.LOCAL_BYTES])
+    lanes, first = validity.wrong_lanes(
+        addresses, mask, size, int64(0), view.control(m)[s.LOCAL_BYTES]
+    )
     if lanes:
-        fault(m, s.OUTSIDE_LOCAL, pc, warp, lanes, first, size, 1)
+        validity.fault(m, s.OUTSIDE_LOCAL, pc, warp, lanes, first, size, 1)
         return
     if view.control(m)[s.RACES]:
         written.note_local(m, warp, pc, mask, addresses, size, loading)
@@ -215,7 +205,7 @@ def _local(m, warp, pc, row, mask, loading):
 @njit
 def _elsewhere(m, warp, pc, row, mask, addresses, loading):
     """Access other blocks of the cluster, unchecked; return the lanes that do not."""
-    lanes = away(m, mask, addresses)
+    lanes = validity.away(m, mask, addresses)
     width, d, R = int64(row[c.WIDTH]), row[c.DST], view.registers(m)[warp]
     size = abs(width)
     control = view.control(m)
@@ -224,7 +214,7 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
             continue
         where = view.peer(m, (addresses[lane] >> int64(24)) & int64(0xFF))
         at = addresses[lane] & int64(0xFFFFFF)
-        if not inside_block(m, warp, pc, lanes, at, size, size):
+        if not validity.inside_block(m, warp, pc, lanes, at, size, size):
             return uint32(0)
         if not loading or d != 255:
             _lane(R, d, lane, view.shared(where), at, width, loading)
@@ -241,7 +231,7 @@ def _tested(m, warp, mask, addresses):
 
     The warp then learns what the last finished phase brought.
     """
-    address = addresses[first_lane(mask)] & ~int64(7)
+    address = addresses[validity.first_lane(mask)] & ~int64(7)
     for index in range(view.block_control(m)[s.MBARRIER_COUNT]):
         if view.mbarriers(m)[index] == address:
             exchanges.met(m, warp)
@@ -259,7 +249,7 @@ def matrix(m, warp, pc, mask):
     R = view.registers(m)[warp]
     count, d = row[c.WIDTH], row[c.DST]
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(c.A_REG), int64(2), addresses)
+    validity.address_lanes(m, warp, row, int64(c.A_REG), int64(2), addresses)
     used = uint32(mask if count == 4 else mask & uint32((1 << (8 * count)) - 1))
     if not used:
         return

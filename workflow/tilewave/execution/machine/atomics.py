@@ -6,7 +6,7 @@ from numpy import float64, int32, int64, uint32, uint64
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine import exchanges, written
+from tilewave.execution.machine import exchanges, validity, written
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import memory as ops
@@ -16,14 +16,6 @@ from tilewave.execution.machine.integer import joined
 from tilewave.execution.machine.patterns import global_pattern, shared_access
 from tilewave.execution.machine.races import note_updates
 from tilewave.execution.machine.registers import commit_predicate, sources
-from tilewave.execution.machine.validity import (
-    address_lanes,
-    aligned,
-    away,
-    fault,
-    inside_global,
-    shared_lanes,
-)
 
 
 @njit
@@ -127,20 +119,20 @@ def _atomic(m, warp, pc, mask, T):
     row = view.code(m)[pc]
     space = (row[c.SUB] >> 8) & 255
     addresses = view.addresses(m)[0]
-    address_lanes(m, warp, row, int64(c.A_REG), int64(2 * (space == c.SHARED)), addresses)
+    validity.address_lanes(m, warp, row, int64(c.A_REG), int64(2 * (space == c.SHARED)), addresses)
     if space == c.SHARED:
         return _atomic_in(m, warp, pc, mask, T, int64(1))
     fine = mask
     if space == c.GENERIC:
-        inner = uint32(shared_lanes(m, mask, addresses))
+        inner = uint32(validity.shared_lanes(m, mask, addresses))
         if inner and row[c.PD0] != 7 and row[c.OP] != ops.A_CAS:
             # The predicate tells that the address is shared, where this atomic cannot run.
             fine &= ~inner
         elif inner:
             fine &= ~inner | _atomic_in(m, warp, pc, inner, T, int64(1))
         mask = uint32(mask & ~inner)
-        if away(m, mask, addresses):
-            fault(m, s.NOT_KNOWN, pc, warp, mask, -1, 0, 1)
+        if validity.away(m, mask, addresses):
+            validity.fault(m, s.NOT_KNOWN, pc, warp, mask, -1, 0, 1)
             return fine
     if mask:
         fine &= ~mask | _atomic_in(m, warp, pc, mask, T, int64(0))
@@ -160,9 +152,9 @@ def _atomic_in(m, warp, pc, mask, T, in_shared):
             return mask
         note_updates(m, warp, pc, int64(memo), mask, addresses, width, base, int64(1))
     else:
-        if not inside_global(m, warp, pc, mask, addresses, width):
+        if not validity.inside_global(m, warp, pc, mask, addresses, width):
             return mask
-        if not aligned(m, warp, pc, mask, addresses, width):
+        if not validity.aligned(m, warp, pc, mask, addresses, width):
             return mask
         global_pattern(m, pc, memo, mask, addresses, width)
         if len(view.written(m)) > 1:

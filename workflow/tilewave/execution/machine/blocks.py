@@ -15,7 +15,7 @@ from tilewave.basics.jit import njit
 from tilewave.execution.machine import exchanges, written
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
-from tilewave.execution.machine.cluster import all_landed
+from tilewave.execution.machine.cluster import all_landed, all_read
 from tilewave.execution.machine.codes import SPECIAL_REGISTERS
 from tilewave.execution.machine.compiling import entry
 from tilewave.execution.machine.state import State
@@ -33,7 +33,7 @@ BLOCK_ARRAYS = (
     "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
     "last_read", "clocks", "arrived", "barrier_clocks", "expected", "results", "local", "queue", "queued",
     "stamps", "identity", "resume", "safe", "block_control", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota", "turned", "arrivals", "unfenced", "local_written", "recent",
+    "gathered", "quota", "turned", "arrivals", "unfenced", "local_written", "recent", "apart",
 )  # fmt: skip
 
 
@@ -98,6 +98,7 @@ def begin_block(m, number, grid_x, grid_y, threads):
     view.fill(view.last_read(m), uint32(0))
     view.fill(view.safe(m), uint32(0))
     view.fill(view.unfenced(m), uint32(0))
+    view.fill(view.apart(m), int64(0))
     view.fill(view.queued(m), int64(0))
     view.fill(view.registers(m), uint32(0))
     view.fill(view.uniforms(m), uint32(0))
@@ -154,6 +155,7 @@ def run_block(m, limit):
                         return 2
         if not block_alive(m):
             all_landed(m)
+            all_read(m)
             return 0
         if not moved:
             stuck(m)

@@ -14,24 +14,12 @@ from numpy import int32, int64, uint8, uint32, uint64
 from tilewave.basics.bits import put
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine import orders, written
+from tilewave.execution.machine import maps, orders, validity, written
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import copies as ops
 from tilewave.execution.machine.integer import joined
-from tilewave.execution.machine.maps import (
-    ADDRESS,
-    DIMENSIONS,
-    MARK,
-    MIXER,
-    SEAL,
-    SEALED,
-    SHAPE,
-    STRIDES,
-    WORDS,
-)
 from tilewave.execution.machine.mbarrier import block_of, landed, met, number
-from tilewave.execution.machine.validity import fault, inside_block
 
 PARAMETERS = 0x6_0000_0000  # generic address of the kernel's parameters
 BOX_ALIGNMENT = 128  # of a box in shared memory, bytes
@@ -88,38 +76,38 @@ def move_piece(target, to, source, origin, count):
 @njit
 def sealed(m, address):
     """Return whether an unchanged tensor map lies at an address."""
-    seal = uint64(MARK)
-    for word in range(ADDRESS, SEALED):
-        seal = (seal ^ uint64(map_word(m, address, word))) * uint64(MIXER)
-    return seal == uint64(map_word(m, address, SEAL))
+    seal = uint64(maps.MARK)
+    for word in range(maps.ADDRESS, maps.SEALED):
+        seal = (seal ^ uint64(map_word(m, address, word))) * uint64(maps.MIXER)
+    return seal == uint64(map_word(m, address, maps.SEAL))
 
 
 @njit
 def size_along(m, address, axis):
-    return (map_word(m, address, DIMENSIONS + axis) & int64(0xFFFFFFFF)) + 1
+    return (map_word(m, address, maps.DIMENSIONS + axis) & int64(0xFFFFFFFF)) + 1
 
 
 @njit
 def count_along(m, address, axis):
     """Return the elements of a box along a dimension."""
-    return ((map_word(m, address, DIMENSIONS + axis) >> 32) & int64(0xFF)) + 1
+    return ((map_word(m, address, maps.DIMENSIONS + axis) >> 32) & int64(0xFF)) + 1
 
 
 @njit
 def step_along(m, address, axis):
-    return map_word(m, address, DIMENSIONS + axis) >> 40
+    return map_word(m, address, maps.DIMENSIONS + axis) >> 40
 
 
 @njit
 def rank_of(m, address):
     """Return the number of dimensions."""
-    return map_word(m, address, SHAPE) & int64(0xFF)
+    return map_word(m, address, maps.SHAPE) & int64(0xFF)
 
 
 @njit
 def element_of(m, address):
     """Return the bytes of an element."""
-    return (map_word(m, address, SHAPE) >> 8) & int64(0xFF)
+    return (map_word(m, address, maps.SHAPE) >> 8) & int64(0xFF)
 
 
 @njit
@@ -141,17 +129,17 @@ def row_at(m, address, at, row):
         row //= many
         if position < 0 or position >= size_along(m, address, axis):
             return int64(-1)
-        line += position * map_word(m, address, STRIDES + axis)
+        line += position * map_word(m, address, maps.STRIDES + axis)
     return line
 
 
 @njit
 def box(m, where, address, at, offset, storing):
     """Move a box, from coordinates ``at`` on, between global memory and a block's shared memory."""
-    element, width = element_of(m, address), map_word(m, address, SHAPE) >> 16
+    element, width = element_of(m, address), map_word(m, address, maps.SHAPE) >> 16
     inner = count_along(m, address, 0) * element
     memory, shared = view.memory(m), view.shared(where)
-    start = map_word(m, address, ADDRESS) - view.origin(m)[0]
+    start = map_word(m, address, maps.ADDRESS) - view.origin(m)[0]
     end = size_along(m, address, 0) * element
     for row in range(rows_of(m, address)):
         line = row_at(m, address, at, row)
@@ -178,7 +166,7 @@ def box(m, where, address, at, offset, storing):
 def receivers(m, warp, pc, mask, offset):
     """Return the blocks that receive a multicast, as bits; note a fault if one does not exist."""
     if mask >> view.block_control(m)[s.BLOCKS]:
-        fault(m, s.NO_BLOCK, pc, warp, 1, offset, mask, 1)
+        validity.fault(m, s.NO_BLOCK, pc, warp, 1, offset, mask, 1)
         return int64(0)
     return mask
 
@@ -230,7 +218,7 @@ def begins_before(m, warp, pc, lanes, at):
     """
     for axis in range(len(at)):
         if at[axis] < 0:
-            fault(m, s.BEFORE_ARRAY, pc, warp, lanes, axis, at[axis], 1)
+            validity.fault(m, s.BEFORE_ARRAY, pc, warp, lanes, axis, at[axis], 1)
             return True
     return False
 
@@ -244,7 +232,7 @@ def begins_within_piece(m, warp, pc, lanes, along):
     """
     if along % PIECE == 0:
         return False
-    fault(m, s.WITHIN_PIECE, pc, warp, lanes, 0, along, 1)
+    validity.fault(m, s.WITHIN_PIECE, pc, warp, lanes, 0, along, 1)
     return True
 
 
@@ -257,29 +245,31 @@ def tensor_copy(m, warp, pc, row, mask):
     lanes = mask & -mask
     address = int64(joined(U[second + 1], U[second]))
     if not sealed(m, address):
-        fault(m, s.NO_MAP, pc, warp, lanes, address, 8 * WORDS, 1)
+        validity.fault(m, s.NO_MAP, pc, warp, lanes, address, 8 * maps.WORDS, 1)
         return
     rank = rank_of(m, address)
     if rank != row[c.SUB]:
-        fault(m, s.BAD_RANK, pc, warp, lanes, address, rank, 1)
+        validity.fault(m, s.BAD_RANK, pc, warp, lanes, address, rank, 1)
         return
     size = rows_of(m, address) * count_along(m, address, 0) * element_of(m, address)
     shared = int64(U[first])
     at = coordinates(U, row)
     where, exists = block_of(m, warp, pc, lanes, shared)
     offset = shared & OFFSET
-    if not exists or not inside_block(m, warp, pc, lanes, offset, size, int64(BOX_ALIGNMENT)):
+    if not exists or not validity.inside_block(
+        m, warp, pc, lanes, offset, size, int64(BOX_ALIGNMENT)
+    ):
         return
     if begins_within_piece(m, warp, pc, lanes, at[0] * element_of(m, address)):
         return
     if storing:
         if begins_before(m, warp, pc, lanes, at):
             return
-        orders.asynchronous_read(m, warp, pc, offset, size, s.BULKS)
+        orders.asynchronous_read(m, warp, pc, lanes, offset, size)
         box(m, where, address, at, offset, True)
         return
     telling = int64(U[first + 1]) & OFFSET
-    if not inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
+    if not validity.inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
         return
     ranks = int64(1) << view.block_control(where)[s.RANK]
     if row[c.BANK] >= 0:  # multicast
@@ -302,7 +292,7 @@ def bytes_copy(m, warp, pc, row, mask):
     shared = int64(U[first] if incoming else U[second])
     where, exists = block_of(m, warp, pc, lanes, shared)
     offset = shared & OFFSET
-    if not exists or not inside_block(m, warp, pc, lanes, offset, size, int64(PIECE)):
+    if not exists or not validity.inside_block(m, warp, pc, lanes, offset, size, int64(PIECE)):
         return
     in_buffer = size == 0
     for index in range(len(view.ranges(m))):
@@ -310,17 +300,17 @@ def bytes_copy(m, warp, pc, row, mask):
         in_buffer = in_buffer or (outside >= low and outside + size <= high)
     if not in_buffer or outside & (PIECE - 1):
         kind = int64(s.BAD_SIZE) if in_buffer else int64(s.OUTSIDE_GLOBAL)
-        fault(m, kind, pc, warp, lanes, outside, size, 1)
+        validity.fault(m, kind, pc, warp, lanes, outside, size, 1)
         return
     if not incoming:
-        orders.asynchronous_read(m, warp, pc, offset, size, s.BULKS)
+        orders.asynchronous_read(m, warp, pc, lanes, offset, size)
         origin = outside - view.origin(m)[0]
         move_piece(view.memory(m), origin, view.shared(m), offset, size)
         if len(view.written(m)) > 1:
             written.mark(view.written(m), origin, size, written.MARK)
         return
     telling = int64(U[first + 1]) & OFFSET
-    if not inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
+    if not validity.inside_block(m, warp, pc, lanes, telling, int64(8), int64(8)):
         return
     ranks = int64(1) << view.block_control(where)[s.RANK]
     if row[c.BANK] >= 0:

@@ -5,7 +5,7 @@ from numpy import int64, uint32
 
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine import orders
+from tilewave.execution.machine import exchanges, orders
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import control as ops
@@ -62,6 +62,20 @@ def all_landed(m):
                 control[s.TAKEN] = view.block_control(sender_block)[s.NUMBER]
                 at, ended = view.mbarriers(block)[index], view.block_control(block)[s.NUMBER]
                 fault(m, s.MAYBE_ENDED, pc, warp, uint32(1) << uint32(lane), at, ended, 0)
+
+
+@njit
+def all_read(m):
+    """Note bulk stores that may still read the shared memory of a block that has ended."""
+    control = view.control(m)
+    warps = control[s.WARPS]
+    for number in range(view.block_control(m)[s.BLOCKS] * warps * control[s.ASYNCHRONOUS]):
+        block, warp = view.peer(m, number // warps), number % warps
+        actor, apart = (1 + s.BULKS) * warps + warp, view.apart(block)[warp]
+        over = max(int64(view.clocks(block)[warp, actor]), apart[exchanges.READ])
+        if view.last_read(block)[actor] > over:
+            control[s.TAKEN] = view.block_control(block)[s.NUMBER]
+            fault(m, s.STILL_READ, apart[exchanges.STORE], warp, 1, -1, 0, 0)
 
 
 @njit

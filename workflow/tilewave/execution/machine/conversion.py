@@ -10,15 +10,8 @@ from numpy import float32, float64, int32, int64, uint32, uint64
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16, widen_f16
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
+from tilewave.execution.machine import floating
 from tilewave.execution.machine.families import conversion as ops
-from tilewave.execution.machine.floating import (
-    EXPONENT,
-    ONE,
-    QUIET64,
-    canonical,
-    directed32,
-    flushed,
-)
 from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16
 from tilewave.execution.machine.integer import joined
 
@@ -68,19 +61,21 @@ def _write(T, lane, value, rest, to, origin, mode):
     if to == c.T_F64:
         bits = bits_f64(value)
         if value != value:
-            bits |= QUIET64
+            bits |= floating.QUIET64
         T[8, lane] = uint32(bits)
         T[9, lane] = uint32(bits >> uint64(32))
         return
     near = bits_f32(float32(value))
     if mode != c.NEAREST and value - value == 0.0 and value + rest != 0.0:
-        near = directed32(value, rest, near, mode)
+        near = floating.directed32(value, rest, near, mode)
     if value != value and origin == c.T_F64:
         # The NaN of a double keeps the upper bits of its payload.
-        bits = bits_f64(value) | QUIET64
+        bits = bits_f64(value) | floating.QUIET64
         sign = uint32(bits >> uint64(63))
         if to == c.T_F32:
-            T[8, lane] = sign << uint32(31) | EXPONENT | uint32(bits << uint64(12) >> uint64(41))
+            T[8, lane] = (
+                sign << uint32(31) | floating.EXPONENT | uint32(bits << uint64(12) >> uint64(41))
+            )
         elif to == c.T_F16:
             T[8, lane] = (
                 sign << uint32(15) | uint32(0x7C00) | uint32(bits << uint64(12) >> uint64(54))
@@ -88,7 +83,7 @@ def _write(T, lane, value, rest, to, origin, mode):
         else:
             T[8, lane] = NAN16
     elif to == c.T_F32:
-        T[8, lane] = canonical(near)
+        T[8, lane] = floating.canonical(near)
     elif value != value:
         T[8, lane] = NAN16
     elif mode == c.NEAREST:
@@ -220,9 +215,9 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
     for lane in range(32):
         word = T[0, lane]
         if op == ops.C_TF32:
-            word = flushed(word) if flags & c.FTZ else word
-            if word & EXPONENT == EXPONENT:
-                word = canonical(word) & uint32(0xFFFFE000)
+            word = floating.flushed(word) if flags & c.FTZ else word
+            if word & floating.EXPONENT == floating.EXPONENT:
+                word = floating.canonical(word) & uint32(0xFFFFE000)
             elif mode == c.ZERO:
                 word &= uint32(0xFFFFE000)
             else:
@@ -245,7 +240,7 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
                 value = float64(widen_f16((word >> uint32(16 * part)) & uint32(0xFFFF)))
             else:
                 bits = T[1 - part, lane]
-                value = float64(as_f32(flushed(bits) if flags & c.FTZ else bits))
+                value = float64(as_f32(floating.flushed(bits) if flags & c.FTZ else bits))
             bits = _to_fp8(value, to)
             if flags & c.RELU and bits & uint32(0x80):
                 bits = uint32(0)
@@ -266,7 +261,7 @@ def convert(op, sub, flags, T):
         for lane in range(32):
             word = uint32(0)
             for part in range(2):
-                bits = narrowed(canonical(T[1 - part, lane]), mode, to)
+                bits = narrowed(floating.canonical(T[1 - part, lane]), mode, to)
                 if flags & c.RELU and bits != NAN16 and bits & uint32(0x8000):
                     bits = uint32(0)
                 word |= bits << uint32(16 * part)
@@ -276,7 +271,7 @@ def convert(op, sub, flags, T):
         if op == ops.C_F2F or op == ops.C_ROUND or op == ops.C_F2I:
             value = _read(T, 0, lane, origin)
             if flags & c.FTZ and origin == c.T_F32:
-                value = float64(as_f32(flushed(T[0, lane])))
+                value = float64(as_f32(floating.flushed(T[0, lane])))
             if op == ops.C_F2I:
                 result = _to_integer(rounded(value, mode), to, origin)
                 T[8, lane] = uint32(result)
@@ -288,13 +283,13 @@ def convert(op, sub, flags, T):
                 continue
             _write(T, lane, value, 0.0, to, origin, mode)
             if flags & c.FTZ and to == c.T_F32:
-                T[8, lane] = flushed(T[8, lane])
+                T[8, lane] = floating.flushed(T[8, lane])
             if flags & c.SATURATE and to == c.T_F32:
                 single = as_f32(T[8, lane])
                 if not single > float32(0):
                     T[8, lane] = uint32(0)
                 elif single > float32(1):
-                    T[8, lane] = ONE
+                    T[8, lane] = floating.ONE
         elif op == ops.C_I2F:
             number = _integer_source(T, lane, origin)
             if origin == c.U64 and number < 0:
@@ -344,7 +339,7 @@ def convert(op, sub, flags, T):
                 source = T[1 - part, lane]
                 number = int64(int32(source)) if origin == c.S32 else int64(source)
                 if origin == c.T_F32:
-                    value = as_f32(flushed(source) if flags & c.FTZ else source)
+                    value = as_f32(floating.flushed(source) if flags & c.FTZ else source)
                     number = int64(_to_integer(rounded(float64(value), mode), to, origin))
                 number = min(max(number, low), high)
                 word |= (uint32(number) & ((uint32(1) << width) - uint32(1))) << (

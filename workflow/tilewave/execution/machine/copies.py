@@ -6,19 +6,11 @@ from numpy import int64, uint32
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
+from tilewave.execution.machine import validity, written
 from tilewave.execution.machine import views as view
-from tilewave.execution.machine import written
 from tilewave.execution.machine.patterns import count_copy
 from tilewave.execution.machine.races import CLOCK, FLYING, note_writes
 from tilewave.execution.machine.registers import pin
-from tilewave.execution.machine.validity import (
-    address_lanes,
-    aligned,
-    fault,
-    first_lane,
-    inside_global,
-    inside_shared,
-)
 
 ALL = uint32(0xFFFFFFFF)
 
@@ -42,8 +34,8 @@ def copy(m, warp, pc, mask):
     row = view.code(m)[pc]
     width = int64(row[c.WIDTH])
     to, origin = view.addresses(m)[0], view.addresses(m)[1]
-    address_lanes(m, warp, row, int64(c.A_REG), int64(2), to)
-    address_lanes(m, warp, row, int64(c.G_REG), int64(0), origin)
+    validity.address_lanes(m, warp, row, int64(c.A_REG), int64(2), to)
+    validity.address_lanes(m, warp, row, int64(c.G_REG), int64(0), origin)
     reading = reading_lanes(m, warp, row, mask)
     zeros = view.zeros(m)
     for lane in range(32):
@@ -52,10 +44,10 @@ def copy(m, warp, pc, mask):
         for lane in range(32):
             zeros[lane] = origin[lane] & (width - 1)
             origin[lane] -= zeros[lane]
-    if not aligned(m, warp, pc, mask, to, width):
+    if not validity.aligned(m, warp, pc, mask, to, width):
         return
     end = view.control(m)[s.SHARED_END]
-    if not inside_shared(m, warp, pc, mask, to, width, end):
+    if not validity.inside_shared(m, warp, pc, mask, to, width, end):
         return
     if reading:
         full_lanes = reading
@@ -63,22 +55,22 @@ def copy(m, warp, pc, mask):
             bit = reading & uint32(1) << uint32(lane)
             if bit and zeros[lane]:  # bytes that zeros replace need not exist
                 full_lanes &= ~bit
-                if not inside_global(m, warp, pc, bit, origin, width - zeros[lane]):
+                if not validity.inside_global(m, warp, pc, bit, origin, width - zeros[lane]):
                     return
-        if not inside_global(m, warp, pc, full_lanes, origin, width):
+        if not validity.inside_global(m, warp, pc, full_lanes, origin, width):
             return
-        if not aligned(m, warp, pc, reading, origin, width):
+        if not validity.aligned(m, warp, pc, reading, origin, width):
             return
         if len(view.written(m)) > 1:
             written.note_global(m, warp, pc, full_lanes, origin, width, True, False)
-    lane = first_lane(mask)
+    lane = validity.first_lane(mask)
     memo = row[c.MEMO] + ((to[lane] >> 6) & 1) + 2 * ((origin[lane] >> 6) & 1)
     count_copy(m, pc, memo, mask, reading, to, origin, width, row[c.FLAGS] & c.BYPASS != 0)
-    base = to[first_lane(mask)] & ~int64(3)
+    base = to[validity.first_lane(mask)] & ~int64(3)
     note_writes(m, warp, pc, int64(memo), mask, to, width, base, FLYING)
     first, following = view.queued(m)[warp, 0], view.queued(m)[warp, 1]
     if following - first >= s.QUEUE:
-        fault(m, s.QUEUE_FULL, pc, warp, mask, -1, s.QUEUE, 1)
+        validity.fault(m, s.QUEUE_FULL, pc, warp, mask, -1, s.QUEUE, 1)
         return
     slot = following % s.QUEUE
     view.stamps(m)[warp, slot, 0] = view.queued(m)[warp, 2]

@@ -19,12 +19,28 @@ from tilewave.execution.machine.validity import collision
 
 # Columns of a store; then the address of each lane.
 PC, MASK, LOW, HIGH, ADDRESSES = range(5)
+# Columns of `state.apart`: lanes that fenced their writes from the asynchronous proxy, and the tick of the fence before;
+# the tick up to which some lanes know that bulk stores have read, and these lanes; the last bulk store.
+FENCED, BEFORE, READ, KNOWING, STORE = range(5)
 
 
 @njit
 def met(m, warp):
-    """Forget a warp's stores: its lanes have met."""
+    """Forget what lanes did apart: the lanes of a warp have met."""
     view.recent(m)[warp, 0, 0] = 0
+    view.apart(m)[warp, FENCED] = 0
+    share(m, warp)
+
+
+@njit
+def share(m, warp):
+    """Let all lanes of a warp know which bulk stores have read what they store."""
+    apart = view.apart(m)[warp]
+    if apart[READ]:
+        actor = (1 + s.BULKS) * view.control(m)[s.WARPS] + warp
+        clock = view.clocks(m)[warp]
+        clock[actor] = max(clock[actor], uint32(apart[READ]))
+        apart[READ] = 0
 
 
 @njit

@@ -3,7 +3,6 @@
 A message names an instruction by its opcode and SASS address; source lines are added elsewhere.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,10 +10,9 @@ import numpy as np
 from tilewave.execution.machine import marking, tracing, views
 from tilewave.execution.machine import overwriting as o
 from tilewave.execution.machine import state as s
-from tilewave.execution.machine.arguments import Buffer
 from tilewave.execution.machine.mbarrier import fields
+from tilewave.execution.machine.naming import Names, Threads, counted
 from tilewave.execution.machine.printing import assertion
-from tilewave.execution.machine.program import Program
 from tilewave.execution.machine.written import LOCALLY
 
 HINT = "hint"
@@ -31,12 +29,12 @@ KINDS = {
     s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
     s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
     s.MAYBE_ENDED: "race", s.UNPUBLISHED: "race", s.BARRIER_ONLY: HINT, s.UNWRITTEN: "uninitialised read",
-    s.SPLIT_BARRIER: HINT, s.NOT_MET: "race",
+    s.SPLIT_BARRIER: HINT, s.NOT_MET: "race", s.LANES_APART: "race", s.STILL_READ: "race",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
-    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET,
+    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET, s.LANES_APART,
 )  # fmt: skip
 # Messages of faults that need no other access. {s}: the ending of a singular verb.
 SENTENCES = {
@@ -66,6 +64,10 @@ SENTENCES = {
         "initialisation",
     ),
     s.UNWRITTEN: "{who} read{s} {spot}, which nothing has written",
+    s.LANES_APART: "{who} start{s} a bulk store of {byte}, which other lanes of the warp have written: put a "
+    "__syncwarp between their fence.proxy.async and the store",
+    s.STILL_READ: "{who} start{s} a bulk store that may still read shared memory when the block ends: commit "
+    "it, and wait for its group",
     s.SPLIT_BARRIER: "{who} wait{s} at another __syncthreads() than other threads ({there}): CUDA defines this "
     "only if all threads of the block reach the same one",
     s.NO_BLOCK: "{who} use{s} block {block}, or a mask of blocks, outside the cluster",
@@ -73,28 +75,8 @@ SENTENCES = {
     s.BAD_SIZE: "{who} {copy} from or to {address:#x}, which is not a multiple of 16",
     s.BAD_TARGET: "{who} jump{s} to {address:#x}, outside the kernel",
 }
-MOST = 4  # threads named one by one
 PARTS = 6  # groups of waiting threads in a message
 RETRACED = 4  # blocks executed again to learn the other side of a race
-NEAR = 1 << 20  # bytes: an address farther from a buffer is not described by it
-ORDINALS = {2: "second", 3: "third"}
-
-Place = list[int]
-Threads = list[int]  # by number in the block
-
-
-def _coordinates(number: int, sizes: Sequence[int]) -> Place:
-    return [
-        number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
-    ]  # fmt: skip
-
-
-def _triple(place: Sequence[int]) -> str:
-    return "(" + ", ".join(str(value) for value in place) + ")"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 @dataclass(frozen=True)
@@ -113,91 +95,8 @@ class Fault:
     count: int = 1
 
 
-class _Explainer:
+class Explainer(Names):
     """Sentences about the faults of one launch."""
-
-    def __init__(
-        self,
-        program: Program,
-        states: list[s.State],
-        grid: tuple[int, ...],
-        block: tuple[int, ...],
-        buffers: list[tuple[int, Buffer]],
-    ) -> None:
-        self.program, self.states, state = program, states, states[0]
-        self.state = state
-        self.grid, self.block, self.buffers = grid, block, buffers
-        self.total = int(np.prod(block))
-        self.warps = int(state.control[s.WARPS])
-        self.shared_base = int(state.control[s.SHARED_BASE])
-        self.shared_size = int(state.control[s.SHARED_END]) - self.shared_base
-        self.device_start = int(state.origin[0])
-
-    # ------------------------------------------------------------------------------- who and where
-
-    def named(self, threads: Threads) -> str:
-        """Name threads of a block: a few one by one, more as a range or pattern."""
-        names = [_triple(_coordinates(number, self.block)) for number in threads]
-        if not names:
-            return "no thread"
-        if len(names) == 1:
-            return f"thread {names[0]}"
-        if len(names) == 2:
-            return f"threads {names[0]} and {names[1]}"
-        steps = set(np.diff(threads).tolist())
-        if steps == {1}:
-            return f"threads {names[0]} to {names[-1]}"
-        if len(steps) == 1:
-            step = steps.pop()
-            return f"every {ORDINALS.get(step, f'{step}th')} thread from {names[0]} to {names[-1]}"
-        if len(names) <= MOST:
-            return f"threads {', '.join(names[:-1])} and {names[-1]}"
-        breaks = np.flatnonzero(np.diff(threads) != 1) + 1
-        if len(breaks) < MOST:
-            runs = np.split(np.arange(len(names)), breaks)
-            ranges = [
-                names[run[0]] if len(run) == 1 else f"{names[run[0]]} to {names[run[-1]]}"
-                for run in runs
-            ]
-            return f"threads {', '.join(ranges[:-1])} and {ranges[-1]}"
-        return f"threads {', '.join(names[:MOST])} and {len(names) - MOST} more"
-
-    def at(self, index: int) -> str:
-        """Name an instruction by opcode and SASS address."""
-        instruction = self.program.instructions[index]
-        return f"{instruction.opcode} at SASS address {instruction.address:#06x}"
-
-    def opcode(self, index: int) -> str:
-        return self.program.instructions[index].opcode if index >= 0 else ""
-
-    def does(self, index: int, threads: Threads, remote: bool = False) -> str:
-        """Return the verb for a memory access; ``remote``: the global side of a copy."""
-        opcode = self.opcode(index)
-        if opcode.startswith(("LDGSTS", "UTMALDG", "UBLKCP.S")):
-            verb = "read" if remote else "write"
-        elif opcode.startswith(("ATOM", "RED")):
-            verb = "update"
-        elif opcode.startswith(("SYNCS", "ARRIVES")):
-            verb = "use"
-        else:
-            out = remote and opcode.startswith(("UBLKCP.G", "UTMASTG"))
-            verb = "write" if out or opcode.startswith("ST") else "read"
-        return verb + ("s" if self.singular(threads) else "")
-
-    def singular(self, threads: Threads) -> bool:
-        """Return whether `named` needs a singular verb."""
-        steps = set(np.diff(threads).tolist())
-        return len(threads) <= 1 or (len(threads) > 2 and len(steps) == 1 and steps != {1})
-
-    def spot(self, address: int, index: int) -> tuple[str, str]:
-        """Describe an address, and the size of that memory as an addition to the sentence."""
-        if self.opcode(index).startswith(("LDL", "STL")):
-            return f"byte {address} of the thread's local memory", ""
-        if address < self.device_start:
-            inner = address - self.shared_base
-            size = f", which has {_counted(self.shared_size, 'byte')}"
-            return f"byte {inner} of shared memory", size
-        return self.global_spot(address)
 
     def address(self, row: np.ndarray, index: int) -> int:
         """Return the address of a fault; in shared memory it counts from the kernel's first byte."""
@@ -206,38 +105,13 @@ class _Explainer:
         shared = kind in IN_SHARED and address < self.device_start and not local
         return address - self.shared_base if shared else address
 
-    def global_spot(self, address: int) -> tuple[str, str]:
-        """Locate an address in a buffer, or next to the nearest one."""
-
-        def distance(start: int, buffer: Buffer) -> int:
-            return max(start - address, address - (start + buffer.array.nbytes) + 1, 0)
-
-        if not self.buffers:
-            return f"{address:#x}", ", and the kernel has no buffers"
-        start, buffer = min(self.buffers, key=lambda entry: distance(*entry))
-        if distance(start, buffer) > NEAR:
-            return f"{address:#x}", ", which is in none of the buffers"
-        offset, size = address - start, buffer.array.nbytes
-        if offset < 0:
-            return f"an address {_counted(-offset, 'byte')} before {buffer.name}", ""
-        item = buffer.array.itemsize
-        element = f" (element {offset // item})" if offset % item == 0 else ""
-        length = f", which has {_counted(size, 'byte')} ({_counted(buffer.array.size, 'element')})"
-        return f"byte {offset}{element} of {buffer.name}", length
-
-    def take(self, number: int) -> None:
-        """Select the block of that number in the cluster."""
-        for state in self.states:
-            if int(state.block_control[s.NUMBER]) == number:
-                self.state = state
-
     # ---------------------------------------------------------------------------------- one access
 
     def access(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
         """Describe an access that is outside memory or misaligned."""
         kind, address, width = int(row[s.F_KIND]), int(row[s.F_ADDRESS]), int(row[s.F_OTHER])
         remote = address >= self.device_start
-        does = f"{who} {self.does(index, threads, remote)} {_counted(width, 'byte')}"
+        does = f"{who} {self.does(index, threads, remote)} {counted(width, 'byte')}"
         if kind == s.OUTSIDE_CONSTANT:
             return f"{does} at {address:#x} of a constant bank, outside the bank"
         if kind == s.OUTSIDE_LOCAL:
@@ -294,7 +168,7 @@ class _Explainer:
         if len(self.states) == 1 and number == int(row[s.F_BLOCK]):
             whom, why = f"warp {warp} of the block", "no barrier orders them"
         else:
-            whom = f"block {_triple(_coordinates(number, self.grid))}"
+            whom = f"block {self.place(number)}"
             why = "nothing orders the two accesses"
         return (
             f"{who} {self.does(index, threads, address >= 0)} {what}, which {whom} has {verb} "
@@ -344,14 +218,6 @@ class _Explainer:
         index = int(row[tracing.K_PC])
         return self.named(members), self.does(index, members), self.at(index)
 
-    def lanes(self, warp: int, mask: int) -> Threads:
-        """Return the numbers of a warp's threads that exist in the block."""
-        return [
-            32 * warp + lane
-            for lane in range(32)
-            if mask >> lane & 1 and 32 * warp + lane < self.total
-        ]
-
     # --------------------------------------------------------------------------- who waits for whom
 
     def groups(self) -> dict[tuple[int, int, int], Threads]:
@@ -382,7 +248,7 @@ class _Explainer:
             count = int(self.state.expected[waits, 0])
             arrived = sum(int(lanes).bit_count() for lanes in self.state.arrived[waits].tolist())
             needs = (
-                f"which counts {_counted(count, 'thread')}, {arrived} have arrived"
+                f"which counts {counted(count, 'thread')}, {arrived} have arrived"
                 if count
                 else "which needs all running threads of the block"
             )
@@ -410,10 +276,10 @@ class _Explainer:
     def mbarrier(self, offset: int) -> str:
         """Describe an mbarrier and what its phase lacks."""
         _, pending, awaited, _ = fields(views.table(self.state), offset)
-        lacks = [_counted(pending, "arrival")] if pending else []
-        lacks += [_counted(awaited, "byte")] if awaited > 0 else []
+        lacks = [counted(pending, "arrival")] if pending else []
+        lacks += [counted(awaited, "byte")] if awaited > 0 else []
         parts = [f"lacks {' and '.join(lacks)}"] if lacks else []
-        parts += [f"has received {_counted(-awaited, 'byte')} too many"] if awaited < 0 else []
+        parts += [f"has received {counted(-awaited, 'byte')} too many"] if awaited < 0 else []
         place = offset - self.shared_base
         return f"at the mbarrier at byte {place} of shared memory, which {' and '.join(parts)}"
 
@@ -450,7 +316,7 @@ class _Explainer:
         self.take(int(self.state.control[s.TAKEN]))
         groups = dict(sorted(self.groups().items(), key=lambda group: len(group[1])))
         at_barrier = [key for key in groups if key[0] == s.AT_BARRIER] or list(groups)
-        place = _triple(_coordinates(int(self.state.control[s.TAKEN]), self.grid))
+        place = self.place(int(self.state.control[s.TAKEN]))
         sentence = "; ".join(self.parts(groups))
         for state in self.states:
             if (
@@ -458,7 +324,7 @@ class _Explainer:
                 and state.live.any()
             ):
                 self.state = state
-                peer = _triple(_coordinates(int(state.block_control[s.NUMBER]), self.grid))
+                peer = self.place(int(state.block_control[s.NUMBER]))
                 sentence += (
                     f"; of block {peer} of its cluster {'; '.join(self.parts(self.groups()))}"
                 )
@@ -475,7 +341,7 @@ class _Explainer:
         """Describe a block that was still running when a limit was reached."""
         number = int(self.state.control[s.TAKEN])
         self.take(number)
-        place = f"block {_triple(_coordinates(number, self.grid))}"
+        place = f"block {self.place(number)}"
         groups = self.groups()
         ready = {key: threads for key, threads in groups.items() if key[0] == s.READY}
         first = {key: threads for key, threads in ready.items() if key[2] == index}
@@ -520,71 +386,50 @@ def _retraced(
     return matches
 
 
-def explained(
-    program: Program,
-    states: list[s.State],
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    buffers: list[tuple[int, Buffer]],
-) -> tuple[Fault, ...]:
+def explained(explainer: Explainer) -> tuple[Fault, ...]:
     """Return the faults that the interpreter noted, in the order in which they happened.
 
     Changes the state: blocks with a race are executed again.
     """
-    state = states[0]
-    explainer = _Explainer(program, states, grid, block, buffers)
+    state = explainer.state
     rows = [row.copy() for row in state.faults[: int(state.control[s.FAULT_COUNT])]]
     # Read first what threads wait for: executing a block again changes it.
     endings = [_block_ending(explainer, row) for row in rows]
-    matches = _retraced(states, rows, grid, explainer.total)
+    matches = _retraced(explainer.states, rows, explainer.grid, explainer.total)
     faults = []
     for row, end, match in zip(rows, endings, matches):
         kind = KINDS[int(row[s.F_KIND])]
-        place = _coordinates(int(row[s.F_BLOCK]), grid)
+        number = int(row[s.F_BLOCK])
         if end is not None:
             index, message, threads = end
         else:
             index = int(row[s.F_ROW])
             threads = explainer.lanes(int(row[s.F_WARP]), int(row[s.F_LANES]))
-            kind, message = _explanation(explainer, row, index, threads, _triple(place), match)
-        faults.append(
-            Fault(
-                kind,
-                index,
-                message,
-                [{"block": place, "thread": _coordinates(thread, block)} for thread in threads],
-                [explainer.address(row, index)] if int(row[s.F_ADDRESS]) >= 0 else [],
-                int(row[s.F_OTHER_ROW] if match is None else match[tracing.K_PC]),
-                int(row[s.F_COUNT]),
-            )
-        )
+            place = explainer.place(number)
+            kind, message = _explanation(explainer, row, index, threads, place, match)
+        addresses = [explainer.address(row, index)] if int(row[s.F_ADDRESS]) >= 0 else []
+        other = int(row[s.F_OTHER_ROW] if match is None else match[tracing.K_PC])
+        members, count = explainer.members(number, threads), int(row[s.F_COUNT])
+        faults.append(Fault(kind, index, message, members, addresses, other, count))
     return tuple(faults)
 
 
-def explained_store(
-    program: Program,
-    states: list[s.State],
-    grid: tuple[int, ...],
-    block: tuple[int, ...],
-    buffers: list[tuple[int, Buffer]],
-    note: np.ndarray,
-) -> tuple[Fault, ...]:
+def explained_store(explainer: Explainer, note: np.ndarray) -> tuple[Fault, ...]:
     """Return the fault of a store into a read-only buffer from an `overwriting.Watch`; none if it saw no store."""
     index, number = int(note[o.INDEX]), int(note[o.BLOCK])
     if index < 0:
         return ()
-    explainer, place = _Explainer(program, states, grid, block, buffers), _coordinates(number, grid)
     threads = explainer.lanes(int(note[o.WARP]), int(note[o.LANES]))
     address = explainer.device_start + int(note[o.BYTE])
     message = (
-        f"{explainer.named(threads)} of block {_triple(place)} {explainer.does(index, threads, True)} "
+        f"{explainer.named(threads)} of block {explainer.place(number)} {explainer.does(index, threads, True)} "
         f"{explainer.global_spot(address)[0]}, an input"
     )
-    members = [{"block": place, "thread": _coordinates(thread, block)} for thread in threads]
+    members = explainer.members(number, threads)
     return (Fault("overwritten input", index, message, members, [address]),)
 
 
-def _block_ending(explainer: _Explainer, row: np.ndarray) -> tuple[int, str, Threads] | None:
+def _block_ending(explainer: Explainer, row: np.ndarray) -> tuple[int, str, Threads] | None:
     """Return instruction, sentence and threads of a fault that ended a block; else None."""
     kind, index = int(row[s.F_KIND]), int(row[s.F_ROW])
     if kind == s.NEVER_REACHED:
@@ -594,14 +439,14 @@ def _block_ending(explainer: _Explainer, row: np.ndarray) -> tuple[int, str, Thr
         return index, explainer.endless(int(row[s.F_OTHER]), index), threads
     if kind == s.ASSERTED:
         explainer.take(int(row[s.F_BLOCK]))
-        place = _triple(_coordinates(int(row[s.F_BLOCK]), explainer.grid))
+        place = explainer.place(int(row[s.F_BLOCK]))
         sentence = assertion(explainer.state, int(row[s.F_WARP]), threads[0] % 32)
         return index, f"{sentence}, for {explainer.named(threads)} of block {place}", threads
     return None
 
 
 def _explanation(
-    explainer: _Explainer,
+    explainer: Explainer,
     row: np.ndarray,
     index: int,
     threads: Threads,
@@ -633,9 +478,9 @@ def _explanation(
         copy="copies" if explainer.singular(threads) else "copy",
         byte=f"byte {address - explainer.shared_base} of shared memory",
         function=explainer.program.system_calls[other] if number == s.SYSTEM_CALL else "",
-        ended=_triple(_coordinates(other, explainer.grid)),
+        ended=explainer.place(other),
         spot=f"byte {address} of the thread's local memory" if number == s.UNWRITTEN and other == LOCALLY
         else explainer.global_spot(address)[0],
         there=explainer.at(other) if number == s.SPLIT_BARRIER else "",
-        dimensions=_counted(other, "dimension"), arrivals=_counted(other, "arrival"),
+        dimensions=counted(other, "dimension"), arrivals=counted(other, "arrival"),
     )  # fmt: skip

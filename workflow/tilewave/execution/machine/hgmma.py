@@ -152,7 +152,7 @@ def wait(m, warp, pending):
             control[s.PARKED_FOR] = wanted
             return
     for other in range(first, end):
-        orders.settle(m, warp, other, s.MATRICES, wanted)
+        orders.settle(m, warp, other, wanted)
 
 
 @njit

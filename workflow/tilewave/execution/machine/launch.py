@@ -31,7 +31,7 @@ from tilewave.execution.machine import state as s
 from tilewave.execution.machine.access import Access
 from tilewave.execution.machine.arguments import Buffer, Struct
 from tilewave.execution.machine.bulk import PARAMETERS
-from tilewave.execution.machine.findings import HINT, Fault, explained, explained_store
+from tilewave.execution.machine.findings import HINT, Explainer, Fault, explained, explained_store
 from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.execution.machine.maps import WORDS, TensorMap, encoded
 from tilewave.execution.machine.program import Program
@@ -329,10 +329,8 @@ def _state(
     warps = -(-threads // 32)
     placed = list(_placed(image.parameters, arguments))
     buffers = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
-    taken, in_memory = (
-        {buffer.name for buffer in buffers},
-        {buffer.name: buffer for buffer in memory},
-    )
+    taken = {buffer.name for buffer in buffers}
+    in_memory = {buffer.name: buffer for buffer in memory}
     buffers += [buffer for buffer in memory if buffer.name not in taken | image.globals_.keys()]
     pointed = {
         argument.name: argument
@@ -463,7 +461,7 @@ def _not_searched(program: Program, together: int, global_memory: bool) -> list[
         )
     if np.any(rows[_accesses(rows, c.GLOBAL, c.GENERIC), c.FLAGS] & c.STRONG):
         sentences.append(
-            "races of two volatile or .cg accesses: both are taken for synchronisation"
+            "races of two volatile or .cg accesses of up to 8 bytes: both are taken for synchronisation"
         )
     if c.COPY in rows[:, c.FAMILY]:
         sentences.append(
@@ -559,29 +557,29 @@ def execute(
         if read_only and not np.array_equal(_bytes(buffer.array), after[buffer.name])
     }
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
-    explain = functools.partial(explained, grid=tuple(grid), block=tuple(block), buffers=names)
+    explainer = functools.partial(
+        Explainer, program, grid=tuple(grid), block=tuple(block), buffers=names
+    )
     more: tuple[Fault, ...] = ()
     changed = overwritten or (marks is not None and marks.changed_fixed)
     if changed and not (capture or footprint or state.control[s.STOP]):
         if watched and not state.control[s.FAULT_COUNT]:  # now with accesses to read-only buffers
             fresh = prepared()[0]
             marks = marking.Marks(fresh, [False] * len(fixed))
-            more = explain(program, in_order(marks.watching(fresh))[0])
+            more = explained(explainer(states=in_order(marks.watching(fresh))[0]))
         for start, buffer in names:
             if buffer.name in overwritten:
                 differs = _bytes(buffer.array) != after[buffer.name]
                 watch = overwriting.Watch(start + int(np.argmax(differs)) - ORIGIN)
                 again = in_order(watch.watching(prepared()[0]))[0]
-                more += explained_store(
-                    program, again, tuple(grid), tuple(block), names, watch.note
-                )
+                more += explained_store(explainer(states=again), watch.note)
     for start, buffer in buffers:
         if buffer.array.flags.writeable:
             _bytes(buffer.array)[:] = after[buffer.name]
         if buffer.written is not None:
             buffer.written[:] = state.written[start // 4 : start // 4 + len(buffer.written)]
     accesses = book.accesses() if book is not None else {}
-    faults = explain(program, states) + more
+    faults = explained(explainer(states=states)) + more
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
     touched = {} if marks is None or not footprint else {
         buffer.name: marks.ends(start, buffer.array.nbytes) for start, buffer in buffers

@@ -16,20 +16,10 @@ import numpy as np
 from numpy import int64, uint32, uint64
 
 from tilewave.basics.jit import njit
+from tilewave.execution.machine import bulk
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
-from tilewave.execution.machine.bulk import (
-    coordinates,
-    count_along,
-    element_of,
-    map_word,
-    rank_of,
-    row_at,
-    rows_of,
-    sealed,
-    size_along,
-)
 from tilewave.execution.machine.compiling import Entry
 from tilewave.execution.machine.copies import reading_lanes
 from tilewave.execution.machine.families import copies as ops
@@ -52,6 +42,7 @@ BLOCK, WARP, KIND, TIME = 41, 32, 29, int64((1 << 29) - 1)
 # Kinds of accesses. PUBLISHED: a weak store after a fence, which may be a flag. SUM: an atomic that adds. SWAP: any
 # other atomic; loops of compare-and-swap and locks also use weak accesses.
 WEAK, PUBLISHED, STRONG, SUM, SWAP = range(5)
+FLAG = 8  # bytes of the widest flag: a wider strong access, such as `__stcg` of four floats, moves data
 SUMS = (memory.A_ADD, memory.A_INC, memory.A_DEC)
 # Accesses. KEEP: a store that changes nothing takes over what another block has written. LOOK: only ask. COMPARE: ask
 # and take a fingerprint.
@@ -199,7 +190,7 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
     atomic, kind = row[c.FAMILY] == c.ATOMIC, int64(WEAK)
     if atomic:
         kind = int64(SUM if row[c.OP] in SUMS else SWAP)
-    elif row[c.FLAGS] & c.STRONG:
+    elif row[c.FLAGS] & c.STRONG and size <= FLAG:
         kind = int64(STRONG)
     elif writing and view.block_control(view.peer(m, int64(0)))[s.FENCED_INSIDE]:
         kind = int64(PUBLISHED)
@@ -262,14 +253,15 @@ def mark_box(m, warp, pc, address, at, how):
     at: the five coordinates at which the box begins. Returns as `mark` does, and for COMPARE a
     fingerprint of the box.
     """
-    element, fingerprint = element_of(m, address), uint64(0xCBF29CE484222325)
+    element, fingerprint = bulk.element_of(m, address), uint64(0xCBF29CE484222325)
     conflict, other, now = int64(0), int64(-1), new_mark(m, warp, int64(WEAK))
-    low, high = max(at[0], 0), min(at[0] + count_along(m, address, 0), size_along(m, address, 0))
+    low = max(at[0], 0)
+    high = min(at[0] + bulk.count_along(m, address, 0), bulk.size_along(m, address, 0))
     mark(m, warp, pc, address, int64(8 * WORDS), int64(READ), now)
     if low < high:
-        start = map_word(m, address, ADDRESS) + low * element
-        for row in range(rows_of(m, address)):
-            line = row_at(m, address, at, row)
+        start = bulk.map_word(m, address, ADDRESS) + low * element
+        for row in range(bulk.rows_of(m, address)):
+            line = bulk.row_at(m, address, at, row)
             if line >= 0:
                 latest, instruction = mark(
                     m, warp, pc, start + line, (high - low) * element, how, now
@@ -288,8 +280,8 @@ def mark_bulk(m, warp, pc, row, how):
     first, second = row[c.A_UREG], row[c.G_UREG]
     if op == ops.Y_LOAD or op == ops.Y_STORE:
         address = int64(joined(U[second + 1], U[second]))
-        if sealed(m, address) and rank_of(m, address) == row[c.SUB]:
-            return mark_box(m, warp, pc, address, coordinates(U, row), how)
+        if bulk.sealed(m, address) and bulk.rank_of(m, address) == row[c.SUB]:
+            return mark_box(m, warp, pc, address, bulk.coordinates(U, row), how)
     elif op == ops.Y_BYTES_IN or op == ops.Y_BYTES_OUT:
         outside = first if op == ops.Y_BYTES_OUT else second
         at, size = int64(joined(U[outside + 1], U[outside])), int64(U[row[c.SUB]] & 0xFFFF) << 4

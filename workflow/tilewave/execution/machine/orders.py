@@ -48,6 +48,7 @@ def shift(m, other):
 def bring(m, warp, other, row):
     """Merge a warp's clock, and the current tick, into a clock of a block of the cluster."""
     control = view.control(m)
+    exchanges.share(m, warp)
     size, clock = control[s.ACTORS], view.clocks(m)[warp]
     blocks = view.block_control(m)[s.BLOCKS]
     away = (view.block_control(m)[s.RANK] - view.block_control(other)[s.RANK] + blocks) % blocks
@@ -93,11 +94,16 @@ def fence_proxies(m, warp, mask):
     NVIDIA's guide has each writer execute it before the barrier. It counts for a warp when all lanes
     that wrote shared memory have executed one.
     """
-    control = view.control(m)
+    control, apart, lanes = view.control(m), view.apart(m)[warp], view.unfenced(m)[warp]
     view.unfenced(m)[warp] &= ~uint32(mask)
-    if control[s.ASYNCHRONOUS] and not view.unfenced(m)[warp]:
-        view.clocks(m)[warp, passed(m, PROXIES) + warp] = uint32(control[s.TICK])
-        control[s.TICK] += 1
+    if control[s.ASYNCHRONOUS]:
+        clock, fenced = view.clocks(m)[warp], passed(m, PROXIES) + warp
+        if not apart[exchanges.FENCED]:
+            apart[exchanges.BEFORE] = int64(clock[fenced])
+        apart[exchanges.FENCED] |= int64(lanes & uint32(mask))
+        if not lanes & ~uint32(mask):
+            clock[fenced] = uint32(control[s.TICK])
+            control[s.TICK] += 1
     publish_mbarriers(m, warp)
 
 
@@ -134,20 +140,31 @@ def commit(m, warp, kind):
 
 
 @njit
-def settle(m, warp, other, kind, count):
-    """Update a warp's clock: the first ``count`` groups of a warp have done their reads."""
-    control, groups = view.control(m), view.outstanding(m)[other, kind]
-    if count > groups[0] - s.GROUPS_KEPT and count > 0:
-        actor = (1 + kind) * control[s.WARPS] + other
-        clock = view.clocks(m)[warp]
-        clock[actor] = max(clock[actor], uint32(groups[1 + (count - 1) % s.GROUPS_KEPT]))
+def read_until(m, other, kind, count):
+    """Return the tick of a warp's first ``count`` groups; 0 for none."""
+    groups = view.outstanding(m)[other, kind]
+    kept = count > 0 and count > groups[0] - s.GROUPS_KEPT
+    return groups[1 + (count - 1) % s.GROUPS_KEPT] if kept else int64(0)
 
 
 @njit
-def waited(m, warp, pending):
-    """Wait for all but the warp's latest ``pending`` groups of bulk copies."""
+def settle(m, warp, other, count):
+    """Update a warp's clock: the first ``count`` groups of products of a warp have done their reads."""
+    actor = (1 + s.MATRICES) * view.control(m)[s.WARPS] + other
+    clock = view.clocks(m)[warp]
+    clock[actor] = max(clock[actor], uint32(read_until(m, other, int64(s.MATRICES), count)))
+
+
+@njit
+def waited(m, warp, mask, pending):
+    """Wait with some lanes for all but the warp's latest ``pending`` groups of bulk copies."""
     if view.control(m)[s.ASYNCHRONOUS]:
-        settle(m, warp, warp, int64(s.BULKS), view.outstanding(m)[warp, s.BULKS, 0] - pending)
+        apart, count = view.apart(m)[warp], view.outstanding(m)[warp, s.BULKS, 0] - pending
+        tick = read_until(m, warp, int64(s.BULKS), count)
+        apart[exchanges.READ] = max(apart[exchanges.READ], tick)
+        apart[exchanges.KNOWING] = int64(mask)
+        if not view.live(m)[warp] & ~mask:
+            exchanges.share(m, warp)
 
 
 # ---------------------------------------------------------------- asynchronous accesses
@@ -198,13 +215,16 @@ def check_published(m, warp, where, pc, index):
 
 
 @njit
-def asynchronous_read(m, warp, pc, first, size, kind):
-    """Note that a warp's product or bulk store (``kind``) reads shared memory from now on."""
+def asynchronous_read(m, warp, pc, lanes, first, size):
+    """Note that a bulk store of some lanes of a warp reads shared memory from now on."""
     control = view.control(m)
     if not control[s.RACES]:
         return
-    reader = (1 + kind) * control[s.WARPS] + warp
+    reader = (1 + s.BULKS) * control[s.WARPS] + warp
     now = uint32(control[s.TICK])
+    apart, unmet = view.apart(m)[warp], int64(-1)
+    apart[exchanges.STORE] = pc
+    joined = not apart[exchanges.FENCED] & ~int64(lanes)
     view.last_read(m)[reader] = now
     shadow, reads = view.shadow(m), view.reads(m)[reader]
     before = NOTHING
@@ -213,7 +233,11 @@ def asynchronous_read(m, warp, pc, first, size, kind):
         if entry != before:
             check(m, warp, m, int64(0), pc, int64(unit), entry, True)
             before = entry
+            if not joined and entry >> CLOCK > apart[exchanges.BEFORE] and writer(m, entry) == warp:
+                unmet = int64(unit)
         reads[unit] = now
+    if unmet >= 0:
+        _blame(m, s.LANES_APART, pc, warp, unmet, warp)
 
 
 @njit
@@ -225,6 +249,7 @@ def asynchronous_write(m, warp, where, pc, first, size, mbarrier):
     if not control[s.RACES]:
         return
     shifted = shift(m, where)
+    exchanges.share(m, warp)
     clock = view.clocks(m)[warp]
     shadow = view.shadow(where)
     start, end = first >> control[s.GRAIN], ((first + size - 1) >> control[s.GRAIN]) + 1

@@ -9,6 +9,7 @@ it.
 from numpy import int64, uint32, uint64
 
 from tilewave.basics.jit import njit
+from tilewave.execution.machine import exchanges
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.validity import fault
@@ -69,6 +70,9 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
     tick = entry >> CLOCK
     who = writer(m, entry)
     both_atomic = entry & mark & BY_ATOMIC
+    apart = view.apart(m)[warp]
+    if apart[exchanges.READ] and not int64(mask) & ~apart[exchanges.KNOWING]:
+        exchanges.share(m, warp)
     if tick >= start and not both_atomic:
         if who != warp and view.clocks(m)[warp, who] < tick:
             _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))

@@ -55,8 +55,8 @@ CONTROL_SIZE = 24
     NOT_KNOWN, OUTSIDE_LOCAL, OUTSIDE_CONSTANT, TRAPPED, QUEUE_FULL, IN_FLIGHT, BAD_TARGET, UNFENCED,
     NO_MAP, BAD_MATRIX, TOO_MANY_ARRIVALS, NO_BLOCK, MANY_MBARRIERS, BAD_SIZE, ASSERTED,
     SYSTEM_CALL, BAD_RANK, BEFORE_ARRAY, WITHIN_PIECE, UNORDERED, MAYBE_ENDED, UNPUBLISHED, UNWRITTEN,
-    SPLIT_BARRIER, BARRIER_ONLY, NOT_MET,
-) = range(33)  # fmt: skip
+    SPLIT_BARRIER, BARRIER_ONLY, NOT_MET, LANES_APART, STILL_READ,
+) = range(35)  # fmt: skip
 
 # ---- what a group of lanes is doing
 (
@@ -118,6 +118,8 @@ class State(NamedTuple):
     safe: Annotated[Array, uint32, "warps"]
     # lanes that have written shared memory since their last fence between the proxies
     unfenced: Annotated[Array, uint32, "warps"]
+    # what some lanes of a warp did since all of them met, see `exchanges`
+    apart: Annotated[Array, int64, "warps", 5]
     arrived: Annotated[Array, uint32, BARRIERS, "warps"]
     # merged clocks of the arrivals at a barrier
     barrier_clocks: Annotated[Array, uint32, BARRIERS, "actors of the cluster"]

@@ -96,11 +96,7 @@ def partners(m, warp, register, pc, lanes):
     members = converge[int64(lowest_one(lanes))]
     here = uint32(0)
     for slot in range(s.SLOTS):
-        if (
-            groups[slot, 2] == s.AT_CONVERGE
-            and groups[slot, 3] == register
-            and groups[slot, 0] == pc
-        ):
+        if _waits(groups[slot], s.AT_CONVERGE, register, pc):
             waiting = uint32(groups[slot, 1])
             if converge[int64(lowest_one(waiting))] == members:
                 here |= waiting
@@ -115,9 +111,7 @@ def settle(m, warp):
         doing = groups[slot, 2]
         if doing == s.AT_CONVERGE:
             register, pc = groups[slot, 3], groups[slot, 0]
-            here, needed = partners(
-                m, int64(warp), int64(register), int64(pc), uint32(groups[slot, 1])
-            )
+            here, needed = partners(m, warp, register, pc, uint32(groups[slot, 1]))
             if needed & ~here == uint32(0):
                 for other in range(s.SLOTS):
                     waits = groups[other, 2] == s.AT_CONVERGE and groups[other, 0] == pc
@@ -125,19 +119,11 @@ def settle(m, warp):
                         groups[other, 2] = s.FREE
                 new_group(m, int64(warp), int64(pc + 1), uint32(here), int64(s.READY), int64(0))
         elif doing == s.AT_WARPSYNC:
-            mask = uint32(groups[slot, 3]) & view.live(m)[warp]
-            pc = int64(-1) if groups[slot, 3] & ANYWHERE else groups[slot, 0]
-            if mask & ~waiting_lanes(
-                m, int64(warp), int64(s.AT_WARPSYNC), int64(groups[slot, 3]), int64(pc)
-            ) == uint32(0):
-                gather_waiting(
-                    m,
-                    int64(warp),
-                    int64(s.AT_WARPSYNC),
-                    int64(groups[slot, 3]),
-                    int64(pc),
-                    int64(-1),
-                )
+            waits = int64(groups[slot, 3])
+            pc = int64(-1 if waits & ANYWHERE else groups[slot, 0])
+            waiting = waiting_lanes(m, int64(warp), int64(doing), waits, pc)
+            if uint32(waits) & view.live(m)[warp] & ~waiting == uint32(0):
+                gather_waiting(m, int64(warp), int64(doing), waits, pc, int64(-1))
 
 
 # ---------------------------------------------------------------- barriers of the block
@@ -149,6 +135,7 @@ def arrive(m, warp, barrier, lanes, threads):
     view.arrived(m)[barrier, warp] |= lanes
     if threads:
         view.expected(m)[barrier, 0] = threads
+    exchanges.share(m, warp)
     merged, clock = view.barrier_clocks(m)[barrier], view.clocks(m)[warp]
     for actor in range(view.control(m)[s.CLUSTER_ACTORS]):
         merged[actor] = max(merged[actor], clock[actor])
@@ -200,9 +187,7 @@ def release(m, barrier):
                 first = at if first < 0 else first
                 if at != first and barrier == 0 and threads == 0:
                     fault(m, s.SPLIT_BARRIER, at, warp, groups[slot, 1], -1, first, 0)
-                gather_waiting(
-                    m, int64(warp), int64(s.AT_BARRIER), int64(barrier), int64(at), int64(-1)
-                )
+                gather_waiting(m, warp, int64(s.AT_BARRIER), barrier, at, int64(-1))
     view.fill(view.barrier_clocks(m)[barrier], uint32(0))
     view.expected(m)[barrier, 0] = 0
     view.expected(m)[barrier, 1] = 0
@@ -382,9 +367,8 @@ def control_flow(m, warp, pc, row, active, mask):
         going = mask & pin(row, int64(c.PIN0), P) & pin(row, int64(c.PIN1), P)
         if row[c.SUB] and going:
             going = active
-        return split(
-            m, warp, int64(row[c.TARGET]), uint32(going), int64(following), uint32(active & ~going)
-        )
+        staying = uint32(active & ~going)
+        return split(m, warp, int64(row[c.TARGET]), uint32(going), int64(following), staying)
     if op == ops.EXIT:
         going = mask & pin(row, int64(c.PIN0), P)
         if going:
@@ -416,7 +400,7 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     if op == ops.COPY_WAIT:
         copies.land(m, int64(warp), int64(row[c.SUB]))
-        orders.waited(m, int64(warp), int64(row[c.SUB]))
+        orders.waited(m, int64(warp), uint32(mask), int64(row[c.SUB]))
         return following, active
     if op == ops.WARP_SYNC:
         exchanges.met(m, int64(warp))
@@ -475,9 +459,8 @@ def control_flow(m, warp, pc, row, active, mask):
         apart = wanted & view.live(m)[warp] & ~active != uint32(0)
         # BRA.DIV goes if lanes of the mask are elsewhere, BRA.CONV if none is.
         going = mask if apart == (row[c.SUB] & 2 == 0) else uint32(0)
-        return split(
-            m, warp, int64(row[c.TARGET]), uint32(going), int64(following), uint32(active & ~going)
-        )
+        staying = uint32(active & ~going)
+        return split(m, warp, int64(row[c.TARGET]), uint32(going), int64(following), staying)
     if op == ops.CALL:
         return split(m, warp, int64(row[c.TARGET]), uint32(mask), int64(following), uint32(rest))
     if op == ops.RETURN or op == ops.BRANCH_INDEXED:
@@ -506,7 +489,10 @@ def control_flow(m, warp, pc, row, active, mask):
         return following, active
     # __syncwarp of lanes that are together is a NOP.
     if op == ops.NOTHING or op == ops.PUBLISH or op == ops.FENCE:
-        exchanges.met(m, int64(warp))
+        if view.live(m)[warp] & ~active:
+            view.recent(m)[warp, 0, 0] = 0
+        else:
+            exchanges.met(m, int64(warp))
     if op == ops.FENCE:
         if row[c.SUB]:
             orders.fence(m, int64(warp), orders.BLOCKS)

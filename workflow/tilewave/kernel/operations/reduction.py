@@ -31,16 +31,30 @@ class Reduction(Operation):
     operands: ClassVar = {"x": Operand(("n",), 0), "total": Operand((), 1, written=True)}
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
+        return self._whole_steps(job, EIGHTHS)
+
+    def _whole_steps(self, job: Job, steps: int) -> dict[str, np.ndarray]:
+        """Return multiples of 1 / steps."""
         values = {}
         for name, operand in self.operands.items():
             dtype, count = self.stored(job, name)
             assert operand.stream is not None
             drawn = uniform(job.seed, operand.stream, count, "f32")
-            drawn *= EIGHTHS
+            drawn *= steps
             np.rint(drawn, out=drawn)
-            drawn /= EIGHTHS
+            drawn /= steps
             values[name] = drawn.astype(dtype, copy=False)
         return values
+
+    def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
+        """Return inputs of a kind; large ones have as many bits as every order of adding keeps."""
+        exponents = self.exponents(job, kind)
+        if kind != LARGE or exponents is None:
+            return super().of_kind(job, kind)
+        roundoff = max(DTYPES[self.dtype(job, name)].roundoff or 0.0 for name in self.operands)
+        steps = 1 << max(3, -round(math.log2(roundoff)) - job.shape["n"].bit_length())
+        values = self._whole_steps(job, steps)
+        return {name: np.ldexp(array, exponents[name]) for name, array in values.items()}
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
         """Return powers of two that leave the sum in range."""

@@ -121,7 +121,7 @@ def excess_wavefronts(subject: Subject) -> Finding | None:
         f"{_count(needless)} of {_count(actual)} shared wavefronts are in excess, {where}",
         _over(needless, actual),
         # A launch lasts at least as long as its wavefronts.
-        subject.bounded(needless / actual, subject.on_sms(needless), saves={bounds.DATA}),
+        subject.bounded(needless / (actual or 1.0), subject.on_sms(needless), saves={bounds.DATA}),
         origin,
     )
 
@@ -144,7 +144,9 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
         f"{_count(needless)} of {_count(actual)} global-memory sectors are not needed, {where}",
         _over(needless, actual),
         # Without cycles: a sector that is not needed takes no longer than one that is.
-        subject.bounded(needless / actual if bound is None else bound, saves={bounds.PORT}),
+        subject.bounded(
+            needless / (actual or 1.0) if bound is None else bound, saves={bounds.PORT}
+        ),
         origin,
     )
 
