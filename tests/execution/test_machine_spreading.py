@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from test_tensor_boxes import LOAD, STORE, THROUGH, boxes, elements
+from test_tensor_boxes import FOLDER, LOAD, STORE, THROUGH, boxes, elements
 
 import executing_support as support
 import listings
@@ -98,7 +98,8 @@ def test_what_is_independent_is_spread_and_counts_the_same(kernel, case, macros,
 
 
 @pytest.mark.parametrize(("rank", "step", "way"), [(3, 1, STORE), (5, 1, THROUGH), (3, 2, LOAD)])
-def test_boxes_of_tensor_maps_are_spread_too(rank, step, way, spread, tmp_path):
+def test_boxes_of_tensor_maps_are_spread_too(rank, step, way, spread, tmp_path, monkeypatch):
+    monkeypatch.setenv("TILEWAVE_INCLUDE", str(FOLDER))
     path = boxes(tmp_path, rank, step, way, pointer=rank == 3)
     counts_the_same(path, elements(rank), {}, spread)
 

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import synthetic
+import synthetic_studies
 from study_builder import ENVIRONMENT
 from synthetic_studies import LD, roofline_of_operations
 from tilewave.plots import _ceilings, _panels, roofline
@@ -122,7 +123,7 @@ def test_copies_that_bypass_l1_take_nothing_of_its_roof() -> None:
     """The page of hgemm_wmma_staged said that no pipe is full; the roofline said 95 % of L1."""
     copy = {"case": NAIVE, "stage": "counters", "executed": 1e6, "wavefronts_shared": 3e6}
     loads = synthetic.changed(
-        STUDY, {"value": 4e9}, case=NAIVE, metric=synthetic.LD.format("sectors")
+        STUDY, {"value": 4e9}, case=NAIVE, metric=synthetic_studies.LD.format("sectors")
     )
     records = loads.records
     waves = records[(records["case"] == NAIVE) & (records["metric"] == "dram_bytes")]

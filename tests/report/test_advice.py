@@ -220,7 +220,7 @@ def executed(path: Path, case: Any, **macros: Any) -> Subject:
     launch = done.job.launch
     places = Places(path, done.job.entry, listing(Path(done.job.cubin)))
     counted = counters.instruction_rows(done.program.instructions, done.counts)
-    rows = [row | places(row["address"]).columns for row in counted]
+    rows = [row | vars(places(row["address"])) for row in counted]
     about = {"block_threads": math.prod(launch.block), "blocks": launch.blocks}
     (used,) = support.entry(support.choose(path, macros), "sm_90")["resources"].values()
     return Subject(about, {}, rows, used, SM)

@@ -52,6 +52,7 @@ class Limits:
     instructions: int = 0
     seconds: float = 1.0
     working: int = 0
+    reverse: bool = False
 
 
 @dataclass

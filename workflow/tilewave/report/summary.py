@@ -68,14 +68,13 @@ def _judged(cases: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each case whose check ended without *correct*, with its verdict as the status."""
     checks = rows[rows["stage"] == "check"].drop_duplicates("case", keep="last").set_index("case")
     checks = checks.reindex(cases["case"]).assign(verdict=[*cases["verdict"]], stage="check")
+    checks["reason"] = checks["reason"].fillna("")
     announced = [*(cases["verdict"] != verdict.unplanned_verdicts(cases))]
-    prefixes = PLANNED + checks["reason"].map(
-        lambda reason: f": {reason}" if reason else "", "ignore"
-    )
-    checks["reason"] = checks["reason"].mask(announced, prefixes.fillna(PLANNED))
+    planned = checks["reason"].map(lambda reason: f"{PLANNED}: {reason}" if reason else PLANNED)
+    checks["reason"] = checks["reason"].mask(announced, planned)
     clean = (checks["verdict"] == result.NOT_CHECKED) & (checks["status"] == result.OK)
     judged = checks[checks["verdict"].map(verdict.wrong) | clean]
-    return judged.assign(status=judged["verdict"]).reset_index().fillna({"reason": ""})
+    return judged.assign(status=judged["verdict"]).reset_index()
 
 
 def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
