@@ -1,4 +1,4 @@
-"""A stage's results: each case from the first source that has its key, or measured now."""
+"""Where each result of a stage comes from: the store, a recording, or a measurement now."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 
 
-def blocked(check: Result | None) -> tuple[str, str] | None:
-    """Return status and reason if a case must not be timed or profiled, because its check failed."""
+def stopped_by_check(check: Result | None) -> tuple[str, str] | None:
+    """Return status and reason if the check did not end (a crash, a time-out, unsupported); a wrong result stops nothing."""
     if check is None or check.status in (result.OK, result.NOT_MEASURED, result.STALE):
         return None
     return check.status, check.reason
@@ -64,7 +64,7 @@ def _conclusive(execution: Result) -> bool:
 
 
 def _substitute(job: Job, outcome: Result, execution: Result) -> Result:
-    """Return an execution's result for a stage without a value, or add its reason to the stage's."""
+    """Return the execution as the result of a stage; if it gave none either, the stage's result with both reasons."""
     stale = outcome.status == result.STALE and not _conclusive(execution)
     if execution.status == result.NOT_MEASURED or stale:
         return replace(outcome, reason=f"{outcome.reason}; {execution.reason}")
@@ -73,9 +73,9 @@ def _substitute(job: Job, outcome: Result, execution: Result) -> Result:
 
 @dataclass(frozen=True)
 class Sources:
-    """The ordered sources of a result; the first that has the job's key gives it.
+    """The places where a finished result may be; the first with the job's key gives it.
 
-    recorded: a GPU's recording; None also for a fresh run. failed_attempts: results of jobs that this machine could
+    With a live target that is the store alone, but for executions. recorded: a recording; None with `fresh: true`. failed_attempts: results of jobs that this machine could
     not measure, repeated once it can do more. remeasured: cases that are measured although the store has them.
     """
 
@@ -96,6 +96,7 @@ class Sources:
         return bool(on_host or self.target["live"])
 
     def _stored(self, job: Job) -> Result | None:
+        """Look in the store, then among failed attempts; a result of another GPU of the run counts, too."""
         if job.case in self.remeasured:
             return None
         here, gpus = self.environment(job), self.target.get("gpus", ())
@@ -136,18 +137,21 @@ class Sources:
         return from_recording(job, self.recorded, self.target)
 
 
-def _unmeasured(
-    planned: Job | Result, sources: Sources, measures: bool, checks: Mapping[str, Result] | None
+def _without_measuring(
+    planned: Job | Result, sources: Sources, may_measure: bool, checks: Mapping[str, Result] | None
 ) -> Result | None:
-    """Return a case's result without measuring it, None if it must be measured. measures: whether this run can."""
+    """Return a case's result if there is one or can be none, None if the case is to be measured.
+
+    planned: a job, or the result of a case that cannot run. may_measure: whether this run measures at all.
+    """
     if not isinstance(planned, Job):
         return planned
-    stop = None if checks is None else blocked(checks.get(planned.case))
+    stop = None if checks is None else stopped_by_check(checks.get(planned.case))
     if stop:
         return Result.of_job(planned, *stop)
     outcome = sources.find(planned)
     possible = sources.measurable(planned.stage, planned.provider) and not planned.no_cubin
-    if outcome is None and not (measures and possible):
+    if outcome is None and not (may_measure and possible):
         outcome = sources.missing(planned)
     return outcome
 
@@ -160,7 +164,8 @@ def collect(
 ) -> dict[str, Any]:
     """Return a stage's results in the order of the cases, as {"results", "counts"}.
 
-    ``measure`` runs jobs and calls its second argument for each finished case; without it nothing is measured.
+    ``measure`` returns the results of jobs; it may hand each to its second argument at once, so that it is kept even if
+    the run is killed. Without it nothing is measured.
     ``checks``: the check results by case, for the later stages. The counts: measured now, reused, recorded.
     """
     target = sources.target
@@ -169,7 +174,7 @@ def collect(
     twins: dict[str, list[str]] = {}
     counts = {"measured": 0, "reused": 0, "recorded": 0}
     for case, entry in planned.items():
-        outcome = _unmeasured(entry, sources, measure is not None, checks)
+        outcome = _without_measuring(entry, sources, measure is not None, checks)
         if outcome is not None:
             results[case] = outcome
             recorded = outcome.source.startswith("recorded:")
@@ -215,9 +220,10 @@ def collect(
 def with_execution(
     job: Job, outcome: Result, execution: Result, live: bool, prefer_execution: bool
 ) -> Result:
-    """Return the check or counters of an executed case: the execution's, if no other source has a value.
+    """Return the check or counters of an executed case.
 
-    prefer_execution: the execution replaces a recorded value. A live value is replaced only if it was not measured.
+    live: on the target's GPU the execution stands in only where the status is *not measured*. Elsewhere it stands in
+    where there is no result; with prefer_execution a conclusive one also replaces a recorded result.
     """
     if live:
         if outcome.status != result.NOT_MEASURED:

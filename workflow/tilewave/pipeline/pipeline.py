@@ -216,7 +216,9 @@ class Pipeline:
         checks: dict[str, Result] = {}
 
         def final(stage: str, outcome: Result) -> Result:
-            stop = None if stage == "check" else measuring.blocked(checks.get(outcome.case))
+            stop = (
+                None if stage == "check" else measuring.stopped_by_check(checks.get(outcome.case))
+            )
             if stop and outcome.key:
                 return Result(stage, outcome.case, *stop, key=outcome.key)
             if stage == result.TUNE and outcome.key:

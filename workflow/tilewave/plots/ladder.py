@@ -1,8 +1,9 @@
-"""Ladder: each rung's share of cuBLAS at a small and at a large size, one panel per dtype.
+"""Ladder: share of cuBLAS of the chosen rungs at a small and at a large size, one panel per dtype, at most two.
 
 The table has all rungs and sizes. Rungs stand in the order of `follows`. Kernel and cuBLAS are timed in turn, some
 launches each; a share is the median over these pairs (`pipeline.tables.paired_shares`). The table also has the counted
-FLOPs over 2 m n k: a rung with more does needless work. It ends with the times of a lecture's comparison (option `lecture`).
+FLOPs divided by 2 m n k: over 1, a rung does needless work. It ends with the times in ms of a lecture's comparison
+(docs/origins.md, option `lecture`).
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from tilewave.plots.options import Count, Name
 from tilewave.plots.style import GREY, INK, PALETTE, Style
 
 HEADLINE = True
+"""The report opens with this study's finding."""
 READING = (
-    "A row is a rung: the hollow dot is its share of cuBLAS's speed at a small size, the filled dot, with its number, at "
+    "A row is a rung, a kernel that adds one idea to another: the hollow dot is its share of cuBLAS's speed at a small size, the filled dot, with its number, at "
     "a large one. A rung right of the line is faster than cuBLAS."
 )
 
 
 class Lecture(BaseModel):
-    """The variants and sizes in the table of times of the lecture that the project began with."""
+    """The variants and sizes in the table of times of the lecture on matrix multiplication (docs/origins.md)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     rows: dict[Name, Name] = Field(max_length=100)
@@ -45,17 +47,18 @@ class Options(Rungs):
 
 
 # Metrics of the records.
-SHARE, LOW, HIGH = "paired_share", "paired_share_low", "paired_share_high"
+SHARE_METRIC, LOW_METRIC, HIGH_METRIC = "paired_share", "paired_share_low", "paired_share_high"
 _STAGES = ("time", "counters")
 # Columns of the table.
-_SHARE, _LOW, _HIGH = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
+SHARE_COLUMN, LOW_COLUMN, HIGH_COLUMN = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
 _SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs / 2mnk"
 _AT_ONE_CLOCK, _OF_HIGHEST, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
 _DEVICE, _LECTURE = "device", "lecture"
 _SHAPES = 4
 """The number of largest shapes in the summary; the smallest and the largest of them are drawn."""
-_MORE_WORK = 0.01
-"""Share of FLOPs over 2 m n k from which a rung is named."""
+_MOST_DTYPES = 2
+_EXCESS_FLOPS = 0.01
+"""Share of needless FLOPs from which a rung is named."""
 
 
 def of_highest(study: StudyData) -> pd.Series[float]:
@@ -72,15 +75,15 @@ def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case, in the order of the rungs, then the lecture's rows (column `lecture` names them).
 
     Columns: share of cuBLAS with its quartiles, TFLOP/s of the case and of the cuBLAS beside it, TFLOP/s at one
-    clock and in % of the variant's highest, duration, counted FLOPs over 2 m n k.
+    clock and in % of the variant's highest, duration, counted FLOPs divided by 2 m n k.
     """
     paired = base.value_of(study, "paired_tflops", "time")
     frame = base.with_columns(
         base.base_table(study),
         {
-            _SHARE: base.value_of(study, SHARE, "time"),
-            _LOW: base.value_of(study, LOW, "time"),
-            _HIGH: base.value_of(study, HIGH, "time"),
+            SHARE_COLUMN: base.value_of(study, SHARE_METRIC, "time"),
+            LOW_COLUMN: base.value_of(study, LOW_METRIC, "time"),
+            HIGH_COLUMN: base.value_of(study, HIGH_METRIC, "time"),
             _SPEED: paired.combine_first(base.value_of(study, "tflops", "time")),
             _PAIRED: base.value_of(study, "paired_baseline_tflops", "time"),
             _AT_ONE_CLOCK: base.speed(study),
@@ -144,11 +147,11 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per variant of the GPU, in the order of the rungs, with its values at the largest sizes.
 
     Values: share of cuBLAS, interquartile range (percentage points), TFLOP/s, and TFLOP/s of the cuBLAS timed
-    beside it; of cuBLAS itself TFLOP/s. Cases that are not correct have none.
+    beside it. A row of cuBLAS has TFLOP/s only; incorrect cases have no values.
     """
     cases = _cases(table)
-    names = {_SHARE: _SHARE, "IQR": "IQR", _SPEED: _SPEED, _PAIRED: "cuBLAS TFLOP/s"}
-    cases["IQR"] = cases[_HIGH] - cases[_LOW]
+    names = {SHARE_COLUMN: SHARE_COLUMN, "IQR": "IQR", _SPEED: _SPEED, _PAIRED: "cuBLAS TFLOP/s"}
+    cases["IQR"] = cases[HIGH_COLUMN] - cases[LOW_COLUMN]
     cases[list(names)] = cases[list(names)].where(cases["ranks"])
     columns, sizes = ["dtype", "kernel", "variant"], _sizes(cases)
     wide = cases.set_index([*columns, "size"])[list(names)].unstack("size")
@@ -161,16 +164,16 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 def _drawn(study: StudyData, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return the rungs that are drawn, with their shares at a small and at a large size, and these sizes."""
     cases = _cases(table)
-    ends = _sizes(cases[cases[_SHARE].notna()])
+    ends = _sizes(cases[cases[SHARE_COLUMN].notna()])
     sizes = list(dict.fromkeys([*ends[:1], *ends[-1:]]))
-    shares = cases[cases["size"].isin(sizes) & cases["ranks"] & cases[_SHARE].notna()]
-    wide = shares.pivot_table(_SHARE, ["dtype", "kernel", "variant"], "size", sort=False)
+    shares = cases[cases["size"].isin(sizes) & cases["ranks"] & cases[SHARE_COLUMN].notna()]
+    wide = shares.pivot_table(SHARE_COLUMN, ["dtype", "kernel", "variant"], "size", sort=False)
     rows = wide.reindex(columns=sizes).reset_index().dropna(subset=sizes[-1:])
-    return drawn(study, rows, 2), sizes
+    return drawn(study, rows, _MOST_DTYPES), sizes
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the share of cuBLAS that the best rung in the last panel reaches."""
+    """Return a sentence: the share of cuBLAS that the best rung of the last dtype reaches at the largest size."""
     rows, sizes = _drawn(study, table)
     if rows.empty:
         return ""
@@ -215,11 +218,11 @@ def _label_sizes(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -
 
 
 def _flops_notes(cases: pd.DataFrame) -> list[str]:
-    """Return the range of counted FLOPs over 2 m n k, and the rungs with more than 1 % too many."""
+    """Return the range of counted FLOPs divided by 2 m n k, and the rungs with more than 1 % too many."""
     counted = cases[cases[_RATIO].notna()]
     if counted.empty:
         return []
-    more = counted[counted[_RATIO] > 1 + _MORE_WORK].sort_values(_RATIO, ascending=False)
+    more = counted[counted[_RATIO] > 1 + _EXCESS_FLOPS].sort_values(_RATIO, ascending=False)
     named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
     excess = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
     least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()

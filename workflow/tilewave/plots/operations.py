@@ -16,7 +16,7 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import dots, keys, rows_mm
 from tilewave.plots._rungs import order
 from tilewave.plots.base import StudyData
-from tilewave.plots.ladder import HIGH, LOW, SHARE
+from tilewave.plots.ladder import HIGH_METRIC, LOW_METRIC, SHARE_METRIC
 from tilewave.plots.style import INK, Style
 
 READING = (
@@ -49,9 +49,9 @@ def table(study: StudyData) -> pd.DataFrame:
         _RATE: base.value_of(study, "bandwidth", "time"),
         "TFLOP/s": base.value_of(study, "tflops", "time"),
         "baseline TFLOP/s": base.value_of(study, "baseline_tflops", "time"),
-        _SHARE: base.value_of(study, SHARE, "time"),
-        _LOW: base.value_of(study, LOW, "time"),
-        _HIGH: base.value_of(study, HIGH, "time"),
+        _SHARE: base.value_of(study, SHARE_METRIC, "time"),
+        _LOW: base.value_of(study, LOW_METRIC, "time"),
+        _HIGH: base.value_of(study, HIGH_METRIC, "time"),
         _EXCESS: base.excess_percent(study.instructions),
     }
     frame = base.with_columns(base.base_table(study), columns).set_index("case", drop=False)
