@@ -192,7 +192,7 @@ def test_a_file_is_wrapped_in_place_and_executes(alone, capsys) -> None:
     assert front.grid == ["ceil(n / 16)", "ceil(n / 16)"] and front.block == [16, 16]
     assert front.arguments == ["c", "a", "b", "n"]
     assert front.requires == {"conditions": ["m == n", "n == k"]}
-    assert main(["execute", str(path), "--shape", "33"]) == 0
+    assert main(["execute", str(path), "--shape", "33", "--budget", "0"]) == 0
     assert ": correct" in capsys.readouterr().out
     assert main(["wrap", str(path), "--yes"]) == 2
     assert "has front matter" in capsys.readouterr().err
@@ -207,7 +207,7 @@ def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
     assert main(arguments) == 0
     assert wrapped.read_text().endswith('---*/\n\n#include "there/Product.cuh"\n')
     assert source.read_text() == PLAIN
-    assert main(["execute", str(wrapped), "--shape", "17"]) == 0
+    assert main(["execute", str(wrapped), "--shape", "17", "--budget", "0"]) == 0
     assert "Product.cuh, the lines that became instructions" in capsys.readouterr().out
     assert main(arguments) == 2 and "--force" in capsys.readouterr().err
     assert main([*arguments, "--force"]) == 0

@@ -49,7 +49,7 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
     wrapped = load_kernel(path).front
     assert wrapped.operation == operation
     assert {key: getattr(wrapped, key) for key in front} == front
-    assert main(["execute", str(path), "--shape", shape]) == 0
+    assert main(["execute", str(path), "--shape", shape, "--budget", "0"]) == 0
     assert f"some@{shape}: correct" in capsys.readouterr().out
 
 
@@ -190,7 +190,7 @@ def test_a_kernel_of_a_user_defined_operation(alone, capsys) -> None:
     assert "y, x, rows, columns, ?, with a value for each ? (eps)" in capsys.readouterr().err
     assert main([*arguments, "rms_norm", "--arguments", "y, x, rows, columns, 0.0"]) == 0
     assert load_kernel(path).front.grid == ["rows"]
-    assert main(["execute", str(path), "--shape", "5x1000"]) == 0
+    assert main(["execute", str(path), "--shape", "5x1000", "--budget", "0"]) == 0
 
 
 @pytest.mark.parametrize(

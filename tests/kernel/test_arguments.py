@@ -123,7 +123,7 @@ def test_sizes_come_from_the_cubin(parameters, problem, tmp_path: Path, capsys):
     body = BODY.replace("PARAMETERS", parameters)
     body = body.replace("float sum", "int k = k_.numbers[0]; float sum") if "k_" in body else body
     path = write_kernel(tmp_path, "mine", FRONT, body)
-    main(["execute", str(path), "--shape", "33x40x17", "--json"])
+    main(["execute", "--budget", "0", str(path), "--shape", "33x40x17", "--json"])
     output = json.loads(capsys.readouterr().out)
     assert output["status"] == ("failed to launch" if problem else "ok")
     assert problem in output["reason"]
@@ -142,7 +142,7 @@ def default(path: Path) -> Variant:
 
 @needs_nvrtc
 def test_leading_dimensions_numbers_and_null_are_arguments(foreign, capsys):
-    assert main(["execute", str(foreign()), "--shape", "33x40x20"]) == 0
+    assert main(["execute", "--budget", "0", str(foreign()), "--shape", "33x40x20"]) == 0
     assert "mine@33x40x20: correct" in capsys.readouterr().out
 
 
@@ -304,7 +304,7 @@ def test_a_job_comes_back_from_json(tmp_path: Path):
 @needs_nvrtc
 def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
     path = write_kernel(tmp_path, "mine", OF_STRUCTS, WITH_STRUCTS)
-    assert main(["execute", str(path), "--shape", "33x40x17"]) == 0
+    assert main(["execute", "--budget", "0", str(path), "--shape", "33x40x17"]) == 0
     assert "mine@33x40x17: correct" in capsys.readouterr().out
 
 

@@ -33,9 +33,9 @@ def written_kernel(folder: Path, dtype: str, last: str = "sum") -> str:
 
 
 def executed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, dict[str, Any]]:
-    main(["execute", *arguments])
+    main(["execute", "--budget", "0", *arguments])
     text = capsys.readouterr().out
-    main(["execute", *arguments, "--json"])
+    main(["execute", "--budget", "0", *arguments, "--json"])
     return text, json.loads(capsys.readouterr().out)
 
 

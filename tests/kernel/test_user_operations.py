@@ -194,7 +194,7 @@ def test_a_kernel_is_judged_by_another_of_its_file(alone, capsys) -> None:
         "out": (("n", "c"), False, True), "mean": (("n",), False, True), "inp": (("n", "c"), True, False),
         "weight": (("c",), True, False), "row": (("n",), True, False),
     }  # fmt: skip
-    options = ["--shape", "33x40", "--operations", "my_operations"]
+    options = ["--shape", "33x40", "--budget", "0", "--operations", "my_operations"]
     assert main(["execute", "norm_by_warps.cu", *options]) == 0
     assert main(["execute", "norm_naive.cu", *options]) == 3
     assert "not checked\n  it is the reference of norm_naive itself" in capsys.readouterr().out
