@@ -15,16 +15,17 @@ import pytest
 
 from samples import BODY, FRONT, ROOT, needs_nvrtc, shipped, write_kernel
 from tilewave.__main__ import _leaving, main
-from tilewave.basics import files, memory
+from tilewave.basics import elf, files, memory
 from tilewave.basics.errors import UserError, printable
 from tilewave.basics.paths import child_environment
 from tilewave.basics.validation import NoYaml, yaml_of
 from tilewave.commands import flags
+from tilewave.commands.wrapping import compiled
 from tilewave.execution.machine.printing import MOST, formatted
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.result import Result
-from tilewave.pipeline import rules
+from tilewave.pipeline import parameters, rules
 from tilewave.records.store import write_atomically
 from tilewave.report import cells, summary, verdict
 
@@ -111,6 +112,43 @@ def test_a_file_that_cannot_be_read_is_like_one_that_does_not_exist(tmp_path, ca
 
 
 @pytest.mark.parametrize("revision", ["--output=precious", "--output=precious..HEAD"])
+def test_wrap_writes_through_no_link_out_of_the_folder(tmp_path, capsys):
+    outside, folder = tmp_path / "outside", tmp_path / "kernels"
+    outside.mkdir()
+    folder.mkdir()
+    (outside / "product.cu").write_text(BODY.replace("NAME", "product"))
+    (folder / "product.cu").symlink_to(outside / "product.cu")  # the source
+    (folder / "Mine-1.cu").write_text(BODY.replace("NAME", "mine"))
+    (folder / "mine.cu").symlink_to(outside / "made.cu")  # the output, which is not there yet
+    before = (outside / "product.cu").read_text()
+    for name in ("product.cu", "Mine-1.cu"):
+        assert main(["wrap", str(folder / name), "--operation", "matmul", "--block", "8,8"]) == 2
+        assert "link out of its folder" in capsys.readouterr().err
+    assert (outside / "product.cu").read_text() == before and not (outside / "made.cu").exists()
+
+
+def test_files_that_have_no_end_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.cu")
+    (tmp_path / "zeros.cu").symlink_to("/dev/zero")
+    (tmp_path / "zeros.yaml").symlink_to("/dev/zero")
+    config = {"kernel_folders": [str(tmp_path)]}
+    assert parameters.texts(config) and parameters.planned(config)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"num_warps": 1e400}', '{"num_warps": "x"}'])
+def test_metadata_beside_a_cubin_is_checked(tmp_path, text):
+    (tmp_path / "k.json").write_text(text)
+    assert compiled._beside(tmp_path / "k.cubin") == {}
+
+
+def test_a_section_larger_than_its_file_is_refused():
+    for size, compressed in ((10_000, False), (1, True)):
+        header = {"sh_type": "SHT_PROGBITS", "sh_size": size}
+        section = type("S", (dict,), {"name": ".text", "compressed": compressed})(header)
+        with pytest.raises(ValueError, match="compressed or too large"):
+            elf.checked([section], 100)
+
+
 def test_a_revision_is_no_option_of_git(tmp_path, monkeypatch, capsys, revision):
     monkeypatch.chdir(tmp_path)
     write_kernel(tmp_path / "kernels")

@@ -100,12 +100,25 @@ def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
     return tuple(_word(value, at) for at in range(0, len(value), 4))
 
 
+MOST_RESERVED = 1 << 31
+"""Limit of a section of zeros, in bytes."""
+
+
+def checked(sections: list[Section], file_bytes: int) -> list[Section]:
+    """Return the sections. Raises ValueError for one whose content would be larger than the file."""
+    for section in sections:
+        reserved = section["sh_type"] == "SHT_NOBITS"
+        if section.compressed or section["sh_size"] > (MOST_RESERVED if reserved else file_bytes):
+            raise ValueError(f"section {section.name!r} is compressed or too large")
+    return sections
+
+
 @functools.lru_cache(maxsize=4)  # one file's kernels come after each other
 def _opened(cubin: bytes) -> tuple[ELFFile, list[Section]]:
     from elftools.elf.elffile import ELFFile
 
     elf = ELFFile(io.BytesIO(cubin))
-    return elf, list(elf.iter_sections())
+    return elf, checked(list(elf.iter_sections()), len(cubin))
 
 
 def _relocated(

@@ -27,14 +27,20 @@ def lies_in(path: Path, folders: Iterable[Path]) -> bool:
         return False
 
 
+def no_link_out(path: Path) -> Path:
+    """Return a path. Raises KernelRefused for a link out of its folder, also if it leads to nothing."""
+    if not lies_in(path, [path.parent]):
+        problem = "the file is a link out of its folder"
+        raise KernelRefused.because(path, problem, "Put the file into this folder")
+    return path
+
+
 def content(path: Path, most: int = MOST_BYTES) -> bytes:
     """Read a file. Raises KernelRefused for one that is not regular, or larger than ``most`` bytes.
 
     A link must lead to a file of the same folder or below it: messages and pages may quote the content.
     """
-    if not lies_in(path, [path.parent]):
-        problem = "the file is a link out of its folder"
-        raise KernelRefused.because(path, problem, "Put the file into this folder")
+    no_link_out(path)
     try:
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind):  # a device may have no end, and a pipe no writer

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics import files
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.files import lies_in
 from tilewave.basics.paths import relative
@@ -63,7 +64,13 @@ def add(commands: Any) -> None:
 
 def run(options: Namespace) -> int:
     """Wrap a kernel, or each of a file. Returns 0 if all are correct or not checked, else 1."""
-    return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
+    try:
+        return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
+    except RecursionError:
+        problem = "an expression is nested too deeply"
+        raise UserError.because(
+            options.source, problem, "Simplify it, or give front matter"
+        ) from None
 
 
 def _all(options: Namespace) -> int:
@@ -72,7 +79,7 @@ def _all(options: Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(options.source.resolve(), flags.allow_headers(options))
+    source, _ = read(_source(options), flags.allow_headers(options))
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = result.RIGHT, []
     for function in source.functions():
@@ -99,9 +106,9 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
     folders: Sequence[Path] = ()
     kernels_of_cubin: dict[str, compiled.CompiledKernel] = {}
     if options.source.suffix == compiled.SUFFIX:
-        source, kernels_of_cubin = compiled.read(options.source.resolve())
+        source, kernels_of_cubin = compiled.read(_source(options))
     else:
-        source, folders = read(options.source.resolve(), flags.allow_headers(options))
+        source, folders = read(_source(options), flags.allow_headers(options))
         home = source.path.parent
         includes.allow([*folders, home, home.parent])
     if options.output is None and not kernels_of_cubin:
@@ -163,7 +170,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         say(f"  {note}")
     if derived is not None:
         operation_file = Path(folders[0]).expanduser() / f"{derived.name}.py"
-        operation_file.write_text(derived.text(), encoding="utf-8")
+        files.no_link_out(operation_file).write_text(derived.text(), encoding="utf-8")
         operations.written(derived.name, map(Path, folders))
         say(f"Written: {relative(operation_file)}. The kernel touched {_arrays(derived)}")
     file = operations.MODULES.file(operation.name)
@@ -221,7 +228,9 @@ def _judged_by(options: Namespace) -> Operation:
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8")
+    files.no_link_out(path).write_text(
+        text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8"
+    )
     say(f"{relative(path)}: {os.path.relpath(written)} is the reference")
     return operations.written(name, map(Path, options.operations))
 
@@ -270,13 +279,19 @@ def _operation(target: Target) -> Operation:
     return operations.load(name)
 
 
+def _source(options: Namespace) -> Path:
+    """Return the file to wrap. Raises KernelRefused for a link out of its folder, which would be written there."""
+    source: Path = files.no_link_out(options.source)
+    return source.resolve()
+
+
 def _output(options: Namespace, source: Source, function: Function) -> Path | None:
     """Return the file to write: the kernel's file if it can be a kernel file; None to print."""
     if options.output == "-":
         return None
     suffix = ".yaml" if source.path.suffix == compiled.SUFFIX else ".cu"
     if options.output is not None:
-        path = Path(options.output).resolve()
+        path = files.no_link_out(Path(options.output)).resolve()
         if path.suffix != suffix or not NAME.fullmatch(path.stem):
             allowed = f"NAME{suffix}, where NAME is of a-z, 0-9 and _ and begins with a letter"
             raise UserError(HERE, "-o", options.output, allowed)
@@ -292,7 +307,7 @@ def _output(options: Namespace, source: Source, function: Function) -> Path | No
         stem = source.path.stem
         of_file = suffix == ".yaml" and NAME.fullmatch(stem)
         path = source.path.parent / f"{stem if of_file else matching.snake(function.name)}{suffix}"
-    if path.exists() and not options.force:
+    if files.no_link_out(path).exists() and not options.force:
         remedy = "Choose another file with -o, or overwrite it with --force"
         raise UserError.because(HERE, f"{relative(path)} exists already", remedy)
     return path

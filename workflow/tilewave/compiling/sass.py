@@ -22,6 +22,8 @@ BEGINNING = re.compile(r"^(?P<label>\$\S+):$|^\s*/\*(?P<address>[0-9a-f]{4,})\*/
 CALL = re.compile(r"\bCALL\.REL\S* `\((?P<label>\$\S+)\)")
 PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
 BYTES = 16
+MOST_S = 120
+"""Limit of nvdisasm in seconds; it takes 2 s for the largest shipped kernel."""
 """Size of an instruction, from sm_70 on."""
 
 WITHOUT_CODE = "// where instructions came from\n"
@@ -48,7 +50,13 @@ def _run(arguments: list[str], cubin: Path) -> str:
     tool = disassembler()
     if tool is None:
         raise FileNotFoundError("nvdisasm is missing: install the package nvidia-cuda-nvdisasm")
-    done = subprocess.run([tool, *arguments, str(cubin)], capture_output=True, text=True)
+    done = subprocess.run(
+        [tool, *arguments, str(cubin)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=MOST_S,
+    )
     if done.returncode:
         raise RuntimeError(f"nvdisasm {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout

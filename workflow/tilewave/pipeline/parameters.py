@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewave.basics import dependencies
+from tilewave.basics import dependencies, files
+from tilewave.basics.errors import UserError
 from tilewave.basics.paths import HEADERS, LIBRARY, PARTS, RECORDED, ROOT, SHIPPED, has_parts, place
 from tilewave.compiling import source
 from tilewave.records.environment import fingerprint, has_gpu
@@ -23,6 +24,8 @@ WANTS = ("cases", "time", "tune", "counters", "execute")
 """Keys of a study that the plan depends on."""
 LOOKS = ("style", "strict", "base", "head", "output", "studies")
 """Keys of a config that it does not depend on."""
+MOST_DATA = 1 << 26
+"""Limit of a file of data in bytes, as of a cubin."""
 SOURCES, DATA = (".cu", ".cuh", ".h", ".hpp"), (".py", ".yaml", ".cubin")
 """Suffixes in a folder of kernels; only the first kind has comments that are no code."""
 FRONT = re.compile(r"/\*---\n.*?---\*/", re.DOTALL)
@@ -107,7 +110,8 @@ def texts(config: Document) -> str:
 def modules(config: Document) -> list[str]:
     """Return the digests of user-defined operations and plots."""
     named = (*(config.get("operation_folders") or ()), *(config.get("plot_folders") or ()))
-    return [_content(path) for folder in named for path in sorted(place(folder).glob("*.py"))]
+    paths = (path for folder in named for path in sorted(place(folder).glob("*.py")))
+    return [f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in paths]
 
 
 def code(*names: str) -> str:
@@ -154,14 +158,14 @@ def _code(path: Path) -> str:
     if path.suffix not in SOURCES:
         return _content(path)
     try:
-        text = path.read_text("utf-8", "replace")
-    except OSError:
+        text = files.content(path).decode("utf-8", "replace")
+    except UserError:
         return str(path)
     return "\n".join([str(path), *FRONT.findall(text), source.code(text)])
 
 
 def _content(path: Path) -> str:
     try:
-        return f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-    except OSError:
+        return f"{path} {hashlib.sha256(files.content(path, MOST_DATA)).hexdigest()}"
+    except UserError:
         return str(path)

@@ -30,6 +30,8 @@ INSTRUCTIONS = {
     r"HG?MMA\.\S*TF32": "tf32", r"HG?MMA\.": "f16", r"IG?MMA\.": "i8", r"\bD(?:MMA|FMA|ADD|MUL)\b": "f64",
 }  # fmt: skip
 """Instructions that multiply elements, and their dtype, the rarest first."""
+MOST_WARPS = 32
+"""Limit of the warps of a block."""
 SHARED = re.compile(r"\b(?:LDS|STS|LDSM|STSM|ATOMS|LDGSTS|UTMALDG|HGMMA|IGMMA|QGMMA)\b")
 SUMS = re.compile(r"HG?MMA\.\S*F32")
 
@@ -54,20 +56,22 @@ def read(path: Path) -> tuple[Source, dict[str, CompiledKernel]]:
     source = Source(path, {path: ""}, (path,))
     try:
         kernels = {name: images.read(data, name) for name in parts.kernels(data)}
+        listing = sass.as_text(path)
     except Exception as error:  # a file that is no cubin may raise anything
         problem = f"it is no cubin ({error})"
         raise UserError.because(relative(path), problem, "Give an ELF file") from error
-    listing, beside = sass.of_cubin(path), _beside(path)
+    beside = _beside(path)
     return source, {name: _kernel(path, image, listing, beside) for name, image in kernels.items()}
 
 
 def _beside(path: Path) -> dict[str, Any]:
     """Return Triton's metadata beside a cubin; empty if there is none."""
     try:
-        metadata = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        metadata = json.loads(files.content(path.with_suffix(".json")))
+    except (UserError, ValueError, RecursionError):
         return {}
-    return metadata if isinstance(metadata, dict) and "num_warps" in metadata else {}
+    warps = metadata.get("num_warps") if isinstance(metadata, dict) else None
+    return metadata if isinstance(warps, int) and 0 < warps <= MOST_WARPS else {}
 
 
 def _kernel(
@@ -90,7 +94,7 @@ def _kernel(
     if image.block:
         front["block"] = shortened(image.block)
     if beside:
-        front |= {"block": [32 * int(beside["num_warps"])], "shared_bytes": beside.get("shared", 0)}
+        front |= {"block": [32 * beside["num_warps"]], "shared_bytes": beside.get("shared", 0)}
     if max(image.cluster, default=1) > 1:
         front["cluster"] = shortened(image.cluster)
     function = Function(image.entry, path, declaration, (), tuple(parameters), (), tree)

@@ -187,5 +187,9 @@ def _touched(target: Target, guess: Guess) -> trying.Shape:
         return {}
     trial = target.trial(guess.front, {name: deriving.MOST})
     dtypes = guess.front["dtypes"]
-    ends = [max(ends) // SIZES[dtypes[operand]] for operand, ends in trial.touched.items()]
+    ends = [
+        max(ends) // SIZES[dtypes[operand]]
+        for operand, ends in trial.touched.items()
+        if operand in dtypes
+    ]
     return {} if trial.fatal or not any(ends) else {name: max(ends)}
