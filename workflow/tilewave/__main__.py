@@ -27,7 +27,6 @@ import select
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from tilewave.basics.errors import HERE, UserError
@@ -119,11 +118,7 @@ MISTAKE = "usage error"
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all subcommands; each sets ``run``."""
     command_line = flags.Parser(prog="tilewave", description=__doc__.split("\n")[0])
-    commands = command_line.add_subparsers(
-        dest="command",
-        required=True,
-        parser_class=partial(flags.Parser, allow_abbrev=False),
-    )
+    commands = command_line.add_subparsers(dest="command", required=True)
     for subcommand in SUBCOMMANDS:
         subcommand.add(commands)
     return command_line

@@ -27,6 +27,10 @@ def add_operations(parser: ArgumentParser) -> None:
 class Parser(ArgumentParser):
     """A parser that raises UserError."""
 
+    def __init__(self, **more: Any) -> None:
+        """Take no abbreviation: ``--operation`` is not ``--operations``."""
+        super().__init__(**more, allow_abbrev=False)
+
     def error(self, message: str) -> NoReturn:
         remedy = f"See `{self.prog} --help`"
         raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
