@@ -10,6 +10,7 @@ from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import measuring
 from tilewave.records.counters import catalogue
+from tilewave.records.counters.figures import figure
 from tilewave.records.keys import key as content_key
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
@@ -94,6 +95,16 @@ def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, cases, m
     (outcome,) = collect(store, machine, job(limit_s=limit_s))["results"]
     assert machine.cases == cases
     assert outcome.status == (result.OK if cases else result.TIMED_OUT)
+
+
+def test_a_raised_limit_measures_what_was_refused_before(store, machine):
+    figures = [figure("predicted_cost_s", 9.0, "s")]
+    refused = stored_result(result.NOT_MEASURED, notes={"limit_s": 2}, figures=figures)
+    store.put(refused)
+    sources = measuring.Sources(target(), store, failed_attempts=store)
+    assert measuring._answers(refused, job(limit_s=2.0), target())
+    assert not measuring._answers(refused, job(limit_s=60.0), target())
+    assert sources.find(job(limit_s=60.0)) is None
 
 
 @pytest.mark.parametrize("stage", ["time", "counters"])

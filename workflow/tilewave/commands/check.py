@@ -61,11 +61,19 @@ FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESS = re.compile(r"\bis a guess\b")
 
 
+GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
+"""The flags of `wrap` that replace a guess."""
+
+
 def add(commands: Any) -> None:
     summary = "say whether kernels are right, what to fix first, and how far to trust it"
     parser = commands.add_parser("check", help=summary, description=__doc__)
     parser.add_argument("path", type=Path, metavar="FILE", help="a kernel file, or a folder")
     parser.add_argument("--kernel", help="a kernel of a file without front matter (default: all)")
+    group = parser.add_argument_group("a file without front matter, see `wrap`")
+    for flag, metavar, text in wrap.TEXTS:
+        if flag in GUESSES:
+            group.add_argument(flag, metavar=metavar, help=text)
     execute.add_variant(parser)
     execute.add_budget(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
@@ -182,6 +190,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         arguments = ["wrap", "-o", str(output), *(["--kernel", name] if name else [])]
         arguments += [f"--include={folder}" for folder in options.include]
+        given = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
+        arguments += [f"{flag}={text}" for flag, text in given.items() if text]
         notes, problem, kernel = io.StringIO(), "", None
         try:
             with contextlib.redirect_stderr(notes):

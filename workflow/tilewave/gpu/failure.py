@@ -32,12 +32,16 @@ def failure(job: Job, error: Exception) -> tuple[Result, bool]:
     return Result.of_job(job, "failed to launch", text.splitlines()[0]), True
 
 
+PREDICTED_COST = "predicted_cost_s"
+"""Metric of a case that was refused because it would take too long."""
+
+
 def over_limit(job: Job, predicted_s: float) -> Result | None:
     """Return a result *not measured* if the predicted seconds exceed the case's limit, else None."""
     if predicted_s <= job.limit_s:
         return None
     reason = f"predicted cost {predicted_s:.3g} s exceeds case_limit_s = {job.limit_s:g} s"
-    figures = [figure("predicted_cost_s", predicted_s, "s")]
+    figures = [figure(PREDICTED_COST, predicted_s, "s")]
     return Result.of_job(job, "not measured", reason, figures=figures)
 
 

@@ -160,8 +160,8 @@ class Result:
     def keepable(self) -> bool:
         """True if the result holds for the next run too.
 
-        A job that this machine could not do (no permission, no time), or that was interrupted or disturbed, is
-        tried again on the next run. A library that has no product for a case lacks it as long as its version
+        A job that was interrupted or disturbed is tried again on the next run, one that this machine could not do
+        (no permission, no time) once the machine can do more. A library that has no product for a case lacks it as long as its version
         lasts, which the environment names. A case that its front matter refuses has no key, and is refused
         again at no cost.
         """

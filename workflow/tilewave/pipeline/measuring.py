@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewave.execution import results as executed
-from tilewave.gpu.failure import Measure
+from tilewave.gpu.failure import PREDICTED_COST, Measure
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import Provider
@@ -53,7 +53,8 @@ def _answers(outcome: Result, job: Job, target: Mapping[str, Any]) -> bool:
     """Return whether a stored result answers the job: from the same ncu, with no shorter limit."""
     limit_s = outcome.notes.get("limit_s", 0)
     waited = isinstance(limit_s, int | float) and limit_s >= job.limit_s
-    enough = outcome.status != result.TIMED_OUT or waited
+    limited = outcome.status == result.TIMED_OUT or "limit_s" in outcome.notes
+    enough = waited or not limited
     same = bool(outcome.notes.get("ncu") == _ncu(job.stage, target))
     return enough and same and not outcome.transient
 
@@ -75,8 +76,9 @@ def _substitute(job: Job, outcome: Result, execution: Result) -> Result:
 class Sources:
     """The places where a finished result may be; the first with the job's key gives it.
 
-    With a live target that is the store alone, but for executions. recorded: a recording; None with `fresh: true`. failed_attempts: results of jobs that this machine could
-    not measure, repeated once it can do more. remeasured: cases that are measured although the store has them.
+    An execution is looked up in the store, then in the recording. On a live GPU all else is looked up in the store;
+    elsewhere in the recording, and code on the host then in the store. The store includes the failed attempts. failed_attempts: results of jobs that this machine could
+    not measure, repeated if they were interrupted, or once it can do more. remeasured: cases that are measured although the store has them.
     """
 
     target: Mapping[str, Any]
@@ -191,7 +193,8 @@ def collect(
         job, notes = by_case[outcome.case], dict(outcome.notes)
         if (ncu := _ncu(job.stage, target)) is not None:
             notes["ncu"] = ncu
-        if outcome.status == result.TIMED_OUT:
+        refused = outcome.status == result.NOT_MEASURED and PREDICTED_COST in outcome.by_metric
+        if refused or outcome.status == result.TIMED_OUT:
             notes["limit_s"] = job.limit_s
         complete = replace(
             outcome,

@@ -138,7 +138,7 @@ def recorded(config: Document) -> str:
 
 
 def tried(results: str) -> str:
-    """Return the time of the last failed attempt, which the next run tries again (`Pipeline.failed_attempts`)."""
+    """Return the time of the last failed attempt, which the next run looks at again (`Pipeline.failed_attempts`)."""
     files = (Path(results) / "attempts").rglob("*.json")
     return str(max((path.stat().st_mtime_ns for path in files), default=""))
 

@@ -55,7 +55,7 @@ _SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs /
 _AT_ONE_CLOCK, _OF_HIGHEST, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
 _DEVICE, _LECTURE = "device", "lecture"
 _SHAPES = 4
-"""The number of largest shapes in the summary; the smallest and the largest of them are drawn."""
+"""The number of largest shapes in the summary; of as many with a share of cuBLAS the first and the last are drawn."""
 _MOST_DTYPES = 2
 _EXCESS_FLOPS = 0.01
 """Share of needless FLOPs from which a rung is named."""
@@ -173,7 +173,7 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> tuple[pd.DataFrame, list[st
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return a sentence: the share of cuBLAS that the best rung of the last dtype reaches at the largest size."""
+    """Return a sentence: the share of cuBLAS that the best drawn rung of the last dtype reaches at the largest size."""
     rows, sizes = _drawn(study, table)
     if rows.empty:
         return ""
@@ -218,12 +218,13 @@ def _label_sizes(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -
 
 
 def _flops_notes(cases: pd.DataFrame) -> list[str]:
-    """Return the range of counted FLOPs divided by 2 m n k, and the rungs with more than 1 % too many."""
+    """Return the range of counted FLOPs divided by 2 m n k up to 1 % too many, and the rungs above it."""
     counted = cases[cases[_RATIO].notna()]
     if counted.empty:
         return []
     more = counted[counted[_RATIO] > 1 + _EXCESS_FLOPS].sort_values(_RATIO, ascending=False)
     named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
     excess = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
-    least, most = counted[_RATIO].min(), counted[_RATIO].drop(more.index).max()
-    return [f"FLOPs counted over 2mnk: {least:.3f} to {most:.3f}{excess}."]
+    rest = counted[_RATIO].drop(more.index)
+    span = f"{rest.min():.3f} to {rest.max():.3f}" if len(rest) else "none up to 1 % more"
+    return [f"FLOPs counted over 2mnk: {span}{excess}."]
