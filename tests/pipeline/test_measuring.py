@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from samples import a_job, target
+from tilewave.gpu.failure import over_limit
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import measuring
 from tilewave.records.counters import catalogue
-from tilewave.records.counters.figures import figure
 from tilewave.records.keys import key as content_key
 from tilewave.records.recorded import Recorded, merge
 from tilewave.records.store import Store
@@ -97,14 +97,19 @@ def test_a_raised_limit_measures_a_timed_out_case_again(store, limit_s, cases, m
     assert outcome.status == (result.OK if cases else result.TIMED_OUT)
 
 
-def test_a_raised_limit_measures_what_was_refused_before(store, machine):
-    figures = [figure("predicted_cost_s", 9.0, "s")]
-    refused = stored_result(result.NOT_MEASURED, notes={"limit_s": 2}, figures=figures)
-    store.put(refused)
-    sources = measuring.Sources(target(), store, failed_attempts=store)
-    assert measuring._answers(refused, job(limit_s=2.0), target())
-    assert not measuring._answers(refused, job(limit_s=60.0), target())
-    assert sources.find(job(limit_s=60.0)) is None
+def test_a_raised_limit_measures_what_was_refused_before(store, tmp_path):
+    sources = measuring.Sources(target(), store, failed_attempts=Store(tmp_path / "failed"))
+    tried = []
+
+    def refuse(waiting, finished):
+        tried.append(waiting[0].limit_s)
+        return [over_limit(waiting[0], 90.0)]
+
+    for limit_s in (2.0, 2.0, 60.0):
+        planned = {"a@64": job(limit_s=limit_s)}
+        (outcome,) = measuring.collect(planned, sources, refuse)["results"]
+        assert outcome.status == result.NOT_MEASURED and "case_limit_s" in outcome.reason
+    assert tried == [2.0, 60.0]
 
 
 @pytest.mark.parametrize("stage", ["time", "counters"])
