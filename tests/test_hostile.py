@@ -111,7 +111,6 @@ def test_a_file_that_cannot_be_read_is_like_one_that_does_not_exist(tmp_path, ca
     assert len(reasons) == 1 and 'cannot open source file "NAME"' in reasons.pop()
 
 
-@pytest.mark.parametrize("revision", ["--output=precious", "--output=precious..HEAD"])
 def test_wrap_writes_through_no_link_out_of_the_folder(tmp_path, capsys):
     outside, folder = tmp_path / "outside", tmp_path / "kernels"
     outside.mkdir()
@@ -149,6 +148,7 @@ def test_a_section_larger_than_its_file_is_refused():
             elf.checked([section], 100)
 
 
+@pytest.mark.parametrize("revision", ["--output=precious", "--output=precious..HEAD"])
 def test_a_revision_is_no_option_of_git(tmp_path, monkeypatch, capsys, revision):
     monkeypatch.chdir(tmp_path)
     write_kernel(tmp_path / "kernels")
