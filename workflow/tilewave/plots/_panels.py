@@ -27,9 +27,10 @@ def dots(
     columns: Sequence[str],
     color: str = BLUE,
     texts: Sequence[str] = (),
+    heading: str = "",
 ) -> None:
     """Draw one row per entry of the frame (column `label`): its values joined by a line, the last one filled.
-    texts: at the right of the rows."""
+    texts: at the right of the rows, below the heading."""
     values = rows[list(columns)].astype(float)
     places = range(len(rows))
     ax.hlines(places, values.min(axis=1), values.max(axis=1), color=color, alpha=0.4, linewidth=1.2)
@@ -43,7 +44,7 @@ def dots(
     ax.set(xlabel="", ylabel="")
     look.grid(ax, "x")
     if len(texts):
-        look.beside(ax, texts, [color] * len(rows))
+        look.beside(ax, texts, [color] * len(rows), heading)
 
 
 def keys(hollow: str, filled: str) -> list[Artist]:
@@ -95,7 +96,11 @@ def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize
     for row, (_, cells) in enumerate(values.iterrows()):
         if cells.notna().any():
             corner = (int(cells.argmax()) + 0.04, row + 0.04)
-            ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1))
+            ax.add_patch(
+                Rectangle(
+                    corner, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1, clip_on=False
+                )
+            )
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0, labelrotation=0)
 

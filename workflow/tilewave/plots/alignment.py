@@ -271,7 +271,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         )  # fmt: skip
         ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
         ax.set(xlim=(-0.3, len(steps) - 0.7), xlabel="alignment (elements)")
-        ax.set(ylim=(0, 112), ylabel="% of aligned")
+        ax.set(ylim=(0, 112), ylabel="% of the aligned speed")
         shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
         ax.set_xticks(shown, [str(steps[at]) for at in shown])
         look.grid(ax, "y")
@@ -285,5 +285,5 @@ def _notes(study: StudyData) -> Iterator[str]:
     size = _reference(study)
     yield (
         f"100 % is the product with m = n = k = {size}. The alignment is the largest power of two, in elements, that "
-        f"divides the size; the other sizes stay at {size}."
+        f"divides the size; the other sizes stay at {size}. M, N or K behind a dtype is the dimension that varies."
     )

@@ -173,7 +173,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax=ax,
         )
         look.rows_axis(ax, list(map(base.dtype_short, medians.index)))
-        look.beside(ax, medians.map("{:.0f}".format))
+        look.beside(ax, medians.map("{:.0f}".format), heading="median")
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
         ax.set(xlabel="% of cuBLAS's speed", ylabel="")
         look.grid(ax, "x")

@@ -238,7 +238,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if tested.empty:
         return ""
     share = 100 * (1 - len(differ) / len(tested))
-    exact = f"{math.floor(10 * share) / 10:.4g} %"
+    exact = f"{min(round(share, 1), 99.9) if len(differ) else 100:.4g} %"  # 100 only if all are
     return f"Executing on a CPU predicts {exact} of ncu's counters exactly"
 
 

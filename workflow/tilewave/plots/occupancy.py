@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
@@ -27,6 +28,10 @@ from tilewave.theory.occupancy import TURING, Occupancy
 READING = (
     "Up is the rate of an SM, right the warps that it holds; a line is a number of independent chains in a thread. Points "
     "are measured, lines the model. Where a line is flat, more warps gain nothing."
+)
+_KEYS = (
+    Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
+    Line2D([], [], color=GREY, label="model"),
 )
 CHAINS, TILE = "occupancy", "tile_threads"
 """Kernels of two probes: the rate by warps and chains; the same tile by blocks of different sizes."""
@@ -297,11 +302,16 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         )  # fmt: skip
         peak = latency.SCHEDULERS * lanes_of(study)
         ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
+        ax.annotate(
+            "peak", (0, peak), xycoords=ax.get_yaxis_transform(), xytext=(2, 1), color=GREY,
+            textcoords="offset points", va="bottom", size=style.small,
+        )  # fmt: skip
         look.powers_of_two(ax, good["warps"])
         look.powers_of_two(ax, (4, peak), axis="y")
         ax.set(xlabel="warps on an SM", ylabel="multiply-adds per clock and SM")
         look.grid(ax, "y")
-        return look.finish(fig, study, style, look.entries([ax]), notes)
+        handles = [*look.entries([ax]), *_KEYS]
+        return look.finish(fig, study, style, handles, notes)
 
 
 def _on_gpu(study: StudyData) -> StudyData:

@@ -134,10 +134,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "share of a baseline")
         drawn = _drawn(rows)
         fig, (ax,) = look.panels(style, [rows_mm(len(drawn)) + 4])
-        dots(ax, drawn, [_SMALL, _LARGE], texts=drawn[_LARGE].map("{:.0f}".format))
+        dots(ax, drawn, [_SMALL, _LARGE], texts=drawn[_LARGE].map("{:.0f}".format), heading=_LARGE)
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
         right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
-        ax.set(xlim=(0, right), xlabel="% of the baseline")
+        ax.set(xlim=(-2, right), xlabel="% of the baseline")
         return look.finish(fig, study, style, keys(_SMALL, _LARGE), _notes(rows), _STAGES)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -90,5 +92,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 x=part["expected wavefronts"].to_numpy(), y=range(len(part)), marker="D", color="white",
                 edgecolor=INK, s=16, linewidth=0.7, zorder=5, ax=ax,
             )  # fmt: skip
-            ax.set(title=f"{operation}s", xlabel="wavefronts", ylabel="")
-        return look.finish(fig, study, style, notes=[], stages=_STAGES)
+            ax.set(title=f"{operation}s", xlabel="wavefronts per warp instruction", ylabel="")
+        handles = [
+            Patch(color=BLUE, label="measured"),
+            Line2D(
+                [], [], linestyle="", marker="D", markerfacecolor="white", markeredgecolor=INK,
+                markersize=4, markeredgewidth=0.7, label="expected",
+            ),
+        ]  # fmt: skip
+        return look.finish(fig, study, style, handles, stages=_STAGES)

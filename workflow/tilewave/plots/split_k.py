@@ -193,7 +193,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         look.powers_of_two(ax, [0.5, rows.max(axis=None)])
         ax.axvline(1, color=INK, linewidth=0.9)
         ax.set(xlabel="speed-up", ylabel="")
-        look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)])
+        look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)], heading="best")
         look.grid(ax, "x")
         return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)
 

@@ -206,7 +206,7 @@ def framed(
     """
     sentences = (title, *notes, source)
     _captions[fig] = [f"{text.removesuffix('.')}." for text in sentences if text]
-    fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.02, hspace=0.02)
+    fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.06, hspace=0.02)
     if handles:
         # A character is 0.6 of the font's size wide, a key and its distance 4.
         entry = (0.6 * max(len(str(handle.get_label())) for handle in handles) + 4) * style.small
@@ -264,14 +264,19 @@ def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def beside(ax: Axes, texts: Iterable[str], colors: Iterable[str] = ()) -> None:
-    """Write texts at the right of the rows, the first on top."""
+def beside(ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), heading: str = "") -> None:
+    """Write texts at the right of the rows, the first on top, below a heading."""
     right, lines = ax.secondary_yaxis("right"), list(texts)
     right.set_yticks(range(len(lines)), lines)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     for text, color in zip(right.get_yticklabels(), colors):
         text.set_color(color)
+    if heading:
+        ax.annotate(
+            heading, (1, 1), xycoords="axes fraction", xytext=(2, 1), textcoords="offset points",
+            ha="left", va="bottom", size=mpl.rcParams["ytick.labelsize"], color=GREY,
+        )  # fmt: skip
 
 
 def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:
