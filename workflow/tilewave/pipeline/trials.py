@@ -129,10 +129,6 @@ class _Shapes:
         except UserError:
             return False
 
-    def _elements(self, sizes: Mapping[str, int]) -> int:
-        operands = self.variant.operation.operands.values()
-        return sum(math.prod(operand.sizes(sizes)) for operand in operands)
-
     def blocks(self, sizes: Mapping[str, int], sms: int = 0) -> int:
         """Return the blocks of all launches, on another number of SMs if one is given; 0 without a plan."""
         device = {**self.device, **({"sms": sms} if sms else {})}
