@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ def modules(config: Document) -> list[str]:
     """Return the digests of user-defined operations and plots."""
     named = (*(config.get("operation_folders") or ()), *(config.get("plot_folders") or ()))
     paths = (path for folder in named for path in sorted(place(folder).glob("*.py")))
-    return [f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in paths]
+    return [_content(path, Path.read_bytes) for path in paths]
 
 
 def code(*names: str) -> str:
@@ -164,8 +164,12 @@ def _code(path: Path) -> str:
     return "\n".join([str(path), *FRONT.findall(text), source.code(text)])
 
 
-def _content(path: Path) -> str:
+def _limited(path: Path) -> bytes:
+    return files.content(path, MOST_DATA)
+
+
+def _content(path: Path, read: Callable[[Path], bytes] = _limited) -> str:
     try:
-        return f"{path} {hashlib.sha256(files.content(path, MOST_DATA)).hexdigest()}"
-    except UserError:
+        return f"{path} {hashlib.sha256(read(path)).hexdigest()}"
+    except (OSError, UserError):
         return str(path)
