@@ -41,3 +41,6 @@ extern "C" void run_compare(void *g, double *w, u64 n, int t, double r, double a
                             u64 *c) {
     run(2, 256, [=] { compare(g, w, n, t, r, a, s, c); });
 }
+extern "C" void run_differ(const u64 *left, const u64 *right, u64 bytes, u64 *different) {
+    run(2, 16, [=] { differ(left, right, bytes, different); });
+}

@@ -55,6 +55,15 @@ class DeviceBuffer:
             ok(driver.cuMemcpyHtoDAsync(self.pointer, address, self.nbytes, stream))
         self.gpu.sync()
 
+    def copy(self, memory: DeviceMemory) -> DeviceBuffer:
+        """Return a copy in this memory, written on the stream."""
+        from cuda.bindings import driver
+
+        copy = memory.new(self.name, self.nbytes, guarded=False)
+        if self.nbytes:
+            ok(driver.cuMemcpyDtoDAsync(copy.pointer, self.pointer, self.nbytes, self.gpu.handle))
+        return copy
+
     def download(self, dtype: np.dtype) -> np.ndarray:
         """Return the contents as a one-dimensional host array, once the stream is done."""
         return self._read(self.pointer, self.nbytes).view(dtype)

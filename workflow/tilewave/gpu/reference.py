@@ -129,6 +129,21 @@ class Support:
     def _watched(self) -> DeviceBuffer:
         return self._memory.new("watched", 16, guarded=False)
 
+    def differ(self, left: DeviceBuffer, right: DeviceBuffer) -> bool:
+        """Return whether the bits of two buffers of one size differ."""
+        self._different.clear()
+        pointers = (pointer(left.pointer), pointer(right.pointer))
+        blocks = max(1, min(8 * self.gpu.sms, -(-left.nbytes // 2048)))
+        self._launch(
+            "differ", blocks, 256,
+            *pointers, ctypes.c_uint64(left.nbytes), pointer(self._different.pointer),
+        )  # fmt: skip
+        return bool(self._different.download(np.dtype(np.uint64))[0])
+
+    @cached_property
+    def _different(self) -> DeviceBuffer:
+        return self._memory.new("different", 8, guarded=False)
+
     def prepare_empty(self) -> Callable[[], None]:
         """Return a function that enqueues an empty kernel of one warp."""
         function = self._module.function("empty")

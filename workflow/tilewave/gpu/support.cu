@@ -323,6 +323,16 @@ extern "C" __global__ void __launch_bounds__(256)
     if (t < 2) counts[blockIdx.x * 2 + t] = tally[t][0];
 }
 
+// different = 1 if two buffers of this many bytes differ, else as it was. Both begin at a multiple of 8.
+extern "C" __global__ void differ(const u64 *left, const u64 *right, u64 bytes, u64 *different) {
+    const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    const u64 step = (u64)gridDim.x * blockDim.x, full = bytes / 8;
+    for (u64 i = first; i < full; i += step)
+        if (left[i] != right[i]) *different = 1;
+    const u64 last = 8 * full + first;
+    if (last < bytes && ((const u8 *)left)[last] != ((const u8 *)right)[last]) *different = 1;
+}
+
 // ---- timing ----------------------------------------------------------------------------------
 
 #ifndef TILEWAVE_HOST
