@@ -4,6 +4,8 @@ Lines are closed forms of tilewave.theory, points are measurements. The model ta
 sweep: the time of a wave (tilewave.plots._sweeps).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,15 +20,16 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import Name, PlotOptions
+from tilewave.plots.options import Name, Named
 from tilewave.plots.style import BLUE, INK, MODEL, RED, Style
 
 PANELS: Mapping[str, str] = {
-    "tflops": "TFLOP/s", "useful": "2mnk / operations", "active": "SM cycles, average / maximum",
+    "tflops": "TFLOP/s", "useful": "useful share of the tensor operations",
+    "active": "active cycles of an SM, average / maximum",
 }  # fmt: skip
 
 
-class Options(PlotOptions):
+class Options(Named):
     """The options of plots of sweeps."""
 
     drawn: tuple[Name, ...] = Field(
@@ -34,7 +37,6 @@ class Options(PlotOptions):
         description="kernels or variants of which the figure shows the first sweep: one, of waves cured at most eight; "
         "without it the first sweeps",
     )
-    names: dict[Name, Name] = Field({}, description="plain names of these in the figure")
 
 
 STAGES = ("time", "counters")
@@ -84,7 +86,7 @@ def axis_of_n(ax: Axes, sweep: Sweep, most: int) -> None:
     ax.xaxis.set_major_locator(MultipleLocator(step))
     pad = max(4.0, 0.02 * (high - low))
     ax.set(xlim=(low - pad, high + pad), ylim=(0, None), xlabel=f"N (M = {sweep.m}, K = {sweep.k})")
-    ax.yaxis.set_major_locator(MaxNLocator(4))
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     look.grid(ax, "y")
 
 
@@ -115,15 +117,26 @@ def draw(
             _panel(ax, sweeps[0], panel, by, style)
         lost, _, n, past = max(drops(sweeps[0], by), default=(0.0, 0.0, 0, 0))
         if lost > 0:
-            at = sweeps[0].frame.set_index("n")["tflops"]
-            axes[0].annotate(
-                f"−{100 * lost:.0f} %", (past, (at[n] + at[past]) / 2), xytext=(5, 0), va="center",
-                textcoords="offset points", color=RED, weight="bold", size=1.2 * style.font_size,
-            )  # fmt: skip
-        for at, (text, color) in enumerate((("measured", BLUE), ("model", MODEL))):
-            place = (0.06, 0.17 + 0.1 * at)
+            _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
+        for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
+            place = (0.66, 0.17 + 0.1 * at)
             axes[0].annotate(text, place, xycoords="axes fraction", color=color, size=style.small)
         return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
+
+
+def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, style: Style) -> None:
+    """Draw an arrow from the speed at a boundary to that past it, with the share lost."""
+    ax.annotate(
+        "", (past, rates[past]), xytext=(past, rates[n]),
+        arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 3},
+    )  # fmt: skip
+    ax.hlines(rates[n], n, past, color=RED, linewidth=0.8)
+    left = past > sum(ax.get_xlim()) / 2
+    ax.annotate(
+        f"−{100 * lost:.0f} %", (n if left else past, (rates[n] + rates[past]) / 2), va="center",
+        xytext=(-5 if left else 5, 0), ha="right" if left else "left", color=RED, weight="bold",
+        textcoords="offset points", size=1.2 * style.font_size,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------- takeaway and notes

@@ -21,8 +21,8 @@ from tilewave.plots.style import BLUE, INK, Style
 from tilewave.theory import tuning_run
 
 READING = (
-    "A row is a dtype, a dot is a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line it is faster. "
-    "The number is the median."
+    "A row is a dtype, a dot is a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line, where dots are "
+    "filled, it is faster. The number counts these shapes."
 )
 TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
@@ -159,22 +159,19 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
         if rows.empty:
             return look.empty_figure(study, style, "tuning run")
-        medians = rows.groupby("dtype", sort=False)["share"].median()
-        fig, (ax,) = look.panels(style, [rows_mm(len(medians)) - 2])
-        sns.stripplot(
-            rows,
-            x="share",
-            y="dtype",
-            order=list(medians.index),
-            color=BLUE,
-            alpha=0.6,
-            size=4,
-            jitter=False,
-            ax=ax,
-        )
-        look.rows_axis(ax, list(map(base.dtype_short, medians.index)))
-        look.beside(ax, medians.map("{:.0f}".format), heading="median")
+        fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
+        faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
+        for passes, face in ((True, BLUE), (False, "white")):
+            part = rows[(rows["share"] >= 100) == passes]
+            sns.scatterplot(
+                x=part["share"], y=part["dtype"].map(list(faster.index).index), color=face,
+                edgecolor=BLUE, linewidth=0.9, alpha=0.7, s=20, legend=False, ax=ax, zorder=3,
+            )  # fmt: skip
+        look.rows_axis(ax, list(map(base.dtype_short, faster.index)))
+        texts = [f"{n} of {of}" for n, of in faster.itertuples(index=False)]
+        look.beside(ax, texts, heading=f"{faster['sum'].sum()} of {len(rows)} faster")
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-        ax.set(xlabel="% of cuBLAS's speed", ylabel="")
+        shapes = f"a dot for each of {faster['size'].max()} shapes"
+        ax.set(xlabel=f"speed of the fastest variant (% of cuBLAS), {shapes}", ylabel="")
         look.grid(ax, "x")
         return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])
