@@ -65,10 +65,8 @@ def label_dots(
     wide = 0.3 * style.small / 72 * sum(map(len, names.values()))  # half of both, in inches
     tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
     for column, side in zip(ends.index, ("right", "left")):
-        ax.annotate(
-            names[column], (float(rows[column].iloc[far]), far), xytext=(0, 3), size=style.small,
-            textcoords="offset points", ha=side if tight else "center", va="bottom", color=GREY,
-        )  # fmt: skip
+        at_dot, side = (float(rows[column].iloc[far]), far), side if tight else "center"
+        look.write(ax, names[column], at_dot, (0, 3), ha=side, va="bottom", color=GREY)
 
 
 def bars(
@@ -88,7 +86,7 @@ def bars(
 
 
 def stacks(
-    ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str], texts: pd.DataFrame, style: Style
+    ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str], texts: pd.DataFrame
 ) -> list[Artist]:
     """Draw a bar of 100 % for each row of the frame, its columns stacked, and return the legend's handles.
     texts: what stands in the parts that are wide enough."""
@@ -104,10 +102,8 @@ def stacks(
         ink = "white" if colors[name] == BLUE else INK
         for row, (middle, share) in enumerate(zip(middles[name], parts[name], strict=True)):
             if share >= _WIDE:
-                text = texts[name].iloc[row]
-                ax.text(
-                    middle, row, text, color=ink, ha="center", va="center_baseline", size=style.small
-                )  # fmt: skip
+                text, middling = texts[name].iloc[row], {"ha": "center", "va": "center_baseline"}
+                look.write(ax, text, (middle, row), color=ink, **middling)
     look.rows_axis(ax, [str(label) for label in parts.index])
     ax.set(xlabel="", ylabel="", xlim=(0, 100))
     edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.4}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -65,16 +66,13 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     ).dropna()
 
 
-def boundaries(ax: Axes, sweep: Sweep, by: str, style: Style) -> None:
+def boundaries(ax: Axes, sweep: Sweep, by: str) -> None:
     """Draw a dashed line at the end of each full column or wave, the first with its name."""
     for index, (n, _, _) in enumerate(sweep.edges(by)):
         ax.axvline(n, color=INK, linewidth=0.7, linestyle="--", zorder=0)
         if not index:
             name = f"a {_EDGES[by]} is full"
-            ax.annotate(
-                name, (n, 0.03), xycoords=ax.get_xaxis_transform(), xytext=(3, 0), size=style.small,
-                textcoords="offset points",
-            )  # fmt: skip
+            look.write(ax, name, (n, 0.03), (3, 0), xycoords=ax.get_xaxis_transform())
 
 
 def axis_of_n(ax: Axes, sweep: Sweep, most: int) -> None:
@@ -97,7 +95,7 @@ def _panel(ax: Axes, sweep: Sweep, panel: str, by: str, style: Style) -> None:
         _lines(sweep, panel), x="n", y="value", color=MODEL, errorbar=None, estimator=None, ax=ax
     )
     sns.scatterplot(points, x="n", y=panel, color=BLUE, s=10, linewidth=0, zorder=3, ax=ax)
-    boundaries(ax, sweep, by, style)
+    boundaries(ax, sweep, by)
     top = float(ax.get_ylim()[1])
     axis_of_n(ax, sweep, 4 if style.narrow else 6)
     ax.set(ylabel="", title=PANELS[panel], ylim=(0, top))
@@ -120,23 +118,20 @@ def draw(
             _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
         for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
             place = (0.66, 0.17 + 0.1 * at)
-            axes[0].annotate(text, place, xycoords="axes fraction", color=color, size=style.small)
+            look.write(axes[0], text, place, xycoords="axes fraction", color=color)
         return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
 
 
 def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, style: Style) -> None:
     """Draw an arrow from the speed at a boundary to that past it, with the share lost."""
-    ax.annotate(
-        "", (past, rates[past]), xytext=(past, rates[n]),
-        arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 3},
-    )  # fmt: skip
+    arrow: dict[str, Any] = {"arrowstyle": "->", "color": RED, "linewidth": 1.2, "shrinkA": 0}
+    ax.annotate("", (past, rates[past]), (past, rates[n]), arrowprops=arrow)
     ax.hlines(rates[n], n, past, color=RED, linewidth=0.8)
     left = past > sum(ax.get_xlim()) / 2
-    ax.annotate(
-        f"−{100 * lost:.0f} %", (n if left else past, (rates[n] + rates[past]) / 2), va="center",
-        xytext=(-5 if left else 5, 0), ha="right" if left else "left", color=RED, weight="bold",
-        textcoords="offset points", size=1.2 * style.font_size,
-    )  # fmt: skip
+    at, offset, side = (n, -5, "right") if left else (past, 5, "left")
+    bold: dict[str, Any] = {"color": RED, "weight": "bold", "size": 1.2 * style.font_size}
+    middle = (rates[n] + rates[past]) / 2
+    look.write(ax, f"−{100 * lost:.0f} %", (at, middle), (offset, 0), ha=side, va="center", **bold)
 
 
 # ------------------------------------------------------------------------- takeaway and notes

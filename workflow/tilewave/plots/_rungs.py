@@ -46,10 +46,7 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
         ]
         chosen = part[part["variant"].isin(order)]
         labels = {
-            str(row["variant"]): "cuBLAS"
-            if row["kernel"] == BASELINE
-            else base.plain_label(study, row)
-            for row in chosen.to_dict("records")
+            str(row["variant"]): base.plain_label(study, row) for row in chosen.to_dict("records")
         }
         at = chosen["variant"].map(order.index)
         chosen = chosen.assign(label=chosen["variant"].map(labels))

@@ -83,10 +83,10 @@ def _changes(study: StudyData, table: pd.DataFrame) -> pd.Series[float]:
     about = {case: rows.loc[case].to_dict() for case in change.index}
     # Another dtype is another product, and has another cuBLAS to compare with.
     dtype = rows["dtype"]
+    defaults = {case: _default(study, row) for case, row in about.items()}
     changes = change[
-        [(default := _default(study, about[case])) != case and dtype[case] == dtype[default]
-         for case in change.index]
-    ]  # fmt: skip
+        [case != other and dtype[case] == dtype[other] for case, other in defaults.items()]
+    ]
     changes = changes.loc[changes.abs().sort_values(ascending=False, kind="stable").index[:_MOST]]
     changes = changes.sort_values(ascending=False, kind="stable")
     return changes.rename({case: _label(study, about[case]) for case in changes.index})

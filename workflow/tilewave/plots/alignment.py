@@ -277,24 +277,16 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
         ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
-        ax.set(
-            xlim=(-0.3, len(steps) - 0.7), xlabel="largest power of two that divides the dimension"
-        )
-        ax.set(ylim=(0, 112), ylabel=f"speed (% of that at {_reference(study)}³)")
+        ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
+        ax.set_xlabel("largest power of two that divides the dimension")
+        ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
         shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
         ax.set_xticks(shown, [str(steps[at]) for at in shown])
         look.grid(ax, "y")
         last = points.sort_values("place").drop_duplicates("name", keep="last")
-        ends = [
-            (
-                row["place"],
-                row["percent"],
-                f"{row['name']}: {row['percent']:.0f} %",
-                colors[row["name"]],
-            )
-            for row in last.to_dict("records")
-        ]
-        names_beside(ax, ends, tall - 14, style)
+        texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
+        places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
+        names_beside(ax, list(places), tall - 14, style)
         return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
 
 

@@ -380,7 +380,9 @@ def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
 
 
 def plain_label(study: StudyData, row: Mapping[str, Any]) -> str:
-    """Return the plain name of a variant that the option `names` gives, else its `variant_label`."""
+    """Return the plain name of a variant that the option `names` gives, else its `variant_label`; cuBLAS has one."""
+    if row["kernel"] == BASELINE:
+        return "cuBLAS"
     label = variant_label(row, str(row["dtype"]))
     return Named.of(study).names.get(str(row["variant"]), label)
 

@@ -161,12 +161,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "tuning run")
         fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
         faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
-        for passes, face in ((True, BLUE), (False, "white")):
-            part = rows[(rows["share"] >= 100) == passes]
-            sns.scatterplot(
-                x=part["share"], y=part["dtype"].map(list(faster.index).index), color=face,
-                edgecolor=BLUE, linewidth=0.9, alpha=0.7, s=20, legend=False, ax=ax, zorder=3,
-            )  # fmt: skip
+        sns.scatterplot(
+            x=rows["share"], y=rows["dtype"].map(list(faster.index).index), hue=rows["share"] >= 100, s=20,
+            palette={True: BLUE, False: "white"}, edgecolor=BLUE, linewidth=0.9, alpha=0.7, legend=False, ax=ax,
+        )  # fmt: skip
         look.rows_axis(ax, list(map(base.dtype_short, faster.index)))
         texts = [f"{n} of {of}" for n, of in faster.itertuples(index=False)]
         look.beside(ax, texts, heading=f"{faster['sum'].sum()} of {len(rows)} faster")

@@ -18,7 +18,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BLUE, RED, Style
+from tilewave.plots.style import BLUE, INK, RED, Style
 
 READING = (
     "A row is a dtype, a dot a case: the error of its whole result. The number counts the checked cases that are right. Red "
@@ -94,8 +94,6 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a dot for the error of each checked case, a row a dtype, with how many are right."""
     with look.apply(style):
-        if study.cases.empty:
-            return look.empty_figure(study, style, "verdict")
         rows = table.assign(shown=shown(table), dtype=table["dtype"].fillna("").map(_name))
         rows = rows[rows["shown"].isin([_RIGHT, _FAILS])]
         if rows.empty:
@@ -109,22 +107,19 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         drawn = rows[rows["dtype"].isin(order.index) & (rows[_ERROR] > 0)]
         for outcome, color, mark in ((_RIGHT, BLUE, "o"), (_FAILS, RED, "X")):
             part = drawn[drawn["shown"] == outcome]
-            sns.scatterplot(
-                x=part[_ERROR], y=part["dtype"].map(list(order.index).index), color=color, marker=mark,
-                s=18, alpha=0.5, linewidth=0, ax=ax,
-            )  # fmt: skip
+            at = {"x": part[_ERROR], "y": part["dtype"].map(list(order.index).index)}
+            sns.scatterplot(**at, color=color, marker=mark, s=18, alpha=0.5, linewidth=0, ax=ax)
         look.rows_axis(ax, list(order.index))
         texts = [f"{n} of {of}" for n, of in order[["sum", "size"]].itertuples(index=False)]
         total = right.sum()
-        look.beside(ax, texts, heading=f"{total['sum']} of {total['size']} right")
+        colors = order["fails"].map(lambda fails: RED if fails else INK)
+        look.beside(ax, texts, colors, f"{total['sum']} of {total['size']} right")
         for row, dtype in enumerate(order.index):
             errors = rows.loc[rows["dtype"] == dtype, _ERROR]
-            if not (errors > 0).any():
+            if order["fails"].iloc[row] == 0 and not (errors > 0).any():
                 text = "exact" if (errors == 0).all() else "as expected"
-                ax.text(
-                    0.01, row, text, transform=ax.get_yaxis_transform(), va="center_baseline",
-                    color=BLUE, size=style.small,
-                )  # fmt: skip
+                left = ax.get_yaxis_transform()
+                look.write(ax, text, (0.01, row), xycoords=left, va="center_baseline", color=BLUE)
         ax.set(xscale="log", xlabel="relative error of the result (Frobenius norm)", ylabel="")
         ax.xaxis.set_major_formatter(_power)
         look.grid(ax, "x")

@@ -261,9 +261,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         labels = [f"{name}: {count:,}" for name, count in rows.items()]
         shares = [100 * count / len(tested) for count in rows.values()]
         bar = pd.DataFrame([shares], [f"{len(tested):,} counters"], labels)
-        colors = [RED if name == UNEXPLAINED else color for name, color in zip(rows, AREAS)]
+        colors = [
+            RED if name == UNEXPLAINED else color
+            for name, color in zip(rows, itertools.cycle(AREAS))
+        ]
         texts = bar.map("{:.1f} %".format)
-        handles = stacks(ax, bar, dict(zip(labels, colors)), texts, style)
+        handles = stacks(ax, bar, dict(zip(labels, colors)), texts)
         ax.set_xlabel("share of the counters of all cases (%)")
         return look.finish(fig, study, style, handles, _notes(table), _STAGES)
 

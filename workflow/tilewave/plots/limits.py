@@ -211,7 +211,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
             classes = _classes(part).set_index(part["label"])
             texts = classes.map("{:.0f}".format)
-            handles = stacks(ax, classes, colors, texts, style)
+            handles = stacks(ax, classes, colors, texts)
             ax.set(title=base.dtype_short(dtype), xlabel="share of elapsed cycles (%)")
         shown = part_of(study, rows)
         return look.finish(fig, shown, style, handles, _notes(rows, table), _STAGES)

@@ -304,33 +304,27 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         )  # fmt: skip
         peak = latency.SCHEDULERS * lanes_of(study)
         ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
-        ax.annotate(
-            f"peak {peak}", (0, peak), xycoords=ax.get_yaxis_transform(), xytext=(2, 1), color=GREY,
-            textcoords="offset points", va="bottom", size=style.small,
-        )  # fmt: skip
+        left = ax.get_yaxis_transform()
+        look.write(ax, f"peak {peak}", (0, peak), (2, 1), xycoords=left, va="bottom", color=GREY)
         look.powers_of_two(ax, good["warps"])
         look.powers_of_two(ax, (4, peak), axis="y")
         ax.set_ylim(bottom=0.65 * good["measured"].min())
-        ax.set(xlabel="warps on an SM", ylabel="multiply-adds per SM and clock cycle")
+        ax.set_xlabel("warps on an SM, with chains of dependent multiply-adds")
+        ax.set_ylabel("multiply-adds per SM and clock cycle")
         look.grid(ax, "y")
-        for name, line in good.groupby("name"):
+        for place, (name, line) in enumerate(good.groupby("name")):
             first = line.iloc[0]
             rate = first["measured"] / first["warps"]
-            more = " of dependent multiply-adds" if first["ilp"] == good["ilp"].min() else ""
-            at = 1.15 * first["warps"]
-            ax.text(
-                at, 0.92 * at * rate, f"{name}{more}", color=colors[name], size=style.small, va="top",
-                rotation=math.degrees(math.atan(rate)), transform_rotates_text=True, rotation_mode="anchor",
+            at = (1.15 + 0.2 * place) * first["warps"]
+            look.write(
+                ax, name, (at, 0.85 * at * rate), color=colors[name], va="top", rotation_mode="anchor",
+                rotation=math.degrees(math.atan(rate)), transform_rotates_text=True,
             )  # fmt: skip
         if (cycles := _parts(table).cycles) is not None:
             warps = latency.warps_to_hide(cycles, 1, lanes=lanes_of(study))
-            ax.axvline(
-                warps, color=colors[next(iter(colors))], linewidth=0.7, linestyle="--", zorder=0
-            )
-            ax.annotate(
-                f"{warps:.0f} warps keep an SM busy", (warps, 0.03), xytext=(-4, 0), ha="right",
-                xycoords=ax.get_xaxis_transform(), textcoords="offset points", size=style.small,
-            )  # fmt: skip
+            ax.axvline(warps, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
+            name, bottom = f"{warps:.0f} warps keep an SM busy", ax.get_xaxis_transform()
+            look.write(ax, name, (warps, 0.03), (-4, 0), xycoords=bottom, ha="right")
         return look.finish(fig, study, style, _KEYS, notes)
 
 

@@ -116,7 +116,7 @@ _SMALL, _LARGE = "smallest size", "largest size"
 
 
 def _drawn(study: StudyData, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rungs that are drawn, in the first dtype of each operation: `label`, both shares, the `bytes`."""
+    """Return the rungs that are drawn, in the first dtype of each operation: `label` and both shares."""
     first = rows["dtype"] == rows.groupby("operation")["dtype"].transform("first")
     ordered = rows[first].sort_values(_BYTES, kind="stable")
     ends = ordered.groupby("variant").agg(**{_SMALL: (_SHARE, "first"), _LARGE: (_SHARE, "last")})

@@ -266,10 +266,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     )  # fmt: skip
     slowest = values.loc[speeds.idxmin()]
     for level, value in slowest.dropna().items():
-        ax.annotate(
-            _NAMES[str(level)], (value, speeds.min()), xytext=(0, -5), textcoords="offset points",
-            ha="center", va="top", color=_COLORS[str(level)], size=style.small,
-        )  # fmt: skip
+        name, color = _NAMES[str(level)], _COLORS[str(level)]
+        look.write(ax, name, (value, speeds.min()), (0, -5), ha="center", va="top", color=color)
     shares = rows["of the roof (%)"].map(lambda share: f": {share:.0f}" if share > 0 else "")
     ends = zip(speeds, rows["label"], rows["label"] + shares, strict=True)
     colors = {"cuBLAS": GREY}

@@ -82,10 +82,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         pattern = rows["probe_case"].str.replace(r"^(load|store)_\d+_", "", regex=True)
         measured, expected = rows["measured wavefronts"], rows["expected wavefronts"]
         sign = rows["as expected"].map({"no": " ≠ "}).fillna(" = ")
-        rows = rows.assign(
-            pattern=pattern,
-            text=measured.map("{:g}".format) + sign + expected.map("{:g}".format),
-        )
+        texts = measured.map("{:g}".format) + sign + expected.map("{:g}".format)
+        rows = rows.assign(pattern=pattern, text=texts)
         patterns = list(dict.fromkeys(pattern))[:_MOST]
         names = [Named.of(study).names.get(name, name.replace("_", " ")) for name in patterns]
         parts = dict(iter(rows.groupby("operation")))

@@ -159,7 +159,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 _LOOKS: Mapping[str, tuple[str, str]] = {
-    "split-K, best number of splits": (BLUE, "o"),
+    "split-K, best splits": (BLUE, "o"),
     "stream-K": (RED, "s"),
 }
 _MOST = 12
@@ -169,12 +169,9 @@ _MOST = 12
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the best speed-up of each kind of sharing (columns) by product, the largest first."""
     kinds = (frame["how"] == STREAM).map(dict(zip((False, True), _LOOKS)))
-    several = frame.groupby("label")["tile"].transform("nunique") > 1
     rows = [
-        f"{label}, {tiles} tile{'s' * (tiles > 1)}" + (f" of {tile[0]}×{tile[1]}" if more else "")
-        for label, tiles, tile, more in zip(
-            frame["label"], frame["tiles"], frame["tile"], several, strict=True
-        )
+        f"{label}, {tiles} tile{'s' * (tiles > 1)} of {tile[0]}×{tile[1]}"
+        for label, tiles, tile in zip(frame["label"], frame["tiles"], frame["tile"], strict=True)
     ]
     best = frame.assign(kind=kinds, row=rows).pivot_table("speed_up", "row", "kind", "max")
     order = best.max(axis=1).sort_values(ascending=False, kind="stable").index

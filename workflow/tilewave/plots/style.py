@@ -280,12 +280,21 @@ def beside(ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), heading: 
         head(ax, heading)
 
 
+def write(
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[float, float] = (0, 0),
+    **options: Any,
+) -> None:
+    """Write a small text at a point, `offset` points away; options: those of `annotate`."""
+    options = {"size": mpl.rcParams["ytick.labelsize"], "textcoords": "offset points", **options}
+    ax.annotate(text, at, xytext=offset, **options)
+
+
 def head(ax: Axes, heading: str) -> None:
     """Write the heading of texts at the right of an axes."""
-    ax.annotate(
-        heading, (1, 1), xycoords="axes fraction", xytext=(2, 1), textcoords="offset points",
-        ha="left", va="bottom", size=mpl.rcParams["ytick.labelsize"], color=GREY,
-    )  # fmt: skip
+    write(ax, heading, (1, 1), (2, 1), xycoords="axes fraction", ha="left", va="bottom", color=GREY)
 
 
 def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:

@@ -94,11 +94,8 @@ def burdened(table: pd.DataFrame) -> pd.DataFrame:
     A column `of all` is the excess of all kinds as a share of the case's shared wavefronts (%)."""
     rows = table[table["verdict"] == "correct"]
     rows = rows[rows["wavefronts / ideal"].between(_EXACT, math.inf, inclusive="neither")]
-    sums = {
-        "total": table.groupby("case")[_COUNTS["wavefronts"]].sum(),
-        "excess": rows.groupby("case")[_COUNTS["excess"]].sum(),
-    }
-    share = 100 * sums["excess"] / sums["total"]
+    total = table.groupby("case")[_COUNTS["wavefronts"]].sum()
+    share = 100 * rows.groupby("case")[_COUNTS["excess"]].sum() / total
     rows = rows.sort_values(_COUNTS["excess"], ascending=False, kind="stable")
     rows = rows.drop_duplicates("case").assign(**{"of all": rows["case"].map(share)})
     return rows.sort_values("of all", ascending=False, kind="stable")

@@ -71,17 +71,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             points, x="n", y="tflops", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
             markers=dict(zip(sweeps, MARKERS)), markersize=3.5, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
-        boundaries(ax, first, "waves", style)
+        boundaries(ax, first, "waves")
         axis_of_n(ax, first, 3 if style.narrow else 6)
         ax.set(ylabel="TFLOP/s", ylim=(0, 1.08 * points["tflops"].max()))
         last = points.sort_values("n").drop_duplicates("name", keep="last")
-        ends = [
-            (
-                row["n"], row["tflops"], f"{row['name']}: −{100 * _loss(first, sweeps[row['name']]):.0f} %",
-                colors[row["name"]],
-            )
-            for row in last.to_dict("records")
-        ]  # fmt: skip
+        losses = last["name"].map({name: _loss(first, sweep) for name, sweep in sweeps.items()})
+        texts = last["name"] + losses.map(": −{:.0%}".format).str.replace("%", " %")
+        ends = zip(last["n"], last["tflops"], texts, last["name"].map(colors), strict=True)
         look.head(ax, "largest loss past a full wave")
-        names_beside(ax, ends, tall - 14, style)
+        names_beside(ax, list(ends), tall - 14, style)
         return look.finish(fig, study, style, notes=notes(list(sweeps.values())), stages=STAGES)

@@ -68,7 +68,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
         fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
         colors = dict(zip(_VERDICTS, AREAS, strict=True))
-        handles = stacks(ax, 100 * counts.div(total, axis=0), colors, counts.map(str), style)
+        handles = stacks(ax, 100 * counts.div(total, axis=0), colors, counts.map(str))
         texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
         look.beside(ax, texts, heading=f"{held.to_numpy().sum()} of {total.sum()} hold")
         ax.set_xlabel("share of the document's claims (%), with their number")
