@@ -102,8 +102,8 @@ def stacks(
         ink = "white" if colors[name] == BLUE else INK
         for row, (middle, share) in enumerate(zip(middles[name], parts[name], strict=True)):
             if share >= _WIDE:
-                text, middling = texts[name].iloc[row], {"ha": "center", "va": "center_baseline"}
-                look.write(ax, text, (middle, row), color=ink, **middling)
+                text, at = texts[name].iloc[row], (middle, row)
+                look.write(ax, text, at, color=ink, ha="center", va="center_baseline")
     look.rows_axis(ax, [str(label) for label in parts.index])
     ax.set(xlabel="", ylabel="", xlim=(0, 100))
     edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.4}

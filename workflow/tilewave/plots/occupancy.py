@@ -310,14 +310,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         look.powers_of_two(ax, (4, peak), axis="y")
         ax.set_ylim(bottom=0.65 * good["measured"].min())
         ax.set_xlabel("warps on an SM, with chains of dependent multiply-adds")
-        ax.set_ylabel("multiply-adds per SM and clock cycle")
+        ax.set_ylabel("multiply-adds per SM and cycle")
         look.grid(ax, "y")
         for place, (name, line) in enumerate(good.groupby("name")):
             first = line.iloc[0]
             rate = first["measured"] / first["warps"]
-            at = (1.15 + 0.2 * place) * first["warps"]
-            look.write(
-                ax, name, (at, 0.85 * at * rate), color=colors[name], va="top", rotation_mode="anchor",
+            at = (1.35 if place % 2 else 1.15) * first["warps"]
+            ax.text(
+                at, 0.88 * at * rate, name, color=colors[name], size=style.small, va="top", rotation_mode="anchor",
                 rotation=math.degrees(math.atan(rate)), transform_rotates_text=True,
             )  # fmt: skip
         if (cycles := _parts(table).cycles) is not None:

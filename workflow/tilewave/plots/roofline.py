@@ -304,6 +304,8 @@ def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:
     ]
     if (rows["of the roof (%)"] > 100).any():
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
+    if rows["of the roof (%)"].isna().any():
+        notes.append("A rung without a number was timed in another environment than the roofs.")
     if rows["bulk"].any():
         notes.append("At L1, bulk copies (TMA) are taken from L2's count, the least they can be.")
     if limits.absent:

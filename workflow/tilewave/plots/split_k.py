@@ -159,7 +159,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 _LOOKS: Mapping[str, tuple[str, str]] = {
-    "split-K, best splits": (BLUE, "o"),
+    "best split-K": (BLUE, "o"),
     "stream-K": (RED, "s"),
 }
 _MOST = 12
