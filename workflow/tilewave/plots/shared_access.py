@@ -100,7 +100,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             for text in ax.texts:
                 if "≠" in text.get_text():
                     text.set(color=RED, weight="bold")
-            ax.set(title=f"{operation}s: wavefronts", ylabel="")
-            ax.set_xlabel("bits a lane (measured = predicted)")
+            equal = f"{(part['as expected'] == 'yes').sum()} of {len(part)}"
+            ax.set(title=f"{operation}s: {equal} as predicted", ylabel="")
+            ax.set_xlabel("bits a lane (wavefronts: measured = predicted)")
             ax.tick_params(length=0, labelrotation=0, labelleft=style.narrow or ax is axes[0])
         return look.finish(fig, study, style, stages=_STAGES)

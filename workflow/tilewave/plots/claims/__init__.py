@@ -70,6 +70,6 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         colors = dict(zip(_VERDICTS, AREAS, strict=True))
         handles = stacks(ax, 100 * counts.div(total, axis=0), colors, counts.map(str))
         texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
-        look.beside(ax, texts, heading=f"{held.to_numpy().sum()} of {total.sum()} hold")
+        look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
         ax.set_xlabel("share of the document's claims (%), with their number")
         return look.finish(fig, study, style, handles, [], ())
