@@ -28,7 +28,7 @@ from tilewave.theory.occupancy import TURING, Occupancy
 READING = (
     "Up is the rate of an SM, right the warps that it holds; a line is a number of independent chains in a thread. Points "
     "are measured, lines the model. Warps that the four schedulers cannot "
-    "share evenly, such as 6, are slower."
+    "share evenly, such as 6, are slower. Chains as fast as fewer ones are in the table alone."
 )
 _KEYS = (
     Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
