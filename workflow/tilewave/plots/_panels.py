@@ -110,9 +110,6 @@ def stacks(
     return [Patch(facecolor=colors[name], label=name, **edge) for name in shown]
 
 
-BEST = "best of the row"
-
-
 def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> None:
     """Draw a cell for each row and column with its text; the largest value of a row has a frame.
     Cells without a value stay white."""
@@ -122,18 +119,15 @@ def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize
     for row, (_, cells) in enumerate(values.iterrows()):
         if cells.notna().any():
             corner = (int(cells.argmax()) + 0.04, row + 0.04)
-            ax.add_patch(
-                Rectangle(
-                    corner, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1, clip_on=False
-                )
-            )
+            line: dict[str, Any] = {"edgecolor": INK, "linewidth": 1.1, "clip_on": False}
+            ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, **line))
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0, labelrotation=0)
 
 
 def framed() -> Artist:
     """Return the legend's entry of the frame of a heat map."""
-    return Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label=BEST)
+    return Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label="best of the row")
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -150,11 +150,11 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 def _notes(rows: pd.DataFrame) -> list[str]:
     """Return the baselines of the shares."""
     of_vendor = rows["baseline"] == _VENDOR
-    if of_vendor.all():
-        return [f"The baseline is {_VENDOR}."]
-    sizes = rows.loc[~of_vendor, _BYTES]
-    notes = [
-        f"The baseline is the {REFERENCE} with the nearest bytes, {base.compact(sizes.min())}B to {base.compact(sizes.max())}B."
-    ]
-    names = ", ".join(dict.fromkeys(rows.loc[of_vendor, _LADDER]))
-    return [*notes, f"Only the table has {names}: the baseline is {_VENDOR}."] if names else notes
+    other = of_vendor != of_vendor.iloc[0]
+    ends = " to ".join(
+        f"{base.compact(size)}B" for size in rows.loc[~other, _BYTES].agg(["min", "max"])
+    )
+    copy = f"the {REFERENCE} with the nearest bytes, {ends}"
+    notes = [f"The baseline is {_VENDOR if of_vendor.iloc[0] else copy}."]
+    names = ", ".join(dict.fromkeys(rows.loc[other, _LADDER]))
+    return [*notes, f"Only the table has {names}, with another baseline."] if names else notes

@@ -269,11 +269,11 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
         name, color = _NAMES[str(level)], _COLORS[str(level)]
         look.write(ax, name, (value, speeds.min()), (0, -5), ha="center", va="top", color=color)
     shares = rows["of the roof (%)"].map(lambda share: f": {share:.0f}" if share > 0 else "")
-    ends = zip(speeds, rows["label"], rows["label"] + shares, strict=True)
-    colors = {"cuBLAS": GREY}
-    names_beside(
-        ax, [(right, y, text, colors.get(name, INK)) for y, name, text in ends], tall, style
-    )
+    ends = [
+        (right, speed, text, GREY if text.startswith("cuBLAS") else INK)
+        for speed, text in zip(speeds, rows["label"] + shares, strict=True)
+    ]
+    names_beside(ax, ends, tall, style)
     look.head(ax, "% of the lowest roof")
     ax.set(xlabel="FLOP per byte moved at L1, L2 or DRAM")
     look.grid(ax)

@@ -202,12 +202,6 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
-def _kept(frame: pd.DataFrame) -> float:
-    """Return the least share of the best tile's speed that the tile with the best prediction keeps.
-    NaN without a prediction."""
-    return float(frame.loc[_picked(frame), "share"].min())
-
-
 def _picked(frame: pd.DataFrame) -> list[int]:
     """Return the row of each shape whose tile has the best prediction; the reference shape does not count."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
@@ -219,7 +213,7 @@ def _picked(frame: pd.DataFrame) -> list[int]:
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the share of the best speed that a tile picked by the prediction keeps."""
     frame: pd.DataFrame = base.derived(table)
-    kept = math.nan if frame.empty else _kept(frame)
+    kept = math.nan if frame.empty else float(frame.loc[_picked(frame), "share"].min())
     if math.isnan(kept):
         return ""
     return f"A tile picked by the prediction keeps at least {100 * kept:.0f} % of the best tile's speed"
