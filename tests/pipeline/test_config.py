@@ -366,7 +366,7 @@ def test_a_plan_or_one_line(data):
         ("ladder", {"dtypes": ["x"] * 5}, "at most 4"),
         ("ladder", {"dtype": []}, "unknown key dtype (did you mean 'dtypes'?)"),
         ("ladder", {"rungs": {}}, "Allowed: dtypes, lecture, names, variants"),
-        ("wavefronts", {"log": True}, " sets 'log', but the plot wavefronts takes no options"),
+        ("latency", {"log": True}, " sets 'log', but the plot latency takes no options"),
         ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
         ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
         ("ladder", {"lecture": True}, "lecture"),

@@ -35,11 +35,13 @@ def test_an_ending_that_the_file_announces_is_no_failure() -> None:
         assert list(table[table["case"] == case]["outcome"]) == ["timed out"]
 
 
-def test_an_operation_has_a_bar_of_its_outcomes() -> None:
+def test_a_dtype_has_its_errors_and_how_many_are_right() -> None:
     study = synthetic.make("correctness")
-    fig = synthetic.draw(correctness, study, Style())
-    (ax,) = fig.axes
+    (ax,) = synthetic.draw(correctness, study, Style()).axes
     counts = dict(zip(synthetic.labels(ax), synthetic.labels(ax.child_axes[0]), strict=True))
-    assert counts["vector add"] == "3" and sum(map(int, counts.values())) == len(study.cases)
-    legend = [text.get_text() for text in fig.legends[0].get_texts()]
-    assert legend[0] == "right" and "fails" in legend
+    outcomes = correctness.shown(correctness.table(study)).value_counts()
+    pairs = [tuple(map(int, text.split(" of "))) for text in counts.values()]
+    right, checked = map(sum, zip(*pairs, strict=True))
+    assert right == outcomes["right"] and checked == right + outcomes["fails"]
+    heading = [text.get_text() for text in ax.texts]
+    assert f"{right} of {checked} right" in heading

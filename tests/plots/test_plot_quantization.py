@@ -146,7 +146,7 @@ def test_recorded_sweeps_are_within_five_percent() -> None:
 def test_a_figure_has_two_panels_and_one_drop() -> None:
     fig = synthetic.draw(wave_quantization, WAVES, Style())
     titles = [ax.get_title(loc="left") for ax in fig.axes]
-    assert titles == ["TFLOP/s", "SM cycles, average / maximum"]
+    assert titles == ["TFLOP/s", "active cycles of an SM, average / maximum"]
     rates = first(WAVES).frame.set_index("n")["tflops"]
     lost = 1 - rates[1808] / rates[1792]
     assert f"−{100 * lost:.0f} %" in [text.get_text() for text in fig.axes[0].texts]
@@ -173,10 +173,12 @@ def test_a_cured_kernel_loses_less_past_a_full_wave() -> None:
     cured = synthetic.make("waves_cured")
     cured = replace(cured, options={"names": {"even": "even tiles"}})
     fig = synthetic.draw(waves_cured, cured, Style())
-    assert {text.get_text() for text in fig.axes[0].texts} >= {"even tiles", "stream_k"}
+    names = {text.get_text().partition(":")[0] for text in fig.axes[0].texts}
+    assert names >= {"even tiles", "stream_k"}
     even = next(sweep for sweep in _sweeps.sweeps(cured) if sweep.variant == "even")
     rates = even.frame.set_index("n")["tflops"]
     lost = max(0.0, 1 - rates[1808] / rates[1792])
+    assert f"even tiles: −{100 * lost:.0f} %" in [text.get_text() for text in fig.axes[0].texts]
     said = f"Even tiles lose at most {100 * lost:.0f} % past a full wave"
     assert synthetic.finding("waves_cured", cured) == said
     alone = replace(cured, cases=cured.cases[cured.cases["variant"] == "even"])

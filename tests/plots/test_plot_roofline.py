@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
 
 import synthetic
 import synthetic_studies
@@ -205,13 +206,21 @@ def test_a_point_stands_at_intensities_alone() -> None:
         assert all(x <= right for points in ax.collections for x, _ in points.get_offsets())
 
 
+def panel_names(ax: Axes) -> set[str]:
+    """Return the names in a panel, without the shares behind them."""
+    return {text.get_text().partition(":")[0].strip() for text in ax.texts}
+
+
 def test_roofs_are_named_on_their_lines() -> None:
     fig = synthetic.draw(roofline, replace(STUDY, options={"dtypes": ["f32", "f16_f32"]}), Style())
-    shown = {ax.get_title(loc="left"): {text.get_text() for text in ax.texts} for ax in fig.axes}
+    shown = {ax.get_title(loc="left"): panel_names(ax) for ax in fig.axes}
     assert list(shown) == ["FP32", "FP16 (FP32 sum)"]
     ceilings = {"FMA 60.4 TFLOP/s", "DRAM 4.28 TB/s", "L2 7.40 TB/s"}
     assert ceilings | {"cuBLAS", "matmul_tiled"} <= shown["FP32"]
     assert "wgmma 820 TFLOP/s" in shown["FP16 (FP32 sum)"]
+    assert any(text.get_text().endswith(": 60") for text in fig.axes[0].texts), (
+        "the finding's share"
+    )
     assert "matmul_two_outputs" not in shown["FP32"], "it is wrong"
 
 
@@ -221,5 +230,5 @@ def test_the_named_rungs_and_cublas_are_drawn() -> None:
     chosen = replace(STUDY, options=options)
     pd.testing.assert_frame_equal(roofline.table(chosen), roofline.table(STUDY))
     (ax,) = synthetic.draw(roofline, chosen, Style()).axes
-    names = {text.get_text() for text in ax.texts}
+    names = panel_names(ax)
     assert {"shared tiles", "cuBLAS"} < names and "matmul_naive" not in names

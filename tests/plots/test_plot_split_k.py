@@ -115,4 +115,4 @@ def test_a_product_has_the_best_of_each_kind() -> None:
     assert len(drawn) == 7 and drawn.max(axis=1).is_monotonic_decreasing
     of_tail = frame[[shape == TAIL for shape in frame["shape"]]]
     split = of_tail[of_tail["how"] != split_k.STREAM]["speed_up"].max()
-    assert drawn.loc["17024×128×4096, 133 tiles", "split-K, the best"] == split
+    assert drawn.loc["17024×128×4096, 133 tiles of 128×128", "best split-K"] == split

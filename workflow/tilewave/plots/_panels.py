@@ -1,5 +1,6 @@
 """Marks that several figures share: rows of dots and of bars, heat maps, names at the ends of lines."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,12 +9,14 @@ import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import offset_copy
 
 from tilewave.plots import style as look
 from tilewave.plots.style import BLUE, GREY, INK, MM, Style
+
+_WIDE = 8.0
+"""Width (%) from which a part of a bar has its text inside."""
 
 
 def rows_mm(count: int) -> float:
@@ -47,11 +50,23 @@ def dots(
         look.beside(ax, texts, [color] * len(rows), heading)
 
 
-def keys(hollow: str, filled: str) -> list[Artist]:
-    """Return the legend's entries of the hollow and the filled dots."""
-    dot: dict[str, Any] = {"linestyle": "", "marker": "o", "color": BLUE, "markersize": 4.5}
-    faces = {hollow: "white", filled: BLUE}
-    return [Line2D([], [], markerfacecolor=face, label=name, **dot) for name, face in faces.items()]
+def label_dots(
+    ax: Axes, rows: pd.DataFrame, names: Mapping[str, str], style: Style, away: float = math.nan
+) -> None:
+    """Write names of columns above the dots of the row where these are farthest apart.
+    The limits of the axes must be set. away: where a line is, which the names must not cross."""
+    if len(names) < 2:
+        return
+    to_axes = ax.transData + ax.transAxes.inverted()
+    at = rows[list(names)].astype(float).map(lambda value: float(to_axes.transform((value, 0))[0]))
+    crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
+    far = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
+    ends = at.iloc[far].sort_values(kind="stable")
+    wide = 0.3 * style.small / 72 * sum(map(len, names.values()))  # half of both, in inches
+    tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
+    for column, side in zip(ends.index, ("right", "left")):
+        at_dot, side = (float(rows[column].iloc[far]), far), side if tight else "center"
+        look.write(ax, names[column], at_dot, (0, 3), ha=side, va="bottom", color=GREY)
 
 
 def bars(
@@ -70,21 +85,29 @@ def bars(
     look.grid(ax, "x")
 
 
-def stacks(ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str]) -> list[Artist]:
-    """Draw a bar for each row of the frame, its columns stacked, and return the legend's handles."""
+def stacks(
+    ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str], texts: pd.DataFrame
+) -> list[Artist]:
+    """Draw a bar of 100 % for each row of the frame, its columns stacked, and return the legend's handles.
+    texts: what stands in the parts that are wide enough."""
     shown = [name for name in colors if name in parts]
     long = parts[shown].reset_index(drop=True).melt(ignore_index=False, var_name="part")
     sns.histplot(
         long.reset_index(names="row").dropna(), y="row", weights="value", hue="part",
         hue_order=shown[::-1], palette=dict(colors), multiple="stack", discrete=True, shrink=0.75,
-        alpha=1, linewidth=0.4, edgecolor="white", legend=False, ax=ax,
+        alpha=1, linewidth=0.4, edgecolor=INK, legend=False, ax=ax,
     )  # fmt: skip
+    middles = parts[shown].cumsum(axis=1) - parts[shown] / 2
+    for name in shown:
+        ink = "white" if colors[name] == BLUE else INK
+        for row, (middle, share) in enumerate(zip(middles[name], parts[name], strict=True)):
+            if share >= _WIDE:
+                text, at = texts[name].iloc[row], (middle, row)
+                look.write(ax, text, at, color=ink, ha="center", va="center_baseline")
     look.rows_axis(ax, [str(label) for label in parts.index])
-    ax.set(xlabel="", ylabel="")
-    return [Patch(color=colors[name], label=name) for name in shown]
-
-
-BEST = "best of the row"
+    ax.set(xlabel="", ylabel="", xlim=(0, 100))
+    edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.4}
+    return [Patch(facecolor=colors[name], label=name, **edge) for name in shown]
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> None:
@@ -96,18 +119,15 @@ def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize
     for row, (_, cells) in enumerate(values.iterrows()):
         if cells.notna().any():
             corner = (int(cells.argmax()) + 0.04, row + 0.04)
-            ax.add_patch(
-                Rectangle(
-                    corner, 0.92, 0.92, fill=False, edgecolor=INK, linewidth=1.1, clip_on=False
-                )
-            )
+            line: dict[str, Any] = {"edgecolor": INK, "linewidth": 1.1, "clip_on": False}
+            ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, **line))
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0, labelrotation=0)
 
 
 def framed() -> Artist:
     """Return the legend's entry of the frame of a heat map."""
-    return Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label=BEST)
+    return Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label="best of the row")
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -4,8 +4,11 @@ Lines are closed forms of tilewave.theory, points are measurements. The model ta
 sweep: the time of a wave (tilewave.plots._sweeps).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -18,15 +21,16 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import Name, PlotOptions
+from tilewave.plots.options import Name, Named
 from tilewave.plots.style import BLUE, INK, MODEL, RED, Style
 
 PANELS: Mapping[str, str] = {
-    "tflops": "TFLOP/s", "useful": "2mnk / operations", "active": "SM cycles, average / maximum",
+    "tflops": "TFLOP/s", "useful": "useful share of the tensor operations",
+    "active": "active cycles of an SM, average / maximum",
 }  # fmt: skip
 
 
-class Options(PlotOptions):
+class Options(Named):
     """The options of plots of sweeps."""
 
     drawn: tuple[Name, ...] = Field(
@@ -34,7 +38,6 @@ class Options(PlotOptions):
         description="kernels or variants of which the figure shows the first sweep: one, of waves cured at most eight; "
         "without it the first sweeps",
     )
-    names: dict[Name, Name] = Field({}, description="plain names of these in the figure")
 
 
 STAGES = ("time", "counters")
@@ -63,16 +66,13 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     ).dropna()
 
 
-def boundaries(ax: Axes, sweep: Sweep, by: str, style: Style) -> None:
+def boundaries(ax: Axes, sweep: Sweep, by: str) -> None:
     """Draw a dashed line at the end of each full column or wave, the first with its name."""
     for index, (n, _, _) in enumerate(sweep.edges(by)):
         ax.axvline(n, color=INK, linewidth=0.7, linestyle="--", zorder=0)
         if not index:
             name = f"a {_EDGES[by]} is full"
-            ax.annotate(
-                name, (n, 0.03), xycoords=ax.get_xaxis_transform(), xytext=(3, 0), size=style.small,
-                textcoords="offset points",
-            )  # fmt: skip
+            look.write(ax, name, (n, 0.03), (3, 0), xycoords=ax.get_xaxis_transform())
 
 
 def axis_of_n(ax: Axes, sweep: Sweep, most: int) -> None:
@@ -84,7 +84,7 @@ def axis_of_n(ax: Axes, sweep: Sweep, most: int) -> None:
     ax.xaxis.set_major_locator(MultipleLocator(step))
     pad = max(4.0, 0.02 * (high - low))
     ax.set(xlim=(low - pad, high + pad), ylim=(0, None), xlabel=f"N (M = {sweep.m}, K = {sweep.k})")
-    ax.yaxis.set_major_locator(MaxNLocator(4))
+    ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     look.grid(ax, "y")
 
 
@@ -95,7 +95,7 @@ def _panel(ax: Axes, sweep: Sweep, panel: str, by: str, style: Style) -> None:
         _lines(sweep, panel), x="n", y="value", color=MODEL, errorbar=None, estimator=None, ax=ax
     )
     sns.scatterplot(points, x="n", y=panel, color=BLUE, s=10, linewidth=0, zorder=3, ax=ax)
-    boundaries(ax, sweep, by, style)
+    boundaries(ax, sweep, by)
     top = float(ax.get_ylim()[1])
     axis_of_n(ax, sweep, 4 if style.narrow else 6)
     ax.set(ylabel="", title=PANELS[panel], ylim=(0, top))
@@ -115,15 +115,23 @@ def draw(
             _panel(ax, sweeps[0], panel, by, style)
         lost, _, n, past = max(drops(sweeps[0], by), default=(0.0, 0.0, 0, 0))
         if lost > 0:
-            at = sweeps[0].frame.set_index("n")["tflops"]
-            axes[0].annotate(
-                f"−{100 * lost:.0f} %", (past, (at[n] + at[past]) / 2), xytext=(5, 0), va="center",
-                textcoords="offset points", color=RED, weight="bold", size=1.2 * style.font_size,
-            )  # fmt: skip
-        for at, (text, color) in enumerate((("measured", BLUE), ("model", MODEL))):
-            place = (0.06, 0.17 + 0.1 * at)
-            axes[0].annotate(text, place, xycoords="axes fraction", color=color, size=style.small)
+            _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
+        for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
+            place = (0.66, 0.17 + 0.1 * at)
+            look.write(axes[0], text, place, xycoords="axes fraction", color=color)
         return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
+
+
+def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, style: Style) -> None:
+    """Draw an arrow from the speed at a boundary to that past it, with the share lost."""
+    arrow: dict[str, Any] = {"arrowstyle": "->", "color": RED, "linewidth": 1.2, "shrinkA": 0}
+    ax.annotate("", (past, rates[past]), (past, rates[n]), arrowprops=arrow)
+    ax.hlines(rates[n], n, past, color=RED, linewidth=0.8)
+    left = past > sum(ax.get_xlim()) / 2
+    at, offset, side = (n, -5, "right") if left else (past, 5, "left")
+    bold: dict[str, Any] = {"color": RED, "weight": "bold", "size": 1.2 * style.font_size}
+    middle = (rates[n] + rates[past]) / 2
+    look.write(ax, f"−{100 * lost:.0f} %", (at, middle), (offset, 0), ha=side, va="center", **bold)
 
 
 # ------------------------------------------------------------------------- takeaway and notes

@@ -10,13 +10,13 @@ from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.options import Name, PlotOptions
+from tilewave.plots.options import Name, Named
 
 MOST = 8
 """The most rungs of a dtype in a figure."""
 
 
-class Rungs(PlotOptions):
+class Rungs(Named):
     """The options of plots that draw some rungs of some dtypes."""
 
     dtypes: Annotated[tuple[Name, ...], Field(max_length=4)] = Field(
@@ -25,7 +25,6 @@ class Rungs(PlotOptions):
     variants: Annotated[tuple[Name, ...], Field(max_length=99)] = Field(
         (), description=f"the variants to draw, in this order, at most {MOST} of a dtype"
     )
-    names: dict[Name, Name] = Field({}, description="plain names of variants in the figure")
 
 
 def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = False) -> pd.DataFrame:
@@ -47,7 +46,7 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
         ]
         chosen = part[part["variant"].isin(order)]
         labels = {
-            str(row["variant"]): _name(study, row, options) for row in chosen.to_dict("records")
+            str(row["variant"]): base.plain_label(study, row) for row in chosen.to_dict("records")
         }
         at = chosen["variant"].map(order.index)
         chosen = chosen.assign(label=chosen["variant"].map(labels))
@@ -63,13 +62,6 @@ def part_of(study: StudyData, rows: pd.DataFrame, more: pd.Series[bool] | None =
     if named:
         kept &= cases["variant"].isin([*named, *rows["variant"]])
     return replace(study, cases=cases[kept if more is None else kept | more])
-
-
-def _name(study: StudyData, row: dict[str, object], options: Rungs) -> str:
-    if row["kernel"] == BASELINE:
-        return "cuBLAS"
-    label = base.variant_label(row, str(row["dtype"]))
-    return options.names.get(str(row["variant"]), label)
 
 
 def order(cases: pd.DataFrame) -> list[str]:

@@ -12,13 +12,12 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
-from pydantic import Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import bars, rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import Name, PlotOptions
+from tilewave.plots.options import Named
 from tilewave.plots.style import GREEN, INK, RED, Style
 from tilewave.records.counters.catalogue import EXCESS
 
@@ -27,13 +26,7 @@ READING = (
     "right of it there is a gain."
 )
 
-
-class Options(PlotOptions):
-    """The options of the ablation."""
-
-    names: dict[Name, Name] = Field({}, description="plain names of the changed variants")
-
-
+Options = Named
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
@@ -88,7 +81,12 @@ def _changes(study: StudyData, table: pd.DataFrame) -> pd.Series[float]:
     change = base.column(table, _CHANGE)
     rows = study.cases.set_index("case", drop=False)
     about = {case: rows.loc[case].to_dict() for case in change.index}
-    changes = change[[_default(study, about[case]) != case for case in change.index]]
+    # Another dtype is another product, and has another cuBLAS to compare with.
+    dtype = rows["dtype"]
+    defaults = {case: _default(study, row) for case, row in about.items()}
+    changes = change[
+        [case != other and dtype[case] == dtype[other] for case, other in defaults.items()]
+    ]
     changes = changes.loc[changes.abs().sort_values(ascending=False, kind="stable").index[:_MOST]]
     changes = changes.sort_values(ascending=False, kind="stable")
     return changes.rename({case: _label(study, about[case]) for case in changes.index})
@@ -104,7 +102,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     """Return the change of a variant: its plain name, else `STAGES 3 → 2`, else what its name has."""
-    names = Options.of(study).names
+    names = Named.of(study).names
     if row["variant"] in names:
         return names[str(row["variant"])]
     default = _default(study, row)
@@ -131,7 +129,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         texts = [f"{change:+.1f}".replace("-", "−") for change in changes]
         bars(ax, list(changes.index), changes, texts, colors)
         ax.axvline(0, color=INK, linewidth=0.8)
-        ax.set_xlabel("change of speed (%)")
+        ax.set_xlabel("change of speed against the default (%)")
         names, shapes = ", ".join(study.cases["kernel"].unique()), base.shapes_text(study.cases)
-        note = f"{names}; shape {shapes}. The change compares shares of cuBLAS timed in turn, so the clock cancels."
+        note = f"{names}; shape {shapes}. The change compares shares of cuBLAS timed in turn, so the clock cancels. The table has other dtypes."
         return look.finish(fig, study, style, notes=[note], stages=_STAGES)

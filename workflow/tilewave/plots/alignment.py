@@ -23,7 +23,7 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import names_beside
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import GREY, MARKERS, PALETTE, Style
+from tilewave.plots.style import DTYPES, GREY, MARKERS, PALETTE, Style
 from tilewave.theory import alignment as theory
 
 READING = (
@@ -222,7 +222,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the largest loss of the lines that are drawn."""
     worst = max((float(line.losses.max()) for line in _drawn(study, table).values()), default=0.0)
     return (
-        f"A badly aligned dimension costs cuBLAS up to {100 * worst:.0f} % of its speed"
+        f"A badly aligned dimension leaves cuBLAS only {100 * (1 - worst):.0f} % of its speed"
         if worst > 0
         else ""
     )
@@ -240,10 +240,13 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
     for line in lines:
         worst.setdefault(line.dtype if of_vendor else line.variant, line)
     order = [line for line in worst.values() if len(worst) <= len(PALETTE) or line.losses.max() > 0]
-    names = {
-        id(line): base.dtype_short(line.dtype) if of_vendor else line.variant for line in order
-    }
-    return {f"{names[id(line)]}, {line.dimension.upper()}": line for line in order[: len(PALETTE)]}
+    shorts = [base.dtype_short(line.dtype) for line in order]
+    bare = [short.partition(" (")[0] for short in shorts]
+    names = [name if bare.count(name) == 1 else short for name, short in zip(bare, shorts)]
+    if not of_vendor:
+        names = [line.variant for line in order]
+    lines = order[: len(PALETTE)]
+    return {f"{name}, {line.dimension.upper()} varies": line for name, line in zip(names, lines)}
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -262,7 +265,11 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             )
             for name, line in lines.items()
         ]
-        points, colors = pd.concat(parts, ignore_index=True), dict(zip(lines, PALETTE))
+        points = pd.concat(parts, ignore_index=True)
+        colors = {
+            name: DTYPES.get(line.dtype, color) if line.kernel == BASELINE else color
+            for (name, line), color in zip(lines.items(), PALETTE)
+        }
         tall = 62.0
         fig, (ax,) = look.panels(style, [tall])
         sns.lineplot(
@@ -270,14 +277,16 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
         ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
-        ax.set(xlim=(-0.3, len(steps) - 0.7), xlabel="alignment (elements)")
-        ax.set(ylim=(0, 112), ylabel="% of the aligned speed")
+        ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
+        ax.set_xlabel("largest power of two that divides the dimension")
+        ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
         shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
         ax.set_xticks(shown, [str(steps[at]) for at in shown])
         look.grid(ax, "y")
         last = points.sort_values("place").drop_duplicates("name", keep="last")
-        ends = zip(last["place"], last["percent"], last["name"], strict=True)
-        names_beside(ax, [(*end, colors[end[2]]) for end in ends], tall - 14, style)
+        texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
+        places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
+        names_beside(ax, list(places), tall - 14, style)
         return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
 
 

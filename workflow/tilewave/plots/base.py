@@ -24,6 +24,7 @@ import markupsafe
 import pandas as pd
 
 from tilewave.kernel.result import SPOILT
+from tilewave.plots.options import Named
 from tilewave.theory.dtypes import HEADINGS
 
 BASELINE = "cublas"
@@ -376,6 +377,14 @@ def variant_label(row: Mapping[str, Any], dtype: str | None = None) -> str:
         pattern = "|".join(sorted({*dtype.split("_"), dtype}, key=len, reverse=True))
         tokens = [t for t in tokens if not re.fullmatch(rf"[a-z_]+({pattern})", t)]
     return " ".join([kernel, *tokens])
+
+
+def plain_label(study: StudyData, row: Mapping[str, Any]) -> str:
+    """Return the plain name of a variant that the option `names` gives, else its `variant_label`; cuBLAS has one."""
+    if row["kernel"] == BASELINE:
+        return "cuBLAS"
+    label = variant_label(row, str(row["dtype"]))
+    return Named.of(study).names.get(str(row["variant"]), label)
 
 
 def dtype_label(dtype: object) -> str:

@@ -21,8 +21,8 @@ from tilewave.plots.style import BLUE, INK, Style
 from tilewave.theory import tuning_run
 
 READING = (
-    "A row is a dtype, a dot is a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line it is faster. "
-    "The number is the median."
+    "A row is a dtype, a dot is a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line, where dots are "
+    "filled, it is faster. The number counts these shapes."
 )
 TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
@@ -159,22 +159,17 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
         if rows.empty:
             return look.empty_figure(study, style, "tuning run")
-        medians = rows.groupby("dtype", sort=False)["share"].median()
-        fig, (ax,) = look.panels(style, [rows_mm(len(medians)) - 2])
-        sns.stripplot(
-            rows,
-            x="share",
-            y="dtype",
-            order=list(medians.index),
-            color=BLUE,
-            alpha=0.6,
-            size=4,
-            jitter=False,
-            ax=ax,
-        )
-        look.rows_axis(ax, list(map(base.dtype_short, medians.index)))
-        look.beside(ax, medians.map("{:.0f}".format), heading="median")
+        fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
+        faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
+        sns.scatterplot(
+            x=rows["share"], y=rows["dtype"].map(list(faster.index).index), hue=rows["share"] >= 100, s=20,
+            palette={True: BLUE, False: "white"}, edgecolor=BLUE, linewidth=0.9, alpha=0.7, legend=False, ax=ax,
+        )  # fmt: skip
+        look.rows_axis(ax, list(map(base.dtype_short, faster.index)))
+        texts = [f"{n} of {of}" for n, of in faster.itertuples(index=False)]
+        look.beside(ax, texts, heading=f"faster at {100 * (rows['share'] >= 100).mean():.0f} %")
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-        ax.set(xlabel="% of cuBLAS's speed", ylabel="")
+        shapes = f"a dot for each of {faster['size'].max()} shapes"
+        ax.set(xlabel=f"speed of the fastest variant (% of cuBLAS), {shapes}", ylabel="")
         look.grid(ax, "x")
         return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])

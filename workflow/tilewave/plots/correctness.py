@@ -1,34 +1,36 @@
 """Correctness: the verdict of every kernel at every shape, or the status that prevented one.
 
-A row is an operation, its bar the outcomes of its cases; the table has each case. A probe that ended badly as
+A row is a dtype, a dot the error of a case's result; the table has each case. A probe that ended badly as
 its kernel file announces is no failure.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import rows_mm, stacks
+from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BLUE, FAINT, LIGHT, RED, Style
+from tilewave.plots.style import BLUE, INK, RED, Style
 
 READING = (
-    "A row is an operation, its bar all of its cases, with their number. Red would be a case that is wrong, races, or "
-    "fails; grey cases cannot run at that shape, or were not checked."
+    "A row is a dtype, a dot a case: the error of its whole result. The number counts the checked cases that are right. Red "
+    "would be a case that is wrong, races, or fails."
 )
 
 EXPECTED = "ended as planned"
 _RIGHT, _FAILS, _NOT_RUN = "right", "fails", "not run"
-_COLORS: Mapping[str, str] = {_RIGHT: BLUE, EXPECTED: LIGHT, _FAILS: RED, _NOT_RUN: FAINT}
+_OUTCOMES = (_RIGHT, EXPECTED, _FAILS, _NOT_RUN)
 _IDLE = ("stale", "not measured", "not checked", "unsupported")
 """Outcomes of cases that did not run."""
+_ERROR = "relative error (Frobenius)"
 _MOST = 12
 """The most rows of the figure."""
 
@@ -57,13 +59,13 @@ def table(study: StudyData) -> pd.DataFrame:
             "as its kernel file says": planned.map({True: "yes", False: ""}),
             "largest error": base.value_of(study, "max_error", "check"),
             "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
-            "relative error (Frobenius)": base.value_of(study, "relative_error", "check"),
+            _ERROR: base.value_of(study, "relative_error", "check"),
         },
     )
 
 
 def shown(table: pd.DataFrame) -> pd.Series[Any]:
-    """Return the class of each row's outcome, of _COLORS."""
+    """Return the class of each row's outcome, of _OUTCOMES."""
     kinds = {"correct": _RIGHT, **dict.fromkeys(_IDLE, _NOT_RUN)}
     names = table["outcome"].map(lambda outcome: kinds.get(outcome, _FAILS))
     return names.mask(table["as its kernel file says"] == "yes", EXPECTED)
@@ -71,7 +73,7 @@ def shown(table: pd.DataFrame) -> pd.Series[Any]:
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per kernel for the page, failures first: its cases by outcome, the share that is right with a bar."""
-    counts = pd.crosstab(table["kernel"], shown(table)).reindex(columns=list(_COLORS), fill_value=0)
+    counts = pd.crosstab(table["kernel"], shown(table)).reindex(columns=[*_OUTCOMES], fill_value=0)
     counts = counts.sort_values(_FAILS, ascending=False, kind="stable")
     right = 100 * counts[_RIGHT] / (counts[_RIGHT] + counts[_FAILS]).clip(lower=1)
     return counts.assign(**{"% right": base.bars(right)}).reset_index()
@@ -90,17 +92,46 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a bar for each operation: the shares of its cases by outcome."""
+    """Draw a dot for the error of each checked case, a row a dtype, with how many are right."""
     with look.apply(style):
-        if study.cases.empty:
+        rows = table.assign(shown=shown(table), dtype=table["dtype"].fillna("").map(_name))
+        rows = rows[rows["shown"].isin([_RIGHT, _FAILS])]
+        if rows.empty:
             return look.empty_figure(study, style, "verdict")
-        names = pd.Series(list(map(base.operation_label, study.cases["operation"])))
-        counts = pd.crosstab(names, shown(table).to_numpy()).loc[names.unique()]
-        # Operations with a failure first, where there are too many.
-        failed = counts.reindex(columns=[_FAILS]).fillna(0)[_FAILS]
-        counts = counts.loc[failed.sort_values(ascending=False, kind="stable").index[:_MOST]]
-        fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
-        handles = stacks(ax, 100 * counts.div(counts.sum(axis=1), axis=0), _COLORS)
-        look.beside(ax, counts.sum(axis=1).map("{:,}".format))
-        ax.set(xlim=(0, 100), xlabel="% of the operation's cases")
-        return look.finish(fig, study, style, handles, [], ("check",))
+        right = (rows["shown"] == _RIGHT).groupby(rows["dtype"]).agg(["sum", "size"])
+        # Dtypes with a failure first, where there are too many, then the largest error on top.
+        errors = rows.groupby("dtype")[_ERROR].median()
+        order = right.assign(fails=right["size"] - right["sum"], error=errors)
+        order = order.sort_values(["fails", "error"], ascending=False, kind="stable")[:_MOST]
+        fig, (ax,) = look.panels(style, [rows_mm(len(order))])
+        drawn = rows[rows["dtype"].isin(order.index) & (rows[_ERROR] > 0)]
+        for outcome, color, mark in ((_RIGHT, BLUE, "o"), (_FAILS, RED, "X")):
+            part = drawn[drawn["shown"] == outcome]
+            at = {"x": part[_ERROR], "y": part["dtype"].map(list(order.index).index)}
+            sns.scatterplot(**at, color=color, marker=mark, s=18, alpha=0.5, linewidth=0, ax=ax)
+        look.rows_axis(ax, list(order.index))
+        texts = [f"{n} of {of}" for n, of in order[["sum", "size"]].itertuples(index=False)]
+        total = right.sum()
+        colors = order["fails"].map(lambda fails: RED if fails else INK)
+        look.beside(ax, texts, colors, f"{total['sum']} of {total['size']} right")
+        for row, dtype in enumerate(order.index):
+            errors = rows.loc[rows["dtype"] == dtype, _ERROR]
+            if order["fails"].iloc[row] == 0 and not (errors > 0).any():
+                text = "exact" if (errors == 0).all() else "as expected"
+                left = ax.get_yaxis_transform()
+                look.write(ax, text, (0.01, row), xycoords=left, va="center_baseline", color=BLUE)
+        ax.set(xscale="log", xlabel="relative error of the result (Frobenius norm)", ylabel="")
+        ax.xaxis.set_major_formatter(_power)
+        look.grid(ax, "x")
+        notes = ["A result that is exact has no dot."] if (rows[_ERROR] == 0).any() else []
+        return look.finish(fig, study, style, notes=notes, stages=("check",))
+
+
+def _power(value: float, _: object) -> str:
+    """Return a power of ten as text: 10⁻⁴."""
+    return "10" + f"{math.log10(value):.0f}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def _name(dtype: str) -> str:
+    operands = base.dtype_short(dtype).partition(" (")[0]
+    return operands.replace("i32", "INT32") if dtype else "probes"

@@ -1,6 +1,6 @@
 """Exactness: counters predicted by executing the machine code beside those that Nsight Compute measured.
 
-A bar has all counters of all cases; the next one has those that differ, by cause. Predicted values come from stage execute, measured ones from stage counters of
+The bar is all counters of all cases, by cause where they differ. Predicted values come from stage execute, measured ones from stage counters of
 the same machine code. They are counts, not times, so environments may differ. Known causes stand in
 `exactness.yaml`.
 """
@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import bars, rows_mm
+from tilewave.plots._panels import stacks
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BLUE, GREY, RED, Style
+from tilewave.plots.style import AREAS, RED, Style
 from tilewave.records.counters.catalogue import (
     BANK_CONFLICTS,
     COPY_WAVEFRONTS,
@@ -32,8 +32,8 @@ from tilewave.records.counters.catalogue import (
 )
 
 READING = (
-    "The first bar counts the counters that executing on a CPU predicts exactly, over all cases. The others count those "
-    "that differ, by the cause; red would be a difference without a known cause."
+    "The bar is all counters of all cases. The first part are those that executing on a CPU predicts exactly, the others "
+    "those that differ, by the cause; red would be a difference without a known cause."
 )
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
@@ -249,7 +249,7 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a bar of the equal counters, and one for each cause of a difference."""
+    """Draw one bar of all counters: the equal ones, and those that differ by cause, each with its number."""
     with look.apply(style):
         tested = _tested(table)
         if tested.empty:
@@ -257,11 +257,18 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         names = {cause.cause: cause.name for cause in causes()} | {UNEXPLAINED: UNEXPLAINED}
         counts = tested.loc[tested["equal"] == "no", "cause"].map(names).value_counts()
         rows = {"equal": int((tested["equal"] == "yes").sum()), **counts}
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) - 2])
-        colors = [BLUE, *(RED if cause == UNEXPLAINED else GREY for cause in counts.index)]
-        bars(ax, list(rows), list(rows.values()), [f"{count:,}" for count in rows.values()], colors)
-        ax.set_xlabel("counters of all cases")
-        return look.finish(fig, study, style, notes=_notes(table), stages=_STAGES)
+        fig, (ax,) = look.panels(style, [27.0])
+        labels = [f"{name}: {count:,}" for name, count in rows.items()]
+        shares = [100 * count / len(tested) for count in rows.values()]
+        bar = pd.DataFrame([shares], [f"{len(tested):,} counters"], labels)
+        colors = [
+            RED if name == UNEXPLAINED else color
+            for name, color in zip(rows, itertools.cycle(AREAS))
+        ]
+        texts = bar.map("{:.1f} %".format)
+        handles = stacks(ax, bar, dict(zip(labels, colors)), texts)
+        ax.set_xlabel("share of the counters of all cases (%)")
+        return look.finish(fig, study, style, handles, _notes(table), _STAGES)
 
 
 def _notes(table: pd.DataFrame) -> list[str]:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import BaseModel, ConfigDict, Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, rows_mm
+from tilewave.plots._panels import dots, label_dots, rows_mm
 from tilewave.plots._rungs import Rungs, drawn, in_order, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, Name
-from tilewave.plots.style import GREY, INK, PALETTE, Style
+from tilewave.plots.style import DTYPES, INK, PALETTE, Style
 
 HEADLINE = True
 """The report opens with this study's finding."""
@@ -195,26 +194,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig, axes = look.panels(style, [rows_mm(len(rungs)) for rungs in panels.values()])
         right = 1.04 * max(100.0, float(rows[sizes].max(axis=None)))
         for ax, (dtype, rungs), color in zip(axes, panels.items(), PALETTE):
-            dots(ax, rungs, sizes, color, [f"{share:.0f}" for share in rungs[sizes[-1]]], sizes[-1])
+            shares = [f"{share:.0f}" for share in rungs[sizes[-1]]]
+            dots(ax, rungs, sizes, DTYPES.get(dtype, color), shares, sizes[-1])
             ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-            ax.set(xlim=(0, right), xlabel="% of cuBLAS", title=base.dtype_short(dtype))
-        _label_sizes(axes[0], panels[rows["dtype"].iloc[0]], sizes, style)
+            ax.set(xlim=(0, right), xlabel="speed (% of cuBLAS)", title=base.dtype_short(dtype))
+            label_dots(ax, rungs, {size: size for size in sizes}, style, 100)
         shown = part_of(study, rows)
         notes = [*_flops_notes(_cases(table)), *base.rate_notes(shown)]
         return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
-
-
-def _label_sizes(ax: Axes, rows: pd.DataFrame, sizes: list[str], style: Style) -> None:
-    """Write the two sizes above the row whose dots are farthest apart and away from cuBLAS' line."""
-    if len(sizes) < 2:
-        return
-    apart = (rows[sizes[0]] - rows[sizes[1]]).abs()
-    far = int(apart.where((rows[sizes] - 100).abs().min(axis=1) > 7, 0).argmax())
-    for size in sizes:
-        ax.annotate(
-            size, (float(rows[size].iloc[far]), far), xytext=(0, 3), textcoords="offset points",
-            ha="center", va="bottom", size=style.small, color=GREY,
-        )  # fmt: skip
 
 
 def _flops_notes(cases: pd.DataFrame) -> list[str]:

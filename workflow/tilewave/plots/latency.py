@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, keys, rows_mm
+from tilewave.plots._panels import dots, label_dots, rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 from tilewave.theory.latency import nanoseconds
@@ -92,8 +92,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if rows.empty:
             return look.empty_figure(study, style, "latency")
         rows = rows.assign(label=rows["probe_case"].map(_level))
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 4])
-        dots(ax, rows, [_LECTURE, _MEASURED], texts=rows[_MEASURED].map("{:.0f}".format))
-        ax.set(xscale="log", xlabel="cycles of a dependent access")
+        fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+        cycles = rows[_MEASURED].map("{:.0f}".format)
+        dots(ax, rows, [_LECTURE, _MEASURED], texts=cycles, heading="measured")
+        ax.set(xscale="log", xlabel="latency of a dependent access (SM clock cycles)")
         look.decades(ax.xaxis, ax.get_xlim())
-        return look.finish(fig, study, style, keys("claimed by the lecture", "measured"))
+        label_dots(ax, rows, {_LECTURE: "claimed", _MEASURED: "measured"}, style)
+        return look.finish(fig, study, style)

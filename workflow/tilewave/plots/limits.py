@@ -23,11 +23,11 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots._rungs import Rungs, drawn, in_order, part_of
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import BLUE, FAINT, LIGHT, RED, YELLOW, Style
+from tilewave.plots.style import AREAS, Style
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 
 READING = (
-    "A bar is a rung's elapsed cycles, and the number the share in which its busiest pipe works. The rest is idle: its "
+    "A bar is a rung's elapsed cycles. The first part is the share in which its busiest pipe works. The rest is idle: its "
     "parts say what the warps wait for meanwhile, and when SMs have no work."
 )
 Options = Rungs
@@ -52,14 +52,14 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 OTHER = "other"
 _STAGES = ("time", "counters")
 _CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
-_CLASSES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "the pipe works": (BLUE, ()),
-    "idle: memory": (RED, ("shared memory", "L1, L2, DRAM")),
-    "idle: barrier": (YELLOW, ("barrier, end of wgmma",)),
-    "idle: other": (LIGHT, ("pipe, wgmma", "fixed latency", "register banks", "other")),
-    "SM without work": (FAINT, ()),
+_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "the pipe works": (),
+    "idle: memory": ("shared memory", "L1, L2, DRAM"),
+    "idle: barrier": ("barrier, end of wgmma",),
+    "idle: other": ("pipe, wgmma", "fixed latency", "register banks", "other"),
+    "SM without work": (),
 }
-"""The figure's classes of cycles: colour, and the groups of stalls that share the idle part."""
+"""The figure's classes of cycles, with the groups of stalls that share the idle part."""
 _PARTS = {name: f"{label} (% of cycles)" for name, label in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
@@ -153,7 +153,7 @@ def _classes(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one column of _CLASSES in % of the cycles; the idle part is split in proportion to the warps' waits."""
     waits = {
         name: rows[[_WAITS[group] for group in groups]].sum(axis=1)
-        for name, (_, groups) in _CLASSES.items()
+        for name, groups in _CLASSES.items()
         if groups
     }
     shares = pd.DataFrame(waits).pipe(lambda sums: sums.div(sums.sum(axis=1), axis=0))
@@ -199,7 +199,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw one panel per dtype, one row per rung: its cycles in classes, and the share in which the pipe works."""
+    """Draw one panel per dtype, one row per rung: its cycles in classes."""
     with look.apply(style):
         rows = _drawn(study, table)
         if rows.empty:
@@ -207,12 +207,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         parts = dict(iter(rows.groupby("dtype", sort=False)))
         heights = [rows_mm(len(part)) for part in parts.values()]
         fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
-        colors = {name: color for name, (color, _) in _CLASSES.items()}
+        colors = dict(zip(_CLASSES, AREAS, strict=True))
         for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
-            handles = stacks(ax, _classes(part).set_index(part["label"]), colors)
-            shares = part[_PARTS["at work"]].map("{:.0f}".format)
-            look.beside(ax, shares, [BLUE] * len(part))
-            ax.set(xlim=(0, 100), title=base.dtype_short(dtype), xlabel="% of elapsed cycles")
+            classes = _classes(part).set_index(part["label"])
+            texts = classes.map("{:.0f}".format)
+            handles = stacks(ax, classes, colors, texts)
+            ax.set(title=base.dtype_short(dtype), xlabel="share of elapsed cycles (%)")
         shown = part_of(study, rows)
         return look.finish(fig, shown, style, handles, _notes(rows, table), _STAGES)
 

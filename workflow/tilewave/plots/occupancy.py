@@ -27,7 +27,8 @@ from tilewave.theory.occupancy import TURING, Occupancy
 
 READING = (
     "Up is the rate of an SM, right the warps that it holds; a line is a number of independent chains in a thread. Points "
-    "are measured, lines the model. Where a line is flat, more warps gain nothing."
+    "are measured, lines the model. Warps that the four schedulers cannot "
+    "share evenly, such as 6, are slower. Chains as fast as fewer ones are in the table alone."
 )
 _KEYS = (
     Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
@@ -290,6 +291,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax.set(xlim=(0, 100), xlabel="occupancy (%)")
             return look.finish(fig, study, style, notes=notes)
         fig, (ax,) = look.panels(style, [68.0])
+        good = _apart(good)
         names = {ilp: f"{ilp} chain{'s' * (ilp > 1)}" for ilp in map(int, good["ilp"].unique())}
         good, colors = good.assign(name=good["ilp"].map(names)), dict(zip(names.values(), PALETTE))
         sns.lineplot(
@@ -298,20 +300,39 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         )  # fmt: skip
         sns.scatterplot(
             good, x="warps", y="measured", hue="name", style="name", palette=colors, s=20, linewidth=0, ax=ax,
-            markers=dict(zip(colors, MARKERS)), zorder=3,
+            markers=dict(zip(colors, MARKERS)), zorder=3, legend=False,
         )  # fmt: skip
         peak = latency.SCHEDULERS * lanes_of(study)
         ax.axhline(peak, color=GREY, linewidth=0.6, linestyle=":")
-        ax.annotate(
-            "peak", (0, peak), xycoords=ax.get_yaxis_transform(), xytext=(2, 1), color=GREY,
-            textcoords="offset points", va="bottom", size=style.small,
-        )  # fmt: skip
+        left = ax.get_yaxis_transform()
+        look.write(ax, f"peak {peak}", (0, peak), (2, 1), xycoords=left, va="bottom", color=GREY)
         look.powers_of_two(ax, good["warps"])
         look.powers_of_two(ax, (4, peak), axis="y")
-        ax.set(xlabel="warps on an SM", ylabel="multiply-adds per clock and SM")
+        ax.set_ylim(bottom=0.65 * good["measured"].min())
+        ax.set_xlabel("warps on an SM, with chains of dependent multiply-adds")
+        ax.set_ylabel("multiply-adds per SM and cycle")
         look.grid(ax, "y")
-        handles = [*look.entries([ax]), *_KEYS]
-        return look.finish(fig, study, style, handles, notes)
+        for place, (name, line) in enumerate(good.groupby("name")):
+            first = line.iloc[0]
+            rate = first["measured"] / first["warps"]
+            at = (1.35 if place % 2 else 1.15) * first["warps"]
+            ax.text(
+                at, 0.88 * at * rate, name, color=colors[name], size=style.small, va="top", rotation_mode="anchor",
+                rotation=math.degrees(math.atan(rate)), transform_rotates_text=True,
+            )  # fmt: skip
+        if (cycles := _parts(table).cycles) is not None:
+            warps = latency.warps_to_hide(cycles, 1, lanes=lanes_of(study))
+            ax.axvline(warps, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
+            name, bottom = f"{warps:.0f} warps keep an SM busy", ax.get_xaxis_transform()
+            look.write(ax, name, (warps, 0.03), (-4, 0), xycoords=bottom, ha="right")
+        return look.finish(fig, study, style, _KEYS, notes)
+
+
+def _apart(chains: pd.DataFrame) -> pd.DataFrame:
+    """Return the chains without those as fast as fewer ones, which would hide them."""
+    rates = chains.pivot_table("measured", "warps", "ilp")
+    kept = [n for n in rates if not any((rates[n] / rates[m] < 1.03).all() for m in rates if m < n)]
+    return chains[chains["ilp"].isin(kept)]
 
 
 def _on_gpu(study: StudyData) -> StudyData:

@@ -13,16 +13,18 @@ from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, keys, rows_mm
+from tilewave.plots._panels import dots, label_dots, rows_mm
 from tilewave.plots._rungs import order
 from tilewave.plots.base import StudyData
 from tilewave.plots.ladder import HIGH_METRIC, LOW_METRIC, SHARE_METRIC
+from tilewave.plots.options import Named
 from tilewave.plots.style import INK, Style
 
 READING = (
-    "A row is a rung of an operation: the hollow dot is its share of the baseline at the smallest size, the filled dot, "
-    "with its number, at the largest. At 100 % it is as fast as cuBLAS, or as a copy of as many bytes."
+    "A row is a rung of an operation: the hollow dot is its speed at the smallest size, the filled dot, with its number, "
+    "at the largest. At 100 % it is as fast as a copy of as many bytes."
 )
+Options = Named
 REFERENCE = "copy"
 """Operation that is the baseline without a vendor's product."""
 _STAGES = ("time", "counters")
@@ -113,38 +115,46 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 _SMALL, _LARGE = "smallest size", "largest size"
 
 
-def _drawn(rows: pd.DataFrame) -> pd.DataFrame:
+def _drawn(study: StudyData, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rungs that are drawn, in the first dtype of each operation: `label` and both shares."""
-    first = rows.groupby("operation")["dtype"].transform("first")
-    ends = (
-        rows[rows["dtype"] == first].sort_values(_BYTES, kind="stable").groupby("variant")[_SHARE]
-    )
-    variants = dict.fromkeys(rows.loc[rows["dtype"] == first, "variant"])
-    drawn = pd.DataFrame({_SMALL: ends.first(), _LARGE: ends.last()}).loc[list(variants)[:_MOST]]
-    about = rows.drop_duplicates("variant").set_index("variant", drop=False).loc[drawn.index]
-    labels = [base.variant_label(row, row["dtype"]) for row in about.to_dict("records")]
-    return drawn.assign(label=labels)
+    first = rows["dtype"] == rows.groupby("operation")["dtype"].transform("first")
+    ordered = rows[first].sort_values(_BYTES, kind="stable")
+    ends = ordered.groupby("variant").agg(**{_SMALL: (_SHARE, "first"), _LARGE: (_SHARE, "last")})
+    variants = list(dict.fromkeys(rows.loc[first, "variant"]))[:_MOST]
+    about = rows.drop_duplicates("variant").set_index("variant", drop=False)
+    labels = [
+        f"{base.operation_label(row['operation'])}: {base.plain_label(study, row)}"
+        for row in about.loc[variants].to_dict("records")
+    ]
+    return ends.loc[variants].assign(label=labels)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw one row per rung: its share of the baseline at the smallest and at the largest size."""
+    """Draw one row per rung with the first baseline: its share of it at the smallest and at the largest size."""
     with look.apply(style):
         rows = _rows(study, table)
         if rows.empty:
             return look.empty_figure(study, style, "share of a baseline")
-        drawn = _drawn(rows)
-        fig, (ax,) = look.panels(style, [rows_mm(len(drawn)) + 4])
+        of_vendor = rows["baseline"] == _VENDOR
+        drawn = _drawn(study, rows[of_vendor == of_vendor.iloc[0]])
+        fig, (ax,) = look.panels(style, [rows_mm(len(drawn))])
         dots(ax, drawn, [_SMALL, _LARGE], texts=drawn[_LARGE].map("{:.0f}".format), heading=_LARGE)
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
         right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
-        ax.set(xlim=(-2, right), xlabel="% of the baseline")
-        return look.finish(fig, study, style, keys(_SMALL, _LARGE), _notes(rows), _STAGES)
+        unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"
+        ax.set(xlim=(-2, right), xlabel=f"speed (% of {unit})")
+        label_dots(ax, drawn, {_SMALL: "smallest", _LARGE: "largest"}, style, 100)
+        return look.finish(fig, study, style, notes=_notes(rows), stages=_STAGES)
 
 
 def _notes(rows: pd.DataFrame) -> list[str]:
     """Return the baselines of the shares."""
-    if (rows["baseline"] == _VENDOR).all():
-        return [f"The baseline is {_VENDOR}."]
-    return [
-        f"The baseline is {_VENDOR}, or the {REFERENCE} with the nearest bytes; the table names it."
-    ]
+    of_vendor = rows["baseline"] == _VENDOR
+    other = of_vendor != of_vendor.iloc[0]
+    ends = " to ".join(
+        f"{base.compact(size)}B" for size in rows.loc[~other, _BYTES].agg(["min", "max"])
+    )
+    copy = f"the {REFERENCE} with the nearest bytes, {ends}"
+    notes = [f"The baseline is {_VENDOR if of_vendor.iloc[0] else copy}."]
+    names = ", ".join(dict.fromkeys(rows.loc[other, _LADDER]))
+    return [*notes, f"Only the table has {names}, with another baseline."] if names else notes

@@ -33,6 +33,12 @@ class PlotOptions(BaseModel):
         return cls.model_validate({key: options[key] for key in options if key in cls.model_fields})
 
 
+class Named(PlotOptions):
+    """The option of plots that draw variants by plain names."""
+
+    names: dict[Name, Name] = Field({}, description="plain names of variants in the figure")
+
+
 def without_nulls(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are not null."""
     return {name: value for name, value in options.items() if value is not None}

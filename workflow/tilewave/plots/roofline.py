@@ -217,16 +217,14 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     best = rows[rows["dtype"] == rows["dtype"].iloc[0]].sort_values("TFLOP/s").iloc[-1]
     dtype = base.dtype_short(best["dtype"]).partition(" (")[0]
-    return (
-        f"The fastest {dtype} kernel reaches {best['of the roof (%)']:.0f} % of its roofline bound"
-    )
+    return f"The fastest {dtype} rung reaches {best['of the roof (%)']:.0f} % of its roofline bound"
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     """Draw the slope of each level's bandwidth up to the dtype's highest roof, and that roof, with their names."""
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
-    peak = next(iter(limits.of(dtype)), None)
-    top = peak.tflops if peak else high
+    peaks = limits.of(dtype)
+    top = peaks[0].tflops if peaks else high
     small: dict[str, Any] = {"size": style.small, "va": "bottom", "rotation_mode": "anchor"}
     for level, bandwidth in limits.bandwidths.items():
         start = max(left, low / bandwidth)
@@ -240,10 +238,12 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
             at, 1.05 * at * bandwidth, f"{_NAMES[level]} {base.digits(bandwidth)} TB/s", color=_COLORS[level],
             rotation=math.degrees(math.atan(bandwidth)), transform_rotates_text=True, **small,
         )  # fmt: skip
-    if peak:
-        ax.hlines(top, left, right, color=INK, linewidth=1.1, zorder=1)
-        unit = _ceilings.UNITS.get(peak.unit, peak.unit).replace(".sync", "")
-        ax.text(right, 1.05 * top, f"{unit} {base.digits(top)} TFLOP/s", ha="right", **small)
+    for peak in peaks[: 1 if style.narrow else 2]:
+        dashes = "-" if peak is peaks[0] else (0, (6, 2))
+        ax.hlines(peak.tflops, left, right, color=INK, linewidth=0.9, linestyle=dashes, zorder=1)
+        name = f"{_ceilings.UNITS.get(peak.unit, peak.unit)} {base.digits(peak.tflops)} TFLOP/s"
+        at, side = (right, "right") if style.narrow else (1.05 * left, "left")
+        ax.text(at, 1.04 * peak.tflops, name, ha=side, **small)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: Style) -> None:
@@ -253,21 +253,29 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     peaks = [peak.tflops for peak in limits.of(dtype)]
     ax.set(xscale="log", yscale="log", ylabel="TFLOP/s", title=base.dtype_short(dtype))
     ax.set_xlim(values.min(axis=None) / 2, 1.5 * values.max(axis=None))
-    ax.set_ylim(speeds.min() / 2, 2 * max([*speeds, *peaks]))
+    ax.set_ylim(speeds.min() / 2, 1.5 * max([*speeds, *peaks]))
     look.decades(ax.xaxis, ax.get_xlim())
     look.decades(ax.yaxis, (0.3 * speeds.min(), speeds.max()))
     _roofs(ax, limits, dtype, style)
-    ax.hlines(
-        speeds, values.min(axis=1), values.max(axis=1), color="#BBBBBB", linewidth=0.7, zorder=1
-    )
+    right = ax.get_xlim()[1]
+    ax.hlines(speeds, values.min(axis=1), right, color="#BBBBBB", linewidth=0.7, zorder=1)
     sns.scatterplot(
         rows.melt(["TFLOP/s"], list(_LEVELS), "level", "intensity").dropna(), x="intensity", y="TFLOP/s",
         hue="level", style="level", hue_order=list(_LEVELS), style_order=list(_LEVELS), s=22,
         palette=dict(_COLORS), markers=dict(_MARKERS), linewidth=0, legend=False, ax=ax, zorder=3,
     )  # fmt: skip
-    ends = zip(values.max(axis=1), speeds, rows["label"], strict=True)
-    names_beside(ax, [(*end, GREY if end[2] == "cuBLAS" else INK) for end in ends], tall, style)
-    ax.set(xlabel="FLOP/byte of L1, L2 or DRAM")
+    slowest = values.loc[speeds.idxmin()]
+    for level, value in slowest.dropna().items():
+        name, color = _NAMES[str(level)], _COLORS[str(level)]
+        look.write(ax, name, (value, speeds.min()), (0, -5), ha="center", va="top", color=color)
+    shares = rows["of the roof (%)"].map(lambda share: f": {share:.0f}" if share > 0 else "")
+    ends = [
+        (right, speed, text, GREY if text.startswith("cuBLAS") else INK)
+        for speed, text in zip(speeds, rows["label"] + shares, strict=True)
+    ]
+    names_beside(ax, ends, tall, style)
+    look.head(ax, "% of the lowest roof")
+    ax.set(xlabel="FLOP per byte moved at L1, L2 or DRAM")
     look.grid(ax)
 
 
@@ -296,6 +304,8 @@ def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:
     ]
     if (rows["of the roof (%)"] > 100).any():
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
+    if rows["of the roof (%)"].isna().any():
+        notes.append("A rung without a number was timed in another environment than the roofs.")
     if rows["bulk"].any():
         notes.append("At L1, bulk copies (TMA) are taken from L2's count, the least they can be.")
     if limits.absent:

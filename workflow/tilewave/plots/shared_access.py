@@ -13,19 +13,19 @@ from typing import Any
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import bars, rows_mm
+from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BLUE, INK, RED, Style
+from tilewave.plots.options import Named
+from tilewave.plots.style import RED, Style
 
 READING = (
-    "A row is an access pattern, named by the bits that a lane accesses. The bar is the measured wavefronts, the diamond "
-    "the prediction by the rule of transactions. A bar in red is not as predicted."
+    "A row is an access pattern of a warp, a column the bits that a lane accesses. A cell has the measured wavefronts and those "
+    "that the rule of transactions predicts; red cells differ."
 )
+Options = Named
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
 ATTRIBUTED = "wavefronts_by_instruction"
@@ -33,7 +33,7 @@ _STAGES = ("counters",)
 _WIDTHS = (32, 64, 128)
 """Bits a lane."""
 _MOST = 12
-"""The most rows of a panel: the patterns with most wavefronts."""
+"""The most rows of a panel."""
 
 
 def _operation(row: Mapping[str, Any]) -> str:
@@ -74,30 +74,34 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw loads and stores in a panel each: a bar for the measured wavefronts, a diamond for the expected ones."""
+    """Draw a panel for loads and one for stores: a cell a pattern and width, with measured and expected wavefronts."""
     with look.apply(style):
         rows = table[(table["verdict"] == "correct") & table["measured wavefronts"].notna()]
         if rows.empty:
             return look.empty_figure(study, style, "wavefronts")
-        worst = rows.sort_values("measured wavefronts", ascending=False, kind="stable")
-        worst = worst.groupby("operation").head(_MOST)
-        parts = dict(iter(worst.sort_index().groupby("operation")))
-        fig, axes = look.panels(style, [min(58.0, rows_mm(len(part))) for part in parts.values()])
+        pattern = rows["probe_case"].str.replace(r"^(load|store)_\d+_", "", regex=True)
+        measured, expected = rows["measured wavefronts"], rows["expected wavefronts"]
+        sign = rows["as expected"].map({"no": " ≠ "}).fillna(" = ")
+        texts = measured.map("{:g}".format) + sign + expected.map("{:g}".format)
+        rows = rows.assign(pattern=pattern, text=texts)
+        patterns = list(dict.fromkeys(pattern))[:_MOST]
+        names = [Named.of(study).names.get(name, name.replace("_", " ")) for name in patterns]
+        parts = dict(iter(rows.groupby("operation")))
+        fig, axes = look.panels(style, [min(58.0, rows_mm(len(patterns)) + 4)] * len(parts))
         for ax, (operation, part) in zip(axes, parts.items(), strict=True):
-            names = part["probe_case"].str.removeprefix(f"{operation}_").str.replace("_", " ")
-            colors = part["as expected"].map({"no": RED}).fillna(BLUE)
-            values = part["measured wavefronts"]
-            bars(ax, list(names), values, values.map("{:g}".format), colors)
-            sns.scatterplot(
-                x=part["expected wavefronts"].to_numpy(), y=range(len(part)), marker="D", color="white",
-                edgecolor=INK, s=16, linewidth=0.7, zorder=5, ax=ax,
+            values, texts = (
+                part.pivot_table(column, "pattern", "bits a lane", "first").reindex(patterns)
+                for column in ("measured wavefronts", "text")
+            )
+            sns.heatmap(
+                values, annot=texts.fillna(""), fmt="", cbar=False, cmap="Blues", vmin=0, vmax=1.6 * measured.max(),
+                linewidths=0.6, yticklabels=names, ax=ax,
             )  # fmt: skip
-            ax.set(title=f"{operation}s", xlabel="wavefronts per warp instruction", ylabel="")
-        handles = [
-            Patch(color=BLUE, label="measured"),
-            Line2D(
-                [], [], linestyle="", marker="D", markerfacecolor="white", markeredgecolor=INK,
-                markersize=4, markeredgewidth=0.7, label="expected",
-            ),
-        ]  # fmt: skip
-        return look.finish(fig, study, style, handles, stages=_STAGES)
+            for text in ax.texts:
+                if "≠" in text.get_text():
+                    text.set(color=RED, weight="bold")
+            equal = f"{(part['as expected'] == 'yes').sum()} of {len(part)}"
+            ax.set(title=f"{operation}s: {equal} as predicted", ylabel="")
+            ax.set_xlabel("bits a lane (wavefronts: measured = predicted)")
+            ax.tick_params(length=0, labelrotation=0, labelleft=style.narrow or ax is axes[0])
+        return look.finish(fig, study, style, stages=_STAGES)

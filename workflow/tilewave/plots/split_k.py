@@ -158,7 +158,10 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-_LOOKS: Mapping[str, tuple[str, str]] = {"split-K, the best": (BLUE, "o"), "stream-K": (RED, "s")}
+_LOOKS: Mapping[str, tuple[str, str]] = {
+    "best split-K": (BLUE, "o"),
+    "stream-K": (RED, "s"),
+}
 _MOST = 12
 """The most rows of the figure."""
 
@@ -167,8 +170,8 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the best speed-up of each kind of sharing (columns) by product, the largest first."""
     kinds = (frame["how"] == STREAM).map(dict(zip((False, True), _LOOKS)))
     rows = [
-        f"{label}, {tiles} tile{'s' * (tiles > 1)}"
-        for label, tiles in zip(frame["label"], frame["tiles"], strict=True)
+        f"{label}, {tiles} tile{'s' * (tiles > 1)} of {tile[0]}×{tile[1]}"
+        for label, tiles, tile in zip(frame["label"], frame["tiles"], frame["tile"], strict=True)
     ]
     best = frame.assign(kind=kinds, row=rows).pivot_table("speed_up", "row", "kind", "max")
     order = best.max(axis=1).sort_values(ascending=False, kind="stable").index
@@ -192,7 +195,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         look.rows_axis(ax, list(rows.index))
         look.powers_of_two(ax, [0.5, rows.max(axis=None)])
         ax.axvline(1, color=INK, linewidth=0.9)
-        ax.set(xlabel="speed-up", ylabel="")
+        ax.set(xlabel="speed-up over the data-parallel kernel", ylabel="")
         look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)], heading="best")
         look.grid(ax, "x")
         return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)

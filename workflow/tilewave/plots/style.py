@@ -28,12 +28,14 @@ from tilewave.plots.base import StudyData, compact
 MM = 1 / 25.4
 """Inches in a millimetre."""
 
-INK, GREY, FAINT = "#222222", "#666666", "#DDDDDD"
+INK, GREY = "#222222", "#666666"
 BLUE, RED, GREEN, PURPLE = "#1F5FA8", "#B5402A", "#1B7837", "#762A83"
 PALETTE = (BLUE, RED, GREEN, PURPLE, "#8C510A", "#0B6E6E", "#A1346B", INK)
 """Colours of series, in this order. Each has a contrast of at least 4.5 to 1 on white."""
-LIGHT, YELLOW = "#8FB4D9", "#D9A441"
-"""Colours of areas alone, beside those of series."""
+DTYPES = {"f32": BLUE, "f16_f32": RED, "f64": GREEN, "tf32": PURPLE}
+"""Colours of dtypes; others have those of PALETTE that are left."""
+AREAS = (BLUE, "#D96F45", "#EDC373", "#D6E4F2", "white")
+"""Colours of the parts of a bar, in this order: each is lighter than the one before, also in grey print."""
 MODEL, GOOD, BAD = GREY, GREEN, RED
 """Colours of models, and of changes for the better and the worse; the baseline is INK."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
@@ -206,6 +208,8 @@ def framed(
     """
     sentences = (title, *notes, source)
     _captions[fig] = [f"{text.removesuffix('.')}." for text in sentences if text]
+    for ax in fig.axes:
+        ax.xaxis.label.set_wrap(True)
     fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.06, hspace=0.02)
     if handles:
         # A character is 0.6 of the font's size wide, a key and its distance 4.
@@ -273,10 +277,24 @@ def beside(ax: Axes, texts: Iterable[str], colors: Iterable[str] = (), heading: 
     for text, color in zip(right.get_yticklabels(), colors):
         text.set_color(color)
     if heading:
-        ax.annotate(
-            heading, (1, 1), xycoords="axes fraction", xytext=(2, 1), textcoords="offset points",
-            ha="left", va="bottom", size=mpl.rcParams["ytick.labelsize"], color=GREY,
-        )  # fmt: skip
+        head(ax, heading)
+
+
+def write(
+    ax: Axes,
+    text: str,
+    at: tuple[float, float],
+    offset: tuple[float, float] = (0, 0),
+    **options: Any,
+) -> None:
+    """Write a small text at a point, `offset` points away; options: those of `annotate`."""
+    options = {"size": mpl.rcParams["ytick.labelsize"], "textcoords": "offset points", **options}
+    ax.annotate(text, at, xytext=offset, **options)
+
+
+def head(ax: Axes, heading: str) -> None:
+    """Write the heading of texts at the right of an axes."""
+    write(ax, heading, (1, 1), (2, 1), xycoords="axes fraction", ha="left", va="bottom", color=GREY)
 
 
 def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:

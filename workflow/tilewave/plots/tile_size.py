@@ -9,6 +9,7 @@ the shape.
 import math
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
@@ -17,14 +18,15 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import framed, heatmap, rows_mm
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
-from tilewave.plots.style import Style
+from tilewave.plots.style import RED, Style
 from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
 READING = (
     "A row is a shape, a column a tile, the largest at the left. A number is the speed in % of the best tile of that "
-    "shape, which has a frame: large tiles win where there are enough of them for all SMs."
+    "shape, which has a frame: large tiles win where there are enough of them for all SMs. A triangle marks the tile with the best "
+    "prediction."
 )
 _STAGES = ("time",)
 _PREDICTIONS = ("alone", "waves")
@@ -186,26 +188,32 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig, (ax,) = look.panels(style, [rows_mm(len(shown)) + (14 if style.narrow else 4)])
         texts = values.map(lambda value: f"{value:.0f}" if base.present(value) else "–")
         heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
-        ax.set_xlabel("tile: speed in % of the best tile")
+        picks = frame.loc[_picked(frame), ["label", "tile"]]
+        picks = picks[picks["label"].isin(shown) & picks["tile"].isin(tiles)]
+        across, down, marker, size = (0.5, 0.86, "^", 8) if style.narrow else (0.85, 0.5, "<", 20)
+        sns.scatterplot(
+            x=picks["tile"].map(tiles.index) + across, y=picks["label"].map(shown.index) + down,
+            color=RED, marker=marker, s=size, linewidth=0, label="picked by the prediction", ax=ax,
+        )  # fmt: skip
+        ax.set(xlabel="tile (rows×columns), with its speed in % of the best tile", ylabel="m×n×k")
+        handles = [framed(), *look.entries([ax])]
         if style.narrow:
             ax.tick_params(axis="x", labelrotation=90)
-        return look.finish(fig, study, style, [framed()], notes(study, frame), _STAGES)
+        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
-def _kept(frame: pd.DataFrame) -> float:
-    """Return the least share of the best tile's speed that the tile with the best prediction keeps.
-    The reference shape does not count; NaN without a prediction."""
+def _picked(frame: pd.DataFrame) -> list[int]:
+    """Return the row of each shape whose tile has the best prediction; the reference shape does not count."""
     reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
-    predicted = frame.dropna(subset=["share", "predicted_alone"])
+    predicted = frame.dropna(subset=["share", "predicted_alone"]) if reference else frame.iloc[:0]
     predicted = predicted[predicted["shape"].map(lambda shape: shape != reference).astype(bool)]
-    picked = predicted.groupby("shape", sort=False)["predicted_alone"].idxmax()
-    return float(predicted.loc[picked, "share"].min()) if reference else math.nan
+    return list(predicted.groupby("shape", sort=False)["predicted_alone"].idxmax())
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the share of the best speed that a tile picked by the prediction keeps."""
     frame: pd.DataFrame = base.derived(table)
-    kept = math.nan if frame.empty else _kept(frame)
+    kept = math.nan if frame.empty else float(frame.loc[_picked(frame), "share"].min())
     if math.isnan(kept):
         return ""
     return f"A tile picked by the prediction keeps at least {100 * kept:.0f} % of the best tile's speed"

@@ -17,10 +17,9 @@ from pydantic import Field, model_validator
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.options import Count, Name, PlotOptions
-from tilewave.plots.style import INK, MARKERS, PALETTE, Style
+from tilewave.plots.options import Count, Name, Named, PlotOptions
+from tilewave.plots.style import BLUE, GREEN, INK, PURPLE, RED, Style
 from tilewave.records.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.theory import traffic
 from tilewave.theory.dtypes import SIZES, product_sizes
@@ -61,7 +60,7 @@ class Accesses(PlotOptions):
     tile: tuple[Count, Count, Count] | None = None
 
 
-class Options(PlotOptions):
+class Options(Named):
     """The options of work and traffic."""
 
     accesses: dict[Name, Accesses] = Field(
@@ -96,9 +95,13 @@ _V100_INPUTS = "f16"
 
 
 _LEVELS: Mapping[str, str] = {
-    "requested": "loaded by lanes", "sectors": "sectors of L1", "l2": "read from L2", "dram": "read from DRAM",
+    "requested": "loaded by lanes", "sectors": "L1 sectors", "l2": "read from L2", "dram": "read from DRAM",
 }  # fmt: skip
 """The levels at which loads are counted."""
+_COLORS = dict(zip(_LEVELS.values(), (GREEN, BLUE, RED, PURPLE)))
+_MARKERS = dict(zip(_LEVELS.values(), "D^so"))
+_STEP = 0.21
+"""Distance of a row's levels."""
 _MOST = 12
 """The most rows of the figure."""
 
@@ -312,54 +315,54 @@ def table(study: StudyData) -> pd.DataFrame:
 # -------------------------------------------------------------------------------------- drawing
 
 
-def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
+def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
     """Return the variants whose loads are drawn, each at the most frequent shape, with their `label`."""
     rows = frame[frame["requested"].notna() & (frame["verdict"] == "correct")]
     # The shape of most variants first: a matrix times a vector loads nothing twice.
     often = rows.groupby("shape")["variant"].transform("nunique")
     rows = rows.loc[often.sort_values(ascending=False, kind="stable").index]
     rows = rows.drop_duplicates("variant").head(_MOST)
-    labels = [base.variant_label(row, str(row["dtype"])) for row in rows.to_dict("records")]
+    labels = [base.plain_label(study, row) for row in rows.to_dict("records")]
     return rows.assign(label=labels)
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per variant: how often its operands are loaded at each level, and the predictions."""
     with look.apply(style):
-        rows = _drawn(base.derived(table))
+        rows = _drawn(study, base.derived(table))
         if rows.empty:
             return look.empty_figure(study, style, "traffic")
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 4])
-        counted = rows.reset_index(drop=True)
-        long = counted[list(_LEVELS)].astype(float).rename(columns=dict(_LEVELS))
-        # Equal numbers stand above one another.
-        long.index = counted.index - 0.25
-        long = long.melt(var_name="level", value_name="loads", ignore_index=False)
-        long = long.reset_index(names="place").dropna()
-        long["place"] += long["level"].map(dict(zip(_LEVELS.values(), (0.0, 0.25, 0.5, 0.25))))
-        sns.scatterplot(
-            long, x="loads", y="place", hue="level", style="level", s=22, linewidth=0,
-            palette=dict(zip(_LEVELS.values(), PALETTE)), markers=dict(zip(_LEVELS.values(), MARKERS)), ax=ax,
-        )  # fmt: skip
-        names = [f"{level}_model" for level in _LEVELS if f"{level}_model" in counted]
-        models = counted[names].astype(float)
-        strokes = models.melt(value_name="loads", ignore_index=False).dropna()
-        sns.scatterplot(
-            strokes.reset_index(names="place"), x="loads", y="place", marker="|", color=INK, s=100, linewidth=1.0,
-            label="predicted", zorder=3, ax=ax,
-        )  # fmt: skip
-        look.powers_of_two(ax, [0.5, *long["loads"]], 6 if style.narrow else 13)
+        fig, (ax,) = look.panels(style, [min(80.0, 9 * len(rows) + 18)])
+        counts = rows.reset_index(drop=True).reindex(
+            columns=[*_LEVELS, *map("{}_model".format, _LEVELS)]
+        )
+        for at, (level, name) in enumerate(_LEVELS.items()):
+            places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
+            for column, color, mark, size, wide in (
+                (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 44, 1.0),
+            ):  # fmt: skip
+                sns.scatterplot(
+                    x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
+                    linewidth=wide, label="predicted" if column == strokes else name, ax=ax,
+                )  # fmt: skip
+        look.powers_of_two(ax, [0.5, *counts[[*_LEVELS]].stack()], 6 if style.narrow else 13)
         look.rows_axis(ax, list(rows["label"]))
-        ax.set(ylabel="", xlabel="bytes / bytes of A and B")
+        for place in range(1, len(rows)):
+            ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
+        most = rows["requested"].astype(float).max()
+        fewer = (most / rows["requested"].astype(float)).map("{:.0f}×".format)
+        look.beside(ax, fewer, [GREEN] * len(rows), "fewer loads")
+        ax.set(ylabel="", xlabel="bytes loaded / bytes of A and B")
         look.grid(ax, "x")
-        return look.finish(fig, study, style, look.entries([ax]), _notes(rows), _STAGES)
+        handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
+        return look.finish(fig, study, style, handles, _notes(rows), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return how much less often the last variant loads an element than the first."""
     if table.empty:
         return ""
-    loads = _drawn(base.derived(table))["requested"].astype(float)
+    loads = _drawn(study, base.derived(table))["requested"].astype(float)
     if len(loads) < 2 or loads.min() == loads.max():
         return ""
     times = loads.max() / loads.min()

@@ -1,4 +1,4 @@
-"""Wavefronts: the kernels and instructions with most excess wavefronts of shared memory.
+"""Wavefronts: the kernels with most excess wavefronts of shared memory.
 
 The table has all variants, with the bank-conflict counters, which do not see asynchronous copies. Padded rows free ldmatrix of
 conflicts and cost cp.async wavefronts, and these counters show zero.
@@ -15,14 +15,16 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import bars, rows_mm
 from tilewave.plots.base import StudyData
+from tilewave.plots.options import Named
 from tilewave.plots.style import BLUE, GREY, Style
 from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONTS
 
 HEADLINE = True
 READING = (
-    "A row is an instruction of a kernel, in the variant that is worst. The bar is the part of all shared-memory "
-    "wavefronts of that variant that its data do not need, such as those of bank conflicts. cuBLAS is grey."
+    "A row is a kernel, with the instruction that causes most of its excess. The bar is the part of all its shared-memory "
+    "wavefronts that its data do not need, such as those of bank conflicts. cuBLAS is grey."
 )
+Options = Named
 _STAGES = ("counters",)
 
 KINDS = ("LDS", "STS", "LDSM", "LDGSTS", "STSM", "HGMMA", "other")
@@ -88,12 +90,14 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def burdened(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the correct rows of a case and kind with excess wavefronts, the largest share first.
-    A column `of all` is their excess as a share of the case's shared wavefronts (%)."""
-    total = table.groupby("case")["shared wavefronts"].transform("sum")
-    rows = table.assign(**{"of all": 100 * table[_COUNTS["excess"]] / total})
+    """Return the correct cases with excess wavefronts, the largest share first, and their kind with most of these.
+    A column `of all` is the excess of all kinds as a share of the case's shared wavefronts (%)."""
+    rows = table[table["verdict"] == "correct"]
     rows = rows[rows["wavefronts / ideal"].between(_EXACT, math.inf, inclusive="neither")]
-    rows = rows[rows["verdict"] == "correct"]
+    total = table.groupby("case")[_COUNTS["wavefronts"]].sum()
+    share = 100 * rows.groupby("case")[_COUNTS["excess"]].sum() / total
+    rows = rows.sort_values(_COUNTS["excess"], ascending=False, kind="stable")
+    rows = rows.drop_duplicates("case").assign(**{"of all": rows["case"].map(share)})
     return rows.sort_values("of all", ascending=False, kind="stable")
 
 
@@ -106,24 +110,26 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a bar for each of the kernels and instructions with most excess, the worst on top."""
+    """Draw a bar for each of the kernels with most excess, the worst on top."""
     with look.apply(style):
         rows = burdened(table).drop_duplicates(["kernel", "kind"]).head(_MOST)
         if rows.empty:
             return look.empty_figure(study, style, "excess wavefronts")
         fig, (ax,) = look.panels(style, [rows_mm(len(rows)) - 4])
         vendor = rows["kernel"].isin(base.vendors(study))
-        labels, shares = [_label(row) for row in rows.to_dict("records")], rows["of all"]
+        labels = [_label(study, row) for row in rows.to_dict("records")]
+        shares = rows["of all"]
         colors = vendor.map({True: GREY, False: BLUE})
         bars(ax, labels, shares, shares.map("{:.0f}".format), colors)
-        ax.set_xlabel("excess (% of all)")
+        ax.set_xlabel("excess (% of all shared-memory wavefronts)")
         part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
         return look.finish(fig, part_of, style, notes=_notes(study, table), stages=_STAGES)
 
 
-def _label(row: Mapping[str, object]) -> str:
-    name = base.variant_label(row, str(row["dtype"]))
-    return f"{name}, {_NAMES.get(str(row['kind']), row['kind'])}"
+def _label(study: StudyData, row: Mapping[str, object]) -> str:
+    operands = base.dtype_short(row["dtype"]).partition(" (")[0]
+    kind = _NAMES.get(str(row["kind"]), row["kind"])
+    return f"{operands}: {base.plain_label(study, row)} ({kind})"
 
 
 def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:

@@ -39,17 +39,18 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if len(sweeps) < 2:
         return ""
     first, *_ = sweeps.values()
-    losses = {}
-    for name, sweep in sweeps.items():
-        rates = sweep.frame.set_index("n")["tflops"]
-        past = [
-            (n, behind)
-            for _, _, n, behind in drops(first, "waves")
-            if behind in rates and n in rates
-        ]
-        losses[name] = max((1 - rates[behind] / rates[n] for n, behind in past), default=1.0)
+    losses = {name: _loss(first, sweep) for name, sweep in sweeps.items()}
     name = min(losses, key=losses.__getitem__)
-    return f"{name[0].upper()}{name[1:]} lose at most {100 * max(0.0, losses[name]):.0f} % past a full wave"
+    return f"{name[0].upper()}{name[1:]} lose at most {100 * losses[name]:.0f} % past a full wave"
+
+
+def _loss(first: Sweep, sweep: Sweep) -> float:
+    """Return the largest share of a kernel's speed that is lost past a full wave of the first kernel."""
+    rates = sweep.frame.set_index("n")["tflops"]
+    past = [
+        (n, behind) for _, _, n, behind in drops(first, "waves") if behind in rates and n in rates
+    ]
+    return max(0.0, max((1 - rates[behind] / rates[n] for n, behind in past), default=1.0))
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -70,13 +71,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             points, x="n", y="tflops", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
             markers=dict(zip(sweeps, MARKERS)), markersize=3.5, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
-        boundaries(ax, first, "waves", style)
+        boundaries(ax, first, "waves")
         axis_of_n(ax, first, 3 if style.narrow else 6)
         ax.set(ylabel="TFLOP/s", ylim=(0, 1.08 * points["tflops"].max()))
         last = points.sort_values("n").drop_duplicates("name", keep="last")
-        ends = [
-            (row["n"], row["tflops"], row["name"], colors[row["name"]])
-            for row in last.to_dict("records")
-        ]
-        names_beside(ax, ends, tall - 14, style)
+        losses = last["name"].map({name: _loss(first, sweep) for name, sweep in sweeps.items()})
+        texts = last["name"] + losses.map(": −{:.0%}".format).str.replace("%", " %")
+        ends = zip(last["n"], last["tflops"], texts, last["name"].map(colors), strict=True)
+        look.head(ax, "largest loss past a full wave")
+        names_beside(ax, list(ends), tall - 14, style)
         return look.finish(fig, study, style, notes=notes(list(sweeps.values())), stages=STAGES)

@@ -5,7 +5,6 @@ form (`predicted`) and a question to the records (`measured`). `judging` reads a
 """
 
 from collections import Counter
-from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -16,7 +15,7 @@ from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import judging
 from tilewave.plots.claims.judging import JudgedClaim
-from tilewave.plots.style import BLUE, FAINT, GREY, LIGHT, RED, Style
+from tilewave.plots.style import AREAS, Style
 
 READING = (
     "A row is a document, its bar the claims that it makes, and the number how many hold on this GPU. The table has each "
@@ -27,10 +26,9 @@ EVIDENCE = [
 ]  # fmt: skip
 """Columns that the page lacks and the CSV has."""
 
-_COLORS: Mapping[str, str] = {
-    judging.HOLDS: BLUE, judging.ELSEWHERE: LIGHT, judging.FALSE: RED, judging.THEORY_ONLY: GREY,
-    judging.NOT_MEASURED: FAINT,
-}  # fmt: skip
+_VERDICTS = (
+    judging.HOLDS, judging.FALSE, judging.ELSEWHERE, judging.THEORY_ONLY, judging.NOT_MEASURED,
+)  # fmt: skip
 
 
 def judged(study: StudyData) -> list[JudgedClaim]:
@@ -69,7 +67,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         counts = pd.crosstab(documents, verdicts).loc[documents.unique()]
         total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
         fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
-        handles = stacks(ax, 100 * counts.div(total, axis=0), _COLORS)
-        look.beside(ax, [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)])
-        ax.set(xlim=(0, 100), xlabel="% of the document's claims")
+        colors = dict(zip(_VERDICTS, AREAS, strict=True))
+        handles = stacks(ax, 100 * counts.div(total, axis=0), colors, counts.map(str))
+        texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
+        look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
+        ax.set_xlabel("share of the document's claims (%), with their number")
         return look.finish(fig, study, style, handles, [], ())
