@@ -5,6 +5,7 @@ import json
 import sys
 import tempfile
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,14 @@ def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:
     return result.UNCLEAR if output.undecided(comparison) else result.RIGHT, []
 
 
+def show_broken(fail_on: str, broken: Sequence[str]) -> None:
+    """Print the changes that break a rule."""
+    if broken:
+        flags.show(
+            "\n".join([f"\nFailed (--fail-on {fail_on}):", *(f"  {line}" for line in broken)])
+        )
+
+
 def benchmarks(side: Side, form: str) -> Any:
     """Return the counts and counters of each case of a side as the document of a benchmark service.
 
@@ -119,9 +128,7 @@ def run(options: Namespace) -> int:
     code, broken = judged(comparison, options.fail_on)
     # A service reads the document from standard output.
     with contextlib.redirect_stdout(sys.stderr) if options.format else contextlib.nullcontext():
-        if broken:
-            print(f"\nFailed (--fail-on {options.fail_on}):")
-            flags.show("\n".join(f"  {line}" for line in broken))
+        show_broken(options.fail_on, broken)
         if code == result.UNCLEAR:
             print("\nCould not tell: nothing checked any of these cases")
     return code

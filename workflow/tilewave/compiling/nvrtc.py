@@ -281,7 +281,7 @@ def _run(
 
         def read(what: str) -> bytes:
             size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
-            buffer = b" " * _checked(size, f"nvrtcGet{what}Size")
+            buffer: bytes = b" " * _checked(size, f"nvrtcGet{what}Size")
             _checked(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer), f"nvrtcGet{what}")
             return buffer
 

@@ -116,7 +116,7 @@ def counters_of(
     return values, units, absent, apart
 
 
-def _scaled(name: str, value: float, action: Any) -> float:
+def scaled(name: str, value: float, action: Any) -> float:
     """Return a duration in ns, whatever its unit in the report; other values stay the same."""
     if name != "gpu__time_duration.sum":
         return value
@@ -186,7 +186,7 @@ def result_of(
         reason = "ncu's report has the kernel, but no value of any metric"
         return Result.of_job(job, NOT_MEASURED, reason)
     for name in values:
-        values[name] = _scaled(name, values[name], actions[0])
+        values[name] = scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
     zero = dict.fromkeys(idle(job).difference(values), 0.0)
     figures += derived(values | zero, job.dtypes.get("a", ""))
