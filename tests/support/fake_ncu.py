@@ -36,7 +36,7 @@ class FakeAction:
         self,
         name: str,
         counters: dict[str, Any],
-        case: int | None = None,
+        case: str | None = None,
         grid: tuple[int, int, int] = (4, 2, 1),
         sass: dict[int, str] | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class FakeAction:
     def nvtx_state(self) -> Any:
         if self.case is None:
             return None
-        ranges = {"library": "99", "tilewave": "measure", "tilewave-job": str(self.case)}
+        ranges = {"library": "99", "tilewave": "measure", "tilewave-job": self.case}
         domains = []
         for name, range_name in ranges.items():
             domains.append(MagicMock(push_pop_ranges=MagicMock(return_value=(range_name,))))
@@ -93,7 +93,7 @@ class SampledAction(FakeAction):
     """A kernel of a report with stall samples and rules, with its names as C++ mangles them."""
 
     def __init__(self, counters: dict[str, Any], rules: Any = (), entry: str = "tiled") -> None:
-        super().__init__("tiled", counters, 0, sass=SASS)
+        super().__init__("tiled", counters, "a", sass=SASS)
         self.rule_results_as_dicts, self.metric_names = lambda: rules, lambda: list(self.metrics)
         self.name = lambda base=None: entry if base else "tiled"
 

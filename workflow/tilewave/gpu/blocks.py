@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
 from tilewave.gpu.device import Gpu, ok
 from tilewave.gpu.reference import Support
+from tilewave.kernel.job import Job
 
+CASES = "tilewave-job"
+"""NVTX domain of the ranges of cases."""
 BLOCK_US = 2000.0
 MAX_REPEATS = 1024
 
 
-@contextlib.contextmanager
-def span(name: str) -> Iterator[None]:
-    """Open an NVTX range in the domain `tilewave`, if nvtx is installed."""
-    try:
-        import nvtx
-    except ImportError:
-        yield
-        return
-    with nvtx.annotate(name, domain="tilewave"):
-        yield
+def span(name: str) -> contextlib.AbstractContextManager[Any]:
+    """Return an NVTX range in the domain `tilewave`; ncu profiles what is in the range `measure`."""
+    import nvtx
+
+    return cast(contextlib.AbstractContextManager[Any], nvtx.annotate(name, domain="tilewave"))
+
+
+def case_span(job: Job, index: int) -> contextlib.AbstractContextManager[Any]:
+    """Return the NVTX range of a case, for timelines and reports: its name, index in the batch and stage."""
+    import nvtx
+
+    about = {"domain": CASES, "category": job.stage, "payload": index}
+    return cast(contextlib.AbstractContextManager[Any], nvtx.annotate(job.case, **about))
 
 
 class Block:
