@@ -215,8 +215,7 @@ def test_a_grid_that_is_not_cooperative_traps():
     instructions = program.load(cubin, "whole_grid", text).instructions
     places = Places(FEATURES / "groups.cu", "whole_grid", text)
     about = described(fault("groups", "whole_grid", "sm_90"), instructions, places)
-    assert about["kind"] == "trap"
-    assert "grid.sync() needs a cooperative launch" in about["message"]
+    assert about["kind"] == "trap" and "grid.sync() needs a cooperative launch" in about["message"]
 
 
 def test_an_instruction_of_newer_hardware_is_named():
