@@ -65,7 +65,10 @@ def test_its_requirements_are_those_of_the_in_files(wheel):
         lines = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
         names = {NAME.match(line)[0].lower() for line in lines}
         assert names and (not names & requirements if path.stem in TOOLS else names <= requirements)
-    assert set(metadata.get_all("Provides-Extra")) == {"browser", "dev", "gpu", "mcp", "slurm"}
+    extras = {"browser", "dev", "execute", "gpu", "mcp", "ncu", "slurm"}
+    assert set(metadata.get_all("Provides-Extra")) == extras
+    drawing = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
+    assert not re.search("numba|cuda|ncu|cublas", " ".join(drawing))
     assert metadata["License-Expression"] == "MIT" and metadata["Requires-Python"] == ">=3.11"
     assert "tilewave = tilewave.__main__:main" in (folder / "entry_points.txt").read_text()
 

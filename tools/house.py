@@ -103,6 +103,7 @@ def rules() -> list[Rule]:
     names: dict[str, Any] = {
         "RESULTS": "results",
         "REPORTS": "reports",
+        "CHECKOUT": True,
         "STUDIES": ["*"],
         "gather": SimpleNamespace(parts=lambda pattern: pattern),
         "expand": lambda patterns, **values: patterns,

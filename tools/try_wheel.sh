@@ -19,7 +19,7 @@ rm -f "$checkout"/dist/tilewave-*.whl
 step "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps -w "$checkout/dist" "$checkout"
 "$python" -m venv "$folder/environment"
 cd "$folder"
-step environment/bin/python -m pip install --quiet --disable-pip-version-check "$checkout"/dist/tilewave-*.whl
+step environment/bin/python -m pip install --quiet --disable-pip-version-check "$(ls "$checkout"/dist/tilewave-*.whl)[execute]"
 mkdir mine
 sed -n '/^```cuda$/,/^```$/p' "$checkout/README.md" | sed '1d;$d' > mine/matmul_pair.cu
 step environment/bin/tilewave execute mine/matmul_pair.cu --shape 129x67x53 > executed.txt

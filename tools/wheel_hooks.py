@@ -14,10 +14,12 @@ COMMIT = "commit.json"
 CARRIED = {"wheel": f"tilewave/_home/{COMMIT}", "sdist": COMMIT}
 
 
-def wanted(root: str, name: str) -> list[str]:
-    """Return the lines of requirements/NAME.in that ask for a package."""
+def wanted(root: str, name: str, extra: str = "") -> list[str]:
+    """Return the lines of requirements/NAME.in that ask for a package: before its line ``# [EXTRA]``, or after."""
     text = (Path(root) / "requirements" / f"{name}.in").read_text(encoding="utf-8")
-    return [line for line in map(str.strip, text.splitlines()) if line and line[0] != "#"]
+    before, _, after = text.partition("\n# [")
+    part = after.partition("]\n")[2] if extra else before
+    return [line for line in map(str.strip, part.splitlines()) if line and line[0] != "#"]
 
 
 class Requirements(MetadataHookInterface):  # type: ignore[misc]
@@ -27,7 +29,12 @@ class Requirements(MetadataHookInterface):  # type: ignore[misc]
 
     def update(self, metadata: dict[str, Any]) -> None:
         metadata["dependencies"] = wanted(self.root, "base")
-        metadata["optional-dependencies"] = {name: wanted(self.root, name) for name in EXTRAS}
+        execute, ncu = wanted(self.root, "base", "execute"), wanted(self.root, "gpu", "ncu")
+        extras = {name: wanted(self.root, name) for name in EXTRAS}
+        for name in ("gpu", "dev", "mcp"):
+            extras[name] += execute
+        extras["gpu"] += ncu
+        metadata["optional-dependencies"] = extras | {"execute": execute, "ncu": ncu}
 
 
 class Commit(BuildHookInterface[Any]):  # type: ignore[misc]

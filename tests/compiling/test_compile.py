@@ -82,6 +82,21 @@ def test_bytes_do_not_depend_on_where_the_compiler_stands(tmp_path):
     assert len(cubins) == 1
 
 
+@pytest.mark.parametrize("call", ["nvrtcAddNameExpression", "nvrtcGetCUBIN", "nvrtcGetLoweredName"])
+def test_a_failing_call_is_an_error_and_the_program_is_closed(monkeypatch, call):
+    from cuda.bindings import nvrtc as library
+
+    destroy, closed = library.nvrtcDestroyProgram, []
+    monkeypatch.setattr(library, call, lambda *_: (library.nvrtcResult(11), b""))
+    monkeypatch.setattr(
+        library, "nvrtcDestroyProgram", lambda program: closed.append(1) or destroy(program)
+    )
+    text, flags = "template <int N> __global__ void kernel() {}", ["-arch=sm_90"]
+    with pytest.raises(RuntimeError, match=f"{call}.*INTERNAL_ERROR"):
+        nvrtc._run("k.cu", text, {}, flags, ["kernel<2>"])
+    assert closed
+
+
 def test_headers_of_the_kernels_folder(tmp_path):
     write_kernel(tmp_path)
     (tmp_path / "scale.cuh").write_text("#define SCALE 3\n")

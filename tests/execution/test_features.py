@@ -11,6 +11,7 @@ from samples import ROOT, needs_nvrtc
 from tilewave.basics.errors import Unsupported
 from tilewave.execution.machine import program
 from tilewave.execution.machine.printing import formatted
+from tilewave.execution.places import Places, described
 
 pytestmark = needs_nvrtc
 
@@ -210,7 +211,11 @@ def test_ends(arch):
 
 
 def test_a_grid_that_is_not_cooperative_traps():
-    assert fault("groups", "whole_grid", "sm_90").kind == "trap"
+    cubin, text = compiled("groups", "sm_90")
+    instructions = program.load(cubin, "whole_grid", text).instructions
+    places = Places(FEATURES / "groups.cu", "whole_grid", text)
+    about = described(fault("groups", "whole_grid", "sm_90"), instructions, places)
+    assert about["kind"] == "trap" and "grid.sync() needs a cooperative launch" in about["message"]
 
 
 def test_an_instruction_of_newer_hardware_is_named():

@@ -8,13 +8,23 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
+from fake_ncu import (
+    BASE,
+    RULES,
+    SASS,
+    FakeAction,
+    FakeMetric,
+    FakeRange,
+    SampledAction,
+    instruction_counters,
+    samples,
+)
 from samples import ROOT, a_job
+from tilewave.gpu import blocks
 from tilewave.gpu.ncu import instructions, profiler, profiling, reading
 from tilewave.gpu.ncu import report as profile_report
 from tilewave.gpu.ncu import run as profile_run
@@ -23,71 +33,6 @@ from tilewave.kernel.launches import LaunchPlan
 from tilewave.kernel.result import Result
 from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import DERIVED
-
-BASE = 0x7F00_1000
-
-
-class FakeMetric:
-    """A counter: a value, or one for each of several absolute addresses."""
-
-    def __init__(self, value: Any, unit: str = "", instances: dict[int, int] | None = None) -> None:
-        self._value, self._unit, self._instances = value, unit, instances or {}
-
-    def value(self, i: int | None = None) -> Any:
-        return self._value if i is None else list(self._instances.values())[i]
-
-    def unit(self) -> str:
-        return self._unit
-
-    def num_instances(self) -> int:
-        return len(self._instances)
-
-    def correlation_ids(self) -> Any:
-        ids = list(self._instances)
-        return SimpleNamespace(as_uint64=ids.__getitem__) if ids else None
-
-
-class FakeAction:
-    """A profiled kernel: counters by name, SASS by address, and the case's NVTX range."""
-
-    def __init__(
-        self,
-        name: str,
-        counters: dict[str, Any],
-        case: int | None = None,
-        grid: tuple[int, int, int] = (4, 2, 1),
-        sass: dict[int, str] | None = None,
-    ) -> None:
-        self._name, self.case, self.sass = name, case, sass or {}
-        sizes = {f"launch__grid_dim_{axis}": size for axis, size in zip("xyz", grid, strict=True)}
-        self.metrics = {
-            key: value if isinstance(value, FakeMetric) else FakeMetric(value)
-            for key, value in {**counters, **sizes}.items()
-        }
-
-    def name(self) -> str:
-        return self._name
-
-    def metric_by_name(self, name: str) -> FakeMetric | None:
-        return self.metrics.get(name)
-
-    def nvtx_state(self) -> Any:
-        if self.case is None:
-            return None
-        ranges = {"library": "99", "tilewave": "measure", "tilewave-job": str(self.case)}
-        domains = []
-        for name, range_name in ranges.items():
-            domains.append(MagicMock(push_pop_ranges=MagicMock(return_value=(range_name,))))
-            domains[-1].name.return_value = name
-        return SimpleNamespace(domains=lambda: range(3), domain_by_id=domains.__getitem__)
-
-    def sass_by_pc(self, address: int) -> str:
-        return self.sass.get(address, "")
-
-
-class FakeRange(list):  # type: ignore[type-arg]
-    def num_actions(self) -> int:
-        return len(self)
 
 
 def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> Job:
@@ -127,7 +72,7 @@ def test_refused_names_are_read_from_the_log() -> None:
 
 def test_kernels_find_their_cases_by_range() -> None:
     jobs = [job("a"), job("b"), job("c")]
-    report = [FakeRange([FakeAction("tiled", COUNTERS, place)]) for place in (2, 0)]
+    report = [FakeRange([FakeAction("tiled", COUNTERS, place)]) for place in "ca"]
     results = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
     assert sorted(results) == [0, 2]
     assert results[2] == dict(profile_report.parse_report(report, jobs, [NAMES] * 3, [1, 2]))[2]
@@ -138,20 +83,27 @@ def test_kernels_find_their_cases_by_range() -> None:
     json.dumps(first.document(), allow_nan=False)
 
 
+def test_a_case_has_a_range_of_its_name_index_and_stage(monkeypatch) -> None:
+    ranges: list[Any] = []
+    monkeypatch.setattr("nvtx.annotate", lambda name, **about: ranges.append((name, about)))
+    blocks.case_span(job("a@64", stage="time"), 3)
+    assert ranges == [("a@64", {"domain": "tilewave-job", "category": "time", "payload": 3})]
+
+
 def test_another_kernel_or_grid_is_not_taken_for_the_case() -> None:
-    wrong = result_of(job("a"), FakeAction("other", COUNTERS, 0))
+    wrong = result_of(job("a"), FakeAction("other", COUNTERS, "a"))
     assert wrong.status == "not measured" and "other where tiled" in wrong.reason
-    wrong = result_of(job("a"), FakeAction("tiled", COUNTERS, 0, (8, 2, 1)))
+    wrong = result_of(job("a"), FakeAction("tiled", COUNTERS, "a", (8, 2, 1)))
     assert "grid of [8, 2, 1] where [4, 2, 1]" in wrong.reason and not wrong.figures
-    twice = [FakeAction("tiled", COUNTERS, 0)] * 2
+    twice = [FakeAction("tiled", COUNTERS, "a")] * 2
     assert "2 launches" in profile_report.result_of(job("a"), twice, NAMES).reason
 
 
 def test_the_kernels_of_a_library_call_are_summed() -> None:
     counters = {"launch__registers_per_thread": 168, **COUNTERS}
     actions = [
-        FakeAction("nvjet_hsh", counters, 0, (132, 1, 1)),
-        FakeAction("splitKreduce", {**counters, "launch__registers_per_thread": 32}, 0),
+        FakeAction("nvjet_hsh", counters, "a", (132, 1, 1)),
+        FakeAction("splitKreduce", {**counters, "launch__registers_per_thread": 32}, "a"),
     ]
     lib = job("cublas@64x64x64", "", "cublaslt")
     result = profile_report.result_of(lib, actions, [*NAMES, "launch__registers_per_thread"])
@@ -164,74 +116,29 @@ def test_the_kernels_of_a_library_call_are_summed() -> None:
 def test_a_counter_without_a_value_is_absent_and_named() -> None:
     counters = {**COUNTERS, "dram__bytes_read.sum": math.nan, "gpu__x.sum": None}
     names = [*NAMES, "gpu__x.sum", "smsp__gone.sum", "sm__ops_path_tensor_src_fp16_dst_fp16.sum"]
-    result = result_of(job("a"), FakeAction("tiled", counters, 0), names)
+    result = result_of(job("a"), FakeAction("tiled", counters, "a"), names)
     absent = ["dram__bytes_read.sum", "gpu__x.sum", "smsp__gone.sum"]
     assert result.notes["absent_metrics"] == absent
     assert "dram__bytes_read.sum" not in result.by_metric and "dram_bytes" not in result.by_metric
-    empty = result_of(job("a"), FakeAction("tiled", {}, 0))
+    empty = result_of(job("a"), FakeAction("tiled", {}, "a"))
     assert empty.status == "not measured" and "no value of any metric" in empty.reason
 
 
 def test_durations_are_nanoseconds() -> None:
     name = "gpu__time_duration.sum"
-    result = result_of(job("a"), FakeAction("tiled", {name: FakeMetric(12.5, "us")}, 0), [name])
+    result = result_of(job("a"), FakeAction("tiled", {name: FakeMetric(12.5, "us")}, "a"), [name])
     assert result.figures[0] == {"metric": name, "value": 12500.0, "unit": "ns"}
 
 
-SASS = {
-    BASE: "      LDC R1, c[0x0][0x28] ;",
-    BASE + 16: "      IADD3 R4, R4, 0x1, RZ ;",
-    BASE + 32: "@!P0  LDS.64 R2, [R4+0x10] ;",
-    BASE + 48: "      STS.128 [R4], R8 ;",
-}
-
-
-def instruction_counters() -> dict[str, Any]:
-    shared, ideal = {BASE + 32: 8, BASE + 48: 4}, {BASE + 32: 2, BASE + 48: 4}
-    return {
-        "inst_executed": FakeMetric(40, "inst", {BASE + 16 * i: 10 for i in range(4)}),
-        "memory_l1_wavefronts_shared": FakeMetric(12, "", shared),
-        "memory_l1_wavefronts_shared_ideal": FakeMetric(6, "", ideal),
-    }
-
-
 def test_instructions_have_addresses_from_the_functions_start() -> None:
-    action = FakeAction("tiled", instruction_counters(), 0, sass=SASS)
+    action = FakeAction("tiled", instruction_counters(), "a", sass=SASS)
     rows = instructions.instructions_of(action)
     places = [(row["address"], row["opcode"]) for row in rows]
     assert places == [(0, "LDC"), (32, "LDS.64"), (48, "STS.128")]
     counts = {"executed": 10, "wavefronts_shared": 8, "wavefronts_shared_ideal": 2}
     instruction = {"address": 32, "opcode": "LDS.64", "sass": "@!P0 LDS.64 R2, [R4+0x10]"}
     assert rows[1] == {**instruction, **counts, "wavefronts_shared_excess": 6}
-    assert instructions.instructions_of(FakeAction("tiled", {}, 0)) == []
-
-
-class SampledAction(FakeAction):
-    """A kernel of a report with stall samples and rules, with its names as C++ mangles them."""
-
-    def __init__(self, counters: dict[str, Any], rules: Any = (), entry: str = "tiled") -> None:
-        super().__init__("tiled", counters, 0, sass=SASS)
-        self.rule_results_as_dicts, self.metric_names = lambda: rules, lambda: list(self.metrics)
-        self.name = lambda base=None: entry if base else "tiled"
-
-
-def samples() -> dict[str, FakeMetric]:
-    return {
-        **instruction_counters(),
-        f"{catalogue.STALLS}wait": FakeMetric(5, "", {BASE + 32: 2, BASE + 16: 3}),
-        f"{catalogue.STALLS}wait_not_issued": FakeMetric(1, "", {BASE + 32: 1}),
-        f"{catalogue.STALLS}barrier": FakeMetric(7, "", {BASE + 32: 7}),
-        "smsp__pcsamp_interval_cycles": FakeMetric(2048),
-        "profiler__replayer_passes": FakeMetric(19.0),
-    }
-
-
-STALLED = {"title": "Barrier Stalls", "message": "Warps wait.", "type": 2}
-LOUD = {"rule_identifier": "CPIStall", "name": "Warp Stall", "rule_message": STALLED}
-LOUD |= {"section_identifier": "WarpStateStats"}
-LOUD |= {"speedup_estimation": {"type": 2, "speedup": 12.5}}
-LOUD |= {"focus_metrics": [{"name": "stalled", "value": 0.5, "severity": 0, "info": ""}]}
-RULES = (LOUD, {"name": "Silent", "rule_message": {"title": "", "message": "", "type": 0}})
+    assert instructions.instructions_of(FakeAction("tiled", {}, "a")) == []
 
 
 def test_samples_and_what_the_rules_say() -> None:
@@ -278,7 +185,7 @@ def test_a_cubin_is_disassembled_once() -> None:
         for metric in counters.values():
             metric._instances = {pc + moved: n for pc, n in metric._instances.items()}
         sass = {pc + moved: text for pc, text in SASS.items()}
-        return FakeAction("tiled", {**COUNTERS, **counters}, 0, sass=sass)
+        return FakeAction("tiled", {**COUNTERS, **counters}, "a", sass=sass)
 
     code: instructions.Code = {}
     rows = instructions.instructions_of(launch(0), code=code)
@@ -289,7 +196,7 @@ def test_a_cubin_is_disassembled_once() -> None:
     # A launch of another cubin with the same name does not count.
     jobs = [job("a", cubin="one"), job("b", cubin="one"), job("c", cubin="two")]
     other = launch(0)
-    other.case, other.sass[BASE + 32] = 2, "LDS R2, [R4] ;"
+    other.case, other.sass[BASE + 32] = "c", "LDS R2, [R4] ;"
     report = [FakeRange([launch(0), other])]
     results = dict(profile_report.parse_report(report, jobs, [NAMES] * 3))
     assert [results[i].instructions[1]["opcode"] for i in (0, 2)] == ["LDS.64", "LDS"]
@@ -299,7 +206,7 @@ def test_totals_by_kind_and_the_probes_instruction() -> None:
     loads = DERIVED["shared_wavefronts_load"].counter
     probe = job("p@x", instruction="LDS")
     counters = {**COUNTERS, **instruction_counters(), loads: 8}
-    action = FakeAction("tiled", counters, 0, sass=SASS)
+    action = FakeAction("tiled", counters, "a", sass=SASS)
     result = result_of(probe, action, [*NAMES, loads])
     figures = result.by_metric
     assert figures["wavefronts_shared_excess_LDS"] == 6
@@ -309,7 +216,7 @@ def test_totals_by_kind_and_the_probes_instruction() -> None:
     assert "probe_instruction" not in result.notes
     plain = result_of(job("p@x"), action, [*NAMES, loads])
     assert not {"wavefronts", "wavefronts_by_instruction"} & set(plain.by_metric)
-    result = result_of(probe, FakeAction("tiled", COUNTERS, 0))
+    result = result_of(probe, FakeAction("tiled", COUNTERS, "a"))
     assert "no counters of instructions" in result.notes["probe_instruction"]
 
 
@@ -416,7 +323,8 @@ def statuses(results: list[Result]) -> list[str]:
 
 def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> list[FakeAction]:
     """Return a kernel for each case that `reach` wrote into the report."""
-    return [FakeAction("tiled", counters, i, **more) for i in range(int(path.read_text()))]
+    reached = read_jobs(path.with_suffix(".jobs.json"))[: int(path.read_text())]
+    return [FakeAction("tiled", counters, job.case, **more) for job in reached]
 
 
 def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,7 +353,7 @@ def test_a_case_that_was_killed_is_retried(ncu: Ncu, end: str, name: str | None)
 def test_what_the_report_holds_is_kept(ncu: Ncu) -> None:
     body = "report.write_text('x')\nprint('==ERROR== lost it')\nsys.exit(9)\n"
     held = {name: value for name, value in BASIC.items() if name != "dram__bytes_write.sum"}
-    ncu.holds(lambda path: [FakeAction("tiled", held, 1)])
+    ncu.holds(lambda path: [FakeAction("tiled", held, "b")])
     jobs = [job("a"), job("b")]
     first, second = ncu.run(body, jobs)
     assert first.status == "not measured" and first.reason == "ncu: lost it"
@@ -523,7 +431,7 @@ def test_a_reader_that_ends_loses_only_its_cases(ncu, monkeypatch) -> None:
             raise AssertionError
 
     kinds = [FakeAction, FakeAction, Deadly, FakeAction]
-    ncu.holds(lambda path: [kind("tiled", COUNTERS, i) for i, kind in enumerate(kinds)])
+    ncu.holds(lambda path: [kind("tiled", COUNTERS, case) for case, kind in zip("abcd", kinds)])
     monkeypatch.setattr(reading, "LEAST_CASES", 1)
     results = ncu.run("reach()", asking("abcd"), cores=6)
     assert statuses(results) == ["ok", "ok", "not measured", "ok"]
@@ -618,7 +526,7 @@ def test_a_librarys_tensor_operations_are_those_of_its_operands(dtype: str, numb
 
 def test_a_refused_metric_is_dropped_and_the_run_repeated(ncu: Ncu) -> None:
     name = "gpu__time_duration.sum"
-    ncu.holds(lambda path: [FakeAction("tiled", BASIC, 0)], most=1)
+    ncu.holds(lambda path: reported(path, BASIC), most=1)
     body = (
         f"bad = {name!r}\n"
         "note('runs', 'b' if bad in metrics else 'x')\n"

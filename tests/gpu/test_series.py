@@ -337,7 +337,7 @@ def test_half_a_series_is_no_result(launches: str, said: str) -> None:
 def test_launches_find_their_case() -> None:
     jobs = [in_a_row(ONE, TWO, case="x"), in_a_row(ONE, case="y"), in_a_row(TWO, ONE, case="z")]
     actions = profiled(("one", 1), ("two", 1), ("one", 1), ("two", 1), ("one", 1))
-    for action, place in zip(actions, (0, 0, 1, 2, 2)):
+    for action, place in zip(actions, "xxyzz"):
         action.case = place
     assigned = report.assign(actions, jobs)
     assert [len(assigned[index]) for index in range(3)] == [2, 1, 2]

@@ -108,6 +108,28 @@ def test_counts_and_lines() -> None:
     assert compare.judged(Comparison.of(before, after), "") == (0, [])
 
 
+def test_counts_for_benchmark_services() -> None:
+    counted = side("b", instruction(3, "a", 4), **{OCCUPANCY: 50.0})
+    record = {
+        "case": "k@64",
+        "stage": "execute",
+        "metric": "smsp__inst_executed.sum",
+        "unit": "inst",
+        "value": 9.0,
+    }
+    after = replace(
+        counted, records=pd.DataFrame([record, record | {"metric": "share", "unit": "%"}])
+    )
+    measures = compare.benchmarks(after, compare.BENCHER)["k@64"]
+    assert measures["smsp__inst_executed.sum"] == {"value": 9.0}
+    assert measures["wavefronts_shared_excess"] == {"value": 4.0}
+    assert not {OCCUPANCY, "share"} & measures.keys()
+    entries = compare.benchmarks(after, compare.ACTION)
+    assert {"name": "k@64: spill_bytes", "unit": "byte", "value": 0.0} in entries
+    assert all(entry.keys() == {"name", "unit", "value"} for entry in entries)
+    assert len({entry["name"] for entry in entries}) == len(measures)
+
+
 def test_functions_of_a_series_share_addresses() -> None:
     """Each launch has its own instruction at an address."""
     first = instruction(3, "a", 1, function="one")
@@ -210,7 +232,8 @@ def test_two_folders_of_kernels(alone: Path, capsys: pytest.CaptureFixture[str])
     assert "NVIDIA" not in page
     assert "− " + "    " + PADDED in code and re.search(f"{line} +0 +3968 ", code)
     assert re.search("Machine code: [0-9]+ instructions before", code)
-    assert main(["compare", "after", "before", *options]) == 0
+    assert main(["compare", "after", "before", *options, "--format", "bencher"]) == 0
+    assert json.loads(capsys.readouterr().out)["transposed@64x64"]["wavefronts_shared_excess"]
     assert main(["compare", "before", "before", *operations]) == 0
 
 

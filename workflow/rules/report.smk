@@ -23,7 +23,7 @@ rule figures:
         [
             report(
                 f"{REPORTS}/figures/{study}.svg",
-                caption=Path(REPORTS, "figures", f"{study}.txt").resolve(),
+                caption=Path(REPORTS, "figures", f"{study}.txt").resolve() if CHECKOUT else None,
                 category="Figures",
                 labels={"study": study, "question": config["studies"][study].get("question", "")},
             )

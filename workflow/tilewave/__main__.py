@@ -8,10 +8,11 @@
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only NAMES]
     tilewave record [--from FOLDER [--keep]]
     tilewave compare A [B]
+    tilewave explain A.ncu-rep [B.ncu-rep] [--fail-on RULES]
     tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
     tilewave mcp
 
-All but ``record`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
+All but ``record`` and ``explain`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
 on the command line or in a file.
 """
 
@@ -99,6 +100,7 @@ with _leaving():
         check,
         compare,
         execute,
+        explain,
         figure,
         flags,
         mcp_server,
@@ -109,7 +111,7 @@ with _leaving():
     )
     from tilewave.kernel import result
 
-SUBCOMMANDS = (check, execute, wrap, report, record, compare, figure, mcp_server)
+SUBCOMMANDS = (check, execute, wrap, report, record, compare, explain, figure, mcp_server)
 """The module of each subcommand, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""

@@ -1,16 +1,25 @@
 """``tilewave compare``: compare kernels of two folders, files or git revisions."""
 
+import contextlib
 import json
+import sys
 import tempfile
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from tilewave.commands import flags
 from tilewave.kernel import result
 from tilewave.records.store import write_atomically
 from tilewave.report.comparing import output, sides
-from tilewave.report.comparing.changes import Comparison
+from tilewave.report.comparing.changes import OCCUPANCY, Comparison, Side, totals
+
+BENCHER, ACTION = FORMATS = ("bencher", "benchmark-action")
+"""Bencher Metric Format, and the customSmallerIsBetter of github-action-benchmark."""
 
 
 def add(commands: Any) -> None:
@@ -33,6 +42,11 @@ def add(commands: Any) -> None:
         help="exit with 1 if one of these rules is broken (default: %(default)s): "
         + "; ".join(f"{name}: {description}" for name, description in output.RULES.items()).replace("%", "%%"),
     )  # fmt: skip
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="print the counts of B in this JSON format instead of a text",
+    )
     flags.add_operations(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="text for a pull request")
@@ -62,12 +76,45 @@ def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:
     return result.UNCLEAR if output.undecided(comparison) else result.RIGHT, []
 
 
+def show_broken(fail_on: str, broken: Sequence[str]) -> None:
+    """Print the changes that break a rule."""
+    if broken:
+        flags.show(
+            "\n".join([f"\nFailed (--fail-on {fail_on}):", *(f"  {line}" for line in broken)])
+        )
+
+
+def benchmarks(side: Side, form: str) -> Any:
+    """Return the counts and counters of each case of a side as the document of a benchmark service.
+
+    Without percentages, of which less is not better.
+    """
+    counted = totals(side).drop(columns=OCCUPANCY, errors="ignore").rename_axis("case")
+    sums = counted.reset_index().melt("case", var_name="metric")
+    sums["unit"] = np.where(sums["metric"].str.endswith("_bytes"), "byte", "count")
+    records = side.records[side.records["stage"].isin(["counters", result.EXECUTE])]
+    rows = pd.concat([records.sort_values("stage"), sums]).dropna(subset="value")
+    rows = rows[rows["unit"] != "%"].drop_duplicates(["case", "metric"])
+    if form == ACTION:
+        return [
+            {"name": f"{row.case}: {row.metric}", "unit": row.unit, "value": float(row.value)}
+            for row in rows.itertuples()
+        ]
+    measures: dict[str, dict[str, Any]] = {}
+    for row in rows.itertuples():
+        measures.setdefault(row.case, {})[row.metric] = {"value": float(row.value)}
+    return measures
+
+
 def run(options: Namespace) -> int:
     """Compare and return the exit code. Raises UserError."""
     output.rules(options.fail_on)  # a mistake there ends the command before anything runs
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:
         comparison = compared(options, Path(work))
-        flags.show(output.text(comparison))
+        if options.format:
+            print(json.dumps(benchmarks(comparison.after, options.format), indent=1))
+        else:
+            flags.show(output.text(comparison))
         if options.json:
             document = json.dumps(comparison.document(), indent=1)
             write_atomically(options.json, f"{document}\n".encode())
@@ -76,11 +123,12 @@ def run(options: Namespace) -> int:
         if options.page:
             from tilewave.report.comparing import page  # draws: matplotlib takes a second to load
 
-            print(f"The page is {page.write(options.page, comparison).resolve()}")
+            path = page.write(options.page, comparison).resolve()
+            print(f"The page is {path}", file=sys.stderr if options.format else None)
     code, broken = judged(comparison, options.fail_on)
-    if broken:
-        print(f"\nFailed (--fail-on {options.fail_on}):")
-        flags.show("\n".join(f"  {line}" for line in broken))
-    if code == result.UNCLEAR:
-        print("\nCould not tell: nothing checked any of these cases")
+    # A service reads the document from standard output.
+    with contextlib.redirect_stdout(sys.stderr) if options.format else contextlib.nullcontext():
+        show_broken(options.fail_on, broken)
+        if code == result.UNCLEAR:
+            print("\nCould not tell: nothing checked any of these cases")
     return code

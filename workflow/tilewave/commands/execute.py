@@ -191,7 +191,7 @@ def target_of(options: Namespace) -> dict[str, Any]:
     """
     arch, gpu = arch_of(options), None if options.gpu is None else gpu_of(options)
     if why := nvrtc.available():
-        remedy = "Install the packages of requirements/base.txt"
+        remedy = "Install requirements/base.txt, or tilewave[execute]"
         raise UserError.because(HERE, f"NVRTC cannot be used: {why}", remedy)
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())

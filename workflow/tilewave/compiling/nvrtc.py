@@ -1,12 +1,16 @@
 """Compilation of a kernel variant with NVRTC to a cubin."""
 
 import contextlib
+import ctypes
 import functools
 import hashlib
 import os
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilewave.basics.errors import printable
 from tilewave.basics.packages import nvrtc_version
@@ -17,6 +21,10 @@ from tilewave.kernel.expressions import Names
 from tilewave.kernel.front_matter import Kernel
 from tilewave.theory.architectures import of as architecture
 
+CLONE_FS = 0x200
+"""Flag of unshare(2): the thread gets a working folder of its own."""
+STACK = 64 << 20
+"""Bytes of the stack of a compiling thread: NVRTC crashes where an expression nests deeper than its stack."""
 LANGUAGE = "-std=c++17"
 STANDARD = re.compile("--?std=")
 MESSAGE = re.compile(
@@ -227,43 +235,72 @@ def _compile(
     named: Sequence[str],
     adapted: nvcc.Adapted | None = None,
 ) -> Compiled:
-    from cuda.bindings import nvrtc
-
     # Headers in memory have priority; the folders serve only names that a scan of #include misses.
-    folders = [f"-I{folder}" for folder in includes.folders()]
-    with contextlib.chdir("/"):  # NVRTC puts the working folder before every relative name
-        error, program = nvrtc.nvrtcCreateProgram(
-            text.encode(),
-            f"kernels/{file}".encode(),
-            len(all_headers),
-            [content.encode() for content in all_headers.values()],
-            [header.encode() for header in all_headers],
-        )
-        if error:
-            raise RuntimeError(f"nvrtcCreateProgram: {error}")
-        for expression in named:
-            nvrtc.nvrtcAddNameExpression(program, expression.encode())
-        # Without --no-cache a driver's cache would give the cubin of an equal program, without ptxas' log.
-        flags = [option.encode() for option in (*chosen, "--no-cache", *folders)]
-        (failed,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-        _, length = nvrtc.nvrtcGetProgramLogSize(program)
-        buffer = b" " * length
-        nvrtc.nvrtcGetProgramLog(program, buffer)
-        log = UNREAD.sub(r"\1", printable(buffer.rstrip(b"\0 ").decode(errors="replace")))
-        cubin, symbols = None, {}
-        if not failed:
-            _, length = nvrtc.nvrtcGetCUBINSize(program)
-            cubin = b" " * length
-            nvrtc.nvrtcGetCUBIN(program, cubin)
-            for expression in named:
-                _, lowered = nvrtc.nvrtcGetLoweredName(program, expression.encode())
-                symbols[expression] = lowered.decode()
-        nvrtc.nvrtcDestroyProgram(program)
+    # Without --no-cache a driver's cache would give the cubin of an equal program, without ptxas' log.
+    flags = (*chosen, "--no-cache", *(f"-I{folder}" for folder in includes.folders()))
+    with ThreadPoolExecutor(1) as thread:
+        usual = threading.stack_size(STACK)
+        done = thread.submit(_run, file, text, all_headers, flags, named)
+        threading.stack_size(usual)
+        failed, compiler_log, cubin, symbols = done.result()
+    log = UNREAD.sub(r"\1", printable(compiler_log.decode(errors="replace")))
     warning = adapted.warning if adapted else ""
     if cubin is None:
         message = _message(log, adapted, chosen) or str(failed)
         return Compiled(None, chosen, version(), log, message, warning=warning)
     return Compiled(cubin, chosen, version(), log, "", _resources(log), symbols, warning)
+
+
+def _checked(answer: tuple[Any, ...], call: str) -> Any:
+    """Return what an NVRTC call gave after its error code. Raises RuntimeError."""
+    error, *values = answer
+    if error:
+        raise RuntimeError(f"{call}: {error.name}")
+    return values[0] if values else None
+
+
+def _run(
+    file: str, text: str, all_headers: Mapping[str, str], flags: Sequence[str], named: Sequence[str]
+) -> tuple[Any, bytes, bytes | None, dict[str, str]]:
+    """Return NVRTC's error (0 if it compiled), its log, the cubin, and the entries' names in the cubin.
+
+    cuda.core's Program takes neither headers in memory nor options that it does not list, so this calls NVRTC itself.
+    """
+    from cuda.bindings import nvrtc
+
+    # NVRTC puts the working folder before relative names: this thread gets its own. Some containers
+    # forbid that, and the folder changes for the process meanwhile.
+    ctypes.CDLL(None).unshare(CLONE_FS)
+    with contextlib.chdir("/"):
+        contents, names = map(str.encode, all_headers.values()), map(str.encode, all_headers)
+        source_name = f"kernels/{file}".encode()
+        created = nvrtc.nvrtcCreateProgram(
+            text.encode(), source_name, len(all_headers), list(contents), list(names)
+        )
+        program = _checked(created, "nvrtcCreateProgram")
+
+        def read(what: str) -> bytes:
+            size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
+            buffer: bytes = b" " * _checked(size, f"nvrtcGet{what}Size")
+            _checked(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer), f"nvrtcGet{what}")
+            return buffer
+
+        try:
+            for expression in named:
+                added = nvrtc.nvrtcAddNameExpression(program, expression.encode())
+                _checked(added, "nvrtcAddNameExpression")
+            options = [flag.encode() for flag in flags]
+            (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+            log = read("ProgramLog").rstrip(b"\0 ")
+            if failed:
+                return failed, log, None, {}
+            symbols = {}
+            for expression in named:
+                lowered = nvrtc.nvrtcGetLoweredName(program, expression.encode())
+                symbols[expression] = _checked(lowered, "nvrtcGetLoweredName").decode()
+            return failed, log, read("CUBIN"), symbols
+        finally:
+            _checked(nvrtc.nvrtcDestroyProgram(program), "nvrtcDestroyProgram")
 
 
 def _message(log: str, adapted: nvcc.Adapted | None, options: Sequence[str] = ()) -> str:

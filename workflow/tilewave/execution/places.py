@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.basics.paths import relative
-from tilewave.compiling import mangling, origins
+from tilewave.compiling import mangling, origins, sass
 from tilewave.compiling.origins import CALLS, Origin
+from tilewave.kernel.result import TRAPPED
 
 SHOWN = 4
 """Threads and addresses that a sentence names. The result's notes have all that were reported."""
@@ -47,6 +48,11 @@ class Places:
     def via(self, address: int) -> str:
         """Return the call sites that led to an instruction, the outermost first, inlined or called."""
         return CALLS.join(filter(None, (self._callers.get(address, ""), self(address).via)))
+
+    def syncs_grid(self, address: int) -> bool:
+        """Return whether an instruction is inlined from grid.sync(), which traps in a launch that is not cooperative."""
+        chain = sass.chains(self._listing, self.entry).get(address, ())
+        return any("cooperative_groups" in site.file for site in chain)
 
     def file(self, address: int) -> str:
         """Return the path of an instruction's file as a reader types it; the kernel's if unknown."""
@@ -105,9 +111,12 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
     located = 0 <= fault.index < len(instructions)
     raced = 0 <= fault.other < len(instructions)
     address = int(instructions[fault.index].address) if located else -1
+    message = str(fault.message)
+    if fault.kind == TRAPPED and places.syncs_grid(address):
+        message += ": grid.sync() needs a cooperative launch, which is not supported"
     return {
         "kind": str(fault.kind),
-        "message": mangling.plain(_with_lines(str(fault.message), places)),
+        "message": mangling.plain(_with_lines(message, places)),
         "kernel": places.entry,
         "file": places.file(address),
         "line": places(address).line,

@@ -3,62 +3,62 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
-from tilewave.gpu.device import Gpu, ok
+from tilewave.gpu.device import Gpu
 from tilewave.gpu.reference import Support
+from tilewave.kernel.job import Job
 
+CASES = "tilewave-job"
+"""NVTX domain of the ranges of cases."""
 BLOCK_US = 2000.0
 MAX_REPEATS = 1024
 
 
-@contextlib.contextmanager
-def span(name: str) -> Iterator[None]:
-    """Open an NVTX range in the domain `tilewave`, if nvtx is installed."""
-    try:
-        import nvtx
-    except ImportError:
-        yield
-        return
-    with nvtx.annotate(name, domain="tilewave"):
-        yield
+def span(name: str) -> contextlib.AbstractContextManager[Any]:
+    """Return an NVTX range in the domain `tilewave`; ncu profiles what is in the range `measure`."""
+    import nvtx
+
+    return cast(contextlib.AbstractContextManager[Any], nvtx.annotate(name, domain="tilewave"))
+
+
+def case_span(job: Job, index: int) -> contextlib.AbstractContextManager[Any]:
+    """Return the NVTX range of a case, for timelines and reports: its name, index in the batch and stage."""
+    import nvtx
+
+    about = {"domain": CASES, "category": job.stage, "payload": index}
+    return cast(contextlib.AbstractContextManager[Any], nvtx.annotate(job.case, **about))
 
 
 class Block:
     """A CUDA graph of `repeats` launches, which use the buffer sets in turn."""
 
     def __init__(self, support: Support, launches: list[Callable[[], None]], repeats: int) -> None:
-        from cuda.bindings import driver
-
         self._support, self.repeats = support, repeats
-        gpu = support.gpu
-        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self._graph = self._exec = None
-        ok(driver.cuStreamBeginCapture(gpu.handle, mode))
+        stream = support.gpu.stream
+        builder = stream.create_graph_builder().begin_building("thread_local")
         try:
             for index in range(repeats):
                 launches[index % len(launches)]()
-        finally:  # the stream must leave capture mode, also after an error
-            ended = driver.cuStreamEndCapture(gpu.handle)
-        self._graph = ok(ended)
-        try:
-            self._exec = ok(driver.cuGraphInstantiate(self._graph, 0))
-            ok(driver.cuGraphUpload(self._exec, gpu.handle))
-            gpu.sync()
         except BaseException:
-            self.close()
+            with contextlib.suppress(Exception):  # the stream must leave capture mode
+                builder.end_building()
             raise
+        self._graph = builder.end_building().complete()
+        builder.close()
+        self._graph.upload(stream)
+        gpu = support.gpu
+        gpu.sync()
         self._events = (gpu.event(), gpu.event())
 
     def enqueue(self) -> None:
-        from cuda.bindings import driver
-
-        gpu = self._support.gpu
-        gpu.stream.record(self._events[0])
-        ok(driver.cuGraphLaunch(self._exec, gpu.handle))
-        gpu.stream.record(self._events[1])
+        stream = self._support.gpu.stream
+        stream.record(self._events[0])
+        self._graph.launch(stream)
+        stream.record(self._events[1])
 
     def us(self) -> float:
         """Return the microseconds of a launch in the last enqueued block, once the stream is done."""
@@ -72,13 +72,7 @@ class Block:
         return self.us()
 
     def close(self) -> None:
-        from cuda.bindings import driver
-
-        if self._exec is not None:
-            driver.cuGraphExecDestroy(self._exec)
-        if self._graph is not None:
-            driver.cuGraphDestroy(self._graph)
-        self._exec = self._graph = None
+        self._graph.close()
 
 
 def _repeats(us: float, block_us: float, most: int) -> int:

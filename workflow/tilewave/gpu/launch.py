@@ -1,4 +1,8 @@
-"""Launches of kernels: load a cubin, pack arguments, enqueue."""
+"""Launches of kernels: load a cubin, pack arguments, enqueue.
+
+cuda.core loads code, sets attributes, and asks for the occupancy. The launch itself is the driver's: cuda.core's
+`launch` takes numbers and pointers, but no struct, FP8 number or tensor map of raw bytes by value.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 
 from tilewave.basics import elf
 from tilewave.gpu.buffers import DeviceMemory
-from tilewave.gpu.device import CudaError, Gpu, ok
+from tilewave.gpu.device import CudaError, Gpu, cuda_errors, ok
 from tilewave.gpu.tensor_maps import Maps
 from tilewave.kernel import arguments
 from tilewave.kernel.job import Job
@@ -77,35 +81,30 @@ class Module:
     """A loaded cubin. Raises CudaError for code of another GPU."""
 
     def __init__(self, image: bytes) -> None:
-        from cuda.bindings import driver
+        from cuda.core import ObjectCode
 
         self.image = image
-        self._module = ok(driver.cuModuleLoadData(image))
+        with cuda_errors():
+            self._code = ObjectCode.from_cubin(image)
+            _ = self._code.handle  # loads it
 
     def function(self, entry: str) -> Any:
-        """Return the CUfunction of a symbol in the cubin."""
-        from cuda.bindings import driver
-
-        return ok(driver.cuModuleGetFunction(self._module, entry.encode()))
+        """Return the cuda.core Kernel of a symbol in the cubin; the code stays loaded while one is in use."""
+        with cuda_errors():
+            return self._code.get_kernel(entry)
 
     def close(self) -> None:
-        from cuda.bindings import driver
-
-        if self._module is not None:
-            driver.cuModuleUnload(self._module)
-            self._module = None
+        self._code = None
 
 
-def allow_shared(function: Any, dynamic_bytes: int) -> None:
+def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
     """Raise the dynamic shared-memory limit of a kernel that needs more than 48 KiB in total."""
-    from cuda.bindings import driver
-
-    attribute = driver.CUfunction_attribute
-    static = ok(driver.cuFuncGetAttribute(attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
+    with cuda_errors():
+        static = int(kernel.attributes.shared_size_bytes)
     if dynamic_bytes and static + dynamic_bytes > PLAIN_SHARED_BYTES:
-        limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         try:
-            ok(driver.cuFuncSetAttribute(function, limit, dynamic_bytes))
+            with cuda_errors():
+                kernel.attributes.max_dynamic_shared_size_bytes = dynamic_bytes
         except CudaError as error:
             raise CudaError(
                 error.name, f"{dynamic_bytes} bytes of dynamic and {static} of static shared memory"
@@ -146,10 +145,11 @@ def configuration(
     return config
 
 
-def enqueue(config: Any, function: Any, arguments: Arguments) -> None:
+def enqueue(config: Any, kernel: Any, arguments: Arguments) -> None:
     """Launch once. Raises CudaError for an invalid configuration, which the context survives."""
     from cuda.bindings import driver
 
+    function = driver.CUfunction(int(kernel.handle))
     ok(driver.cuLaunchKernelEx(config, function, arguments.address, 0))
 
 
@@ -164,11 +164,8 @@ class _Launch:
             name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
         }
         if launch.cluster and math.prod(launch.cluster) > 8:  # the portable limit
-            from cuda.bindings import driver
-
-            key = driver.CUfunction_attribute
-            name = key.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            ok(driver.cuFuncSetAttribute(self.function, name, 1))
+            with cuda_errors():
+                self.function.attributes.non_portable_cluster_size_allowed = True
         self._values: dict[tuple[object, ...], Values] = {}
         self._config = configuration(
             gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster, launch.programmatic
@@ -212,11 +209,10 @@ class NvrtcKernel:
 
     def blocks_per_sm(self) -> int:
         """Return the driver's number of resident blocks on an SM for the leading launch."""
-        from cuda.bindings import driver
-
-        launch, function = self._job.launch, self._launches[self._job.leading].function
-        ask = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return int(ok(ask(function, math.prod(launch.block), launch.shared_bytes)))
+        launch, kernel = self._job.launch, self._launches[self._job.leading].function
+        ask = kernel.occupancy.max_active_blocks_per_multiprocessor
+        with cuda_errors():
+            return int(ask(math.prod(launch.block), launch.shared_bytes))
 
     def prepare(
         self, pointers: Mapping[str, int], alpha: float = 1.0, beta: float = 0.0

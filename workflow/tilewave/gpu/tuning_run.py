@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tilewave.gpu.blocks import Block, build, first_launch_us
+from tilewave.gpu.blocks import Block, build, case_span, first_launch_us
 from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import cuda_errors
 from tilewave.gpu.failure import failure, over_limit
@@ -102,7 +102,8 @@ class GpuTrack:
         """Return the call's value; None after its failure was reported. Raises Lost."""
         self._started(name)
         try:
-            with cuda_errors():
+            index = list(self._jobs).index(name)
+            with cuda_errors(), case_span(self._jobs[name], index):
                 return call()
         except Exception as error:
             result, usable = failure(self._jobs[name], error)

@@ -8,8 +8,8 @@ Exit code 0: all jobs ran; POISONED: the last finished job destroyed the CUDA co
 need a new process; UNUSABLE: see the event "failed". It prints nothing to standard output and error.
 
 In the stage counters each job is launched once inside the NVTX range `measure` of the domain
-`tilewave`, in the order of the list, with nothing else in that range; a range named after the
-job's index in the domain `tilewave-job` is around it. A cuBLASLt product may be several kernels.
+`tilewave`, in the order of the list, with nothing else in that range. In all stages a range of the
+domain `tilewave-job` is around each case: its name, with the index as payload and the stage as category. A cuBLASLt product may be several kernels.
 
 In the stage tune the jobs of one `group` are timed against each other: "started" names the running candidate and comes
 many times, "finished" comes in the order in which they are dropped. After a crash --done lists the jobs after --start that
@@ -43,8 +43,6 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
     """Launch a job once for Nsight Compute."""
     if session is None:
         return Result.of_job(job, "unsupported", "CPU code has no GPU counters")
-    import nvtx
-
     from tilewave.gpu.blocks import span
     from tilewave.gpu.buffers import DeviceMemory
     from tilewave.gpu.operands import fill, scratch, sizes
@@ -71,7 +69,7 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
             with span("warmup"):
                 launch()
         gpu.sync()
-        with nvtx.annotate(str(index), domain="tilewave-job"), span("measure"):
+        with span("measure"):
             launch()
             gpu.sync()
     return Result.of_job(job, notes={"order": index})
@@ -141,11 +139,14 @@ def run(
             if not run_groups(jobs, todo, events.send, track) or not _still_alive(session):
                 return POISONED
             todo = []
+        from tilewave.gpu.blocks import case_span
+
         for index in todo:
             job = jobs[index]
             events.send("started", index=index, case=job.case)
             job_session = None if job.provider == "cpu" else session
-            result, usable = run_job(stage, job_session, job, index)
+            with case_span(job, index) if job_session else contextlib.nullcontext():
+                result, usable = run_job(stage, job_session, job, index)
             events.send("finished", index=index, case=job.case, result=result.document())
             if not usable or (job_session is not None and not _still_alive(job_session)):
                 events.send("poisoned", index=index)

@@ -97,10 +97,14 @@ def provided(name: str) -> bool:
 def folders() -> tuple[Path, ...]:
     """Return the folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's.
 
-    The wheels of one toolkit may lie in several site folders; all of them count, the wheels first.
+    The wheels of one toolkit may lie in several site folders; all of them count, the wheels first. Without the
+    packages of the extra `execute` there is none.
     """
-    import nvidia
-    from cuda import pathfinder
+    try:
+        import nvidia
+        from cuda import pathfinder
+    except ModuleNotFoundError:
+        return ()
 
     include_folders = []
     for site in nvidia.__path__:

@@ -170,8 +170,7 @@ def compiled(
 ) -> Iterator[tuple[Task, Entry]]:
     """Compile into the store, and yield each task with its entry as it is done.
 
-    Each core gets a process, forked before this returns: NVRTC is single threaded, changes its process's working
-    folder, and may run out of memory. A process over its limits is *failed to compile*.
+    Each core gets a process, forked before this returns: NVRTC is single threaded and may run out of memory. A process over its limits is *failed to compile*.
     """
     waiting = list({task.key: task for task in tasks}.values())
     limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))

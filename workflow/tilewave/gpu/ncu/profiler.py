@@ -2,7 +2,7 @@
 
 ncu starts ``python -m tilewave.gpu.worker counters``, which launches every case once. Each launch is inside the
 NVTX range ``measure`` of the domain ``tilewave``, and ncu profiles the kernels inside it. Around it is a range of
-the domain ``tilewave-job`` named after the case's index in the batch. It identifies the case of a kernel, also
+the domain ``tilewave-job`` with the case's name. It identifies the case of a kernel, also
 if a case has several kernels (a library's split-k reduction). Other processes read a session's report while the
 next session runs. No failure raises: every case gets a result, and all results of a report are kept.
 """

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.gpu.blocks import CASES
 from tilewave.gpu.ncu import samples as profile_samples
 from tilewave.gpu.ncu.idle import idle
 from tilewave.gpu.ncu.instructions import Code, instructions_of, value_of
@@ -15,23 +16,19 @@ from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import derived, figure
 from tilewave.records.counters.instructions import instruction_totals, of_launches, probe_figures
 
-CASE_DOMAIN = "tilewave-job"
 LONGEST_NAME = 400  # some kernels of libraries have pages of template arguments
 
 
-def case_index(action: Any) -> int | None:
-    """Return the index in the batch of a kernel's case, from its NVTX ranges."""
+def case_of(action: Any) -> str:
+    """Return the case of a kernel, from its NVTX ranges; empty if it has none."""
     state = action.nvtx_state()
     if state is None:
-        return None
+        return ""
     for identity in state.domains():
         domain = state.domain_by_id(identity)
-        if domain is None or domain.name() != CASE_DOMAIN:
-            continue
-        for name in domain.push_pop_ranges():
-            if name.isdigit():
-                return int(name)
-    return None
+        if domain is not None and domain.name() == CASES:
+            return str(next(iter(domain.push_pop_ranges()), ""))
+    return ""
 
 
 def grid_of(action: Any) -> tuple[int, int, int] | None:
@@ -82,12 +79,10 @@ def mismatch(action: Any, job: Job) -> str:
 
 def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
     """Return the profiled kernels of each job by its index in the batch, from their NVTX ranges."""
-    by_index: dict[int, list[Any]] = {index: [] for index in range(len(jobs))}
+    by_case: dict[str, list[Any]] = {}
     for action in actions:
-        index = case_index(action)
-        if index is not None and index in by_index:
-            by_index[index].append(action)
-    return by_index
+        by_case.setdefault(case_of(action), []).append(action)
+    return {index: by_case.get(job.case, []) for index, job in enumerate(jobs)}
 
 
 def counters_of(
@@ -116,7 +111,7 @@ def counters_of(
     return values, units, absent, apart
 
 
-def _scaled(name: str, value: float, action: Any) -> float:
+def scaled(name: str, value: float, action: Any) -> float:
     """Return a duration in ns, whatever its unit in the report; other values stay the same."""
     if name != "gpu__time_duration.sum":
         return value
@@ -186,7 +181,7 @@ def result_of(
         reason = "ncu's report has the kernel, but no value of any metric"
         return Result.of_job(job, NOT_MEASURED, reason)
     for name in values:
-        values[name] = _scaled(name, values[name], actions[0])
+        values[name] = scaled(name, values[name], actions[0])
     figures = [figure(name, value, units[name]) for name, value in values.items()]
     zero = dict.fromkeys(idle(job).difference(values), 0.0)
     figures += derived(values | zero, job.dtypes.get("a", ""))

@@ -134,27 +134,27 @@ def instructions(side: Side) -> pd.DataFrame:
     return with_excess(pd.concat([measured, rest]).drop_duplicates(address))
 
 
-def _totals(side: Side) -> pd.DataFrame:
+def totals(side: Side) -> pd.DataFrame:
     """Return one row per case: sums over instructions, and resources as compiled; FIRST columns first."""
     table = instructions(side)
     sums = table.groupby("case")[[name for name in COUNTS if name in table]].sum(min_count=1)
     sums[STATIC] = table.groupby("case").size()
     compiled = side.cases.drop_duplicates("case").set_index("case")
     used = compiled[[name for name in RESOURCES if name in compiled]]
-    totals = sums.join(used.apply(pd.to_numeric, errors="coerce"), how="outer")
-    return totals[
-        sorted(totals, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    joined = sums.join(used.apply(pd.to_numeric, errors="coerce"), how="outer")
+    return joined[
+        sorted(joined, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     ]
 
 
 def counts(before: Side, after: Side) -> pd.DataFrame:
     """Return a row for each count of a case that differs: case, count, before, after."""
-    totals = _totals(before), _totals(after)
-    cases = [case for case in totals[0].index if case in totals[1].index]
-    names = totals[0].columns.intersection(totals[1].columns, sort=False)
+    old, new = totals(before), totals(after)
+    cases = [case for case in old.index if case in new.index]
+    names = old.columns.intersection(new.columns, sort=False)
     old, new = (
         side.loc[cases, names].rename_axis("case").reset_index().melt("case", var_name="count")
-        for side in totals
+        for side in (old, new)
     )
     pairs = old.rename(columns={"value": "before"}).assign(after=new["value"]).dropna()
     pairs = pairs[pairs["before"] != pairs["after"]]
