@@ -78,7 +78,7 @@ def pack(signature: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]
 
 
 class Module:
-    """A loaded cubin. Raises CudaError for code of another GPU."""
+    """A cubin, loaded with its first function, which raises CudaError for code of another GPU."""
 
     def __init__(self, image: bytes) -> None:
         from cuda.core import ObjectCode
@@ -86,7 +86,6 @@ class Module:
         self.image = image
         with cuda_errors():
             self._code = ObjectCode.from_cubin(image)
-            _ = self._code.handle  # loads it
 
     def function(self, entry: str) -> Any:
         """Return the cuda.core Kernel of a symbol in the cubin; the code stays loaded while one is in use."""
@@ -97,14 +96,22 @@ class Module:
         self._code = None
 
 
+def _allow(kernel: Any, attribute: str, value: int) -> None:
+    """Set an attribute of a kernel by the driver: in cuda.core 1.2.0 attributes are read-only."""
+    from cuda.bindings import driver
+
+    name = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+    device = ok(driver.cuCtxGetDevice())
+    ok(driver.cuKernelSetAttribute(name, value, driver.CUkernel(int(kernel.handle)), device))
+
+
 def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
     """Raise the dynamic shared-memory limit of a kernel that needs more than 48 KiB in total."""
     with cuda_errors():
         static = int(kernel.attributes.shared_size_bytes)
     if dynamic_bytes and static + dynamic_bytes > PLAIN_SHARED_BYTES:
         try:
-            with cuda_errors():
-                kernel.attributes.max_dynamic_shared_size_bytes = dynamic_bytes
+            _allow(kernel, "MAX_DYNAMIC_SHARED_SIZE_BYTES", dynamic_bytes)
         except CudaError as error:
             raise CudaError(
                 error.name, f"{dynamic_bytes} bytes of dynamic and {static} of static shared memory"
@@ -164,8 +171,7 @@ class _Launch:
             name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
         }
         if launch.cluster and math.prod(launch.cluster) > 8:  # the portable limit
-            with cuda_errors():
-                self.function.attributes.non_portable_cluster_size_allowed = True
+            _allow(self.function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         self._values: dict[tuple[object, ...], Values] = {}
         self._config = configuration(
             gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster, launch.programmatic
