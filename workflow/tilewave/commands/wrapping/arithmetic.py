@@ -124,7 +124,9 @@ class _Translation(ast.NodeTransformer):
                 inside = expression[i + 1 : end]
                 called = i and (expression[i - 1].word or expression[i - 1].text == ">")
                 if called or not all(token.text in CASTS for token in inside):
-                    python += "(" + ", ".join(self._python(list(p)) for p in parts(inside)) + ")"
+                    # A comma outside of a call is an operator, whose value is the last one.
+                    values = [self._python(list(part)) for part in parts(inside)]
+                    python += f"({', '.join(values if called else values[-1:])})"
                 i = end
             elif token.text == "/":
                 python += "//"
@@ -175,10 +177,12 @@ class _Translation(ast.NodeTransformer):
             if name in ("ceil", "floor"):
                 node.args = [_divided(argument) for argument in node.args]
             return node
-        returned = self.scope.source.returned(name) if not node.args else None
+        returned = self.scope.source.returned(name, len(node.args))
         if returned is None:
             raise Unknown(ast.unparse(node))
-        return self._again(returned[1], returned[0])
+        scope, names, value = returned
+        arguments = {name: ast.unparse(self.visit(of)) for name, of in zip(names, node.args)}
+        return _Translation(scope, {**self.names, **arguments}, self.depth + 1).expression(value)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)

@@ -212,7 +212,7 @@ def guessed(
     single = given_sizes == 1 < len(sizes)
     if single and operation.laid_out:
         guess.front["requires"] = equal
-    for alternative in matching.alternatives(function.parameters, arguments, operation):
+    for alternative in matching.alternatives(function, arguments, operation):
         changed = {**guess.front, "arguments": function.nested(alternative)}
         scratch = replace(guess, front=changed, unknown={}, notes=[])
         _geometry(scratch, code, names, alternative)
@@ -464,7 +464,9 @@ def _tiles(guess: Guess, code: Code) -> None:
     body = function.declaration.body
     pairs = itertools.pairwise(body)
     assigned = (token for token, after in pairs if token.word and after.text == "=")
-    for token in (*assigned, *(Token(name, 0, word=True) for name in source.macros)):
+    # A neighbour's macro of such a name says nothing about this kernel.
+    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
+    for token in (*assigned, *(Token(name, 0, word=True) for name in near.macros)):
         if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
                 steps.append(number([token], Scope(source, body, function.declaration.end)))

@@ -223,13 +223,15 @@ class Source:
                 return str(next(filter(None, match.groups())))
         return kind
 
-    def returned(self, name: str) -> tuple[Scope, Tokens] | None:
-        """Return the last return value of a function without arguments, and the scope of its names."""
-        for _, declaration in self.declarations(name):
+    def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
+        """Return the scope, the parameters' names and the last return value of a function with ``count`` of them."""
+        for path, declaration in self.declarations(name):
             ends = [i for i, token in enumerate(declaration.body) if token.text == "return"]
             if declaration.name == name and ends:
-                body = declaration.body
-                return Scope(self, body, declaration.end), _until(body, ends[-1] + 1, ";")
+                names = [item.name for item in signature(path, declaration).parameters]
+                body, scope = declaration.body, Scope(self, declaration.body, declaration.end)
+                if len(names) == count:
+                    return scope, names, _until(body, ends[-1] + 1, ";")
         return None
 
     def launches(self, kernel: str) -> list[Launch]:

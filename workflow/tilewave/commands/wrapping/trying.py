@@ -14,7 +14,7 @@ from tilewave.commands.wrapping.matching import innermost, leaves, with_leading
 from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.kernel import result
-from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate
+from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED, INFERRED, load_kernel
 from tilewave.kernel.operations.base import Operation
 
@@ -69,7 +69,8 @@ def first_shape(guess: Guess) -> Shape:
     for name in operation.dimensions:
         tile = guess.tile[name]
         if name in operation.tiles[2:]:
-            shape[name] = max(2 * tile, LEAST_K) if tile else UNKNOWN_K
+            steps = 2 if tile <= UNKNOWN_K else 1
+            shape[name] = max(steps * tile, LEAST_K) if tile else UNKNOWN_K
         elif name in sides:
             shape[name] = FEW
         else:
@@ -78,17 +79,19 @@ def first_shape(guess: Guess) -> Shape:
             while list(shape.values()).count(shape[name]) > 1:
                 shape[name] += size
     shape, largest = shape_of(shape, guess.front), max(shape.values())
-    while not _launched(guess, shape) and max(shape.values()) < MOST_TILES * largest:
-        shape = shape_of({name: 2 * side for name, side in shape.items()}, guess.front)
+    while (small := _too_small(guess, shape)) and max(shape.values()) < MOST_TILES * largest:
+        grown = {name: 2 * side if name in small else side for name, side in shape.items()}
+        shape = shape_of(grown, guess.front)
     return shape
 
 
-def _launched(guess: Guess, shape: Shape) -> bool:
-    """Return whether the grid has blocks at a shape."""
+def _too_small(guess: Guess, shape: Shape) -> set[str]:
+    """Return the sizes of a shape at which a side of the grid has no blocks."""
     with contextlib.suppress(ExpressionError, TypeError):
         names = {**guess.macros(), **shape}
-        return all(evaluate(str(side), names) >= 1 for side in guess.front["grid"])
-    return True
+        sides = [str(side) for side in guess.front["grid"] if evaluate(str(side), names) < 1]
+        return {*shape} & {name for side in sides for name in names_in(side)}
+    return set()
 
 
 def fitting(guess: Guess, front: Mapping[str, Any], shape: Shape) -> Iterator[Shape]:
