@@ -46,6 +46,10 @@ LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
 NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
+WRAPPING = 4
+"""Budgets of the trials after `wrap`'s first one."""
+HEADERS = (".cuh", ".h", ".hpp")
+"""Suffixes of files that have kernels, but no front matter."""
 LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -146,6 +150,11 @@ class _Source:
         return [*sizes, *map(str, requires.get("conditions", []))]
 
     @property
+    def faults(self) -> list[str]:
+        """What is not right with the kernel as the file launches it."""
+        return [note for note in self.notes if note.startswith(wrap.FAULT)]
+
+    @property
     def guesses(self) -> list[str]:
         marked = self.kernel.marked(GUESSED) if self.kernel and not self.notes else {}
         notes = [note for note in self.notes if GUESS.search(note)]
@@ -167,7 +176,7 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
         skipped.update(mistakes)
         names = [Path(left_out[name].where_file) for name in no_kernels]
         plain = [name for name in names if name.suffix == ".cu"]
-    elif path.suffix != compiled.SUFFIX:
+    elif path.suffix not in (compiled.SUFFIX, *HEADERS):
         with contextlib.suppress(NoKernel):
             kernel = execute.kernel_of(path)
             yield _Source(path, kernel.name, kernel)
@@ -179,7 +188,7 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
     names = [options.kernel]
-    if options.kernel is None and path.suffix == ".cu":
+    if options.kernel is None and path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
         names = [function.name for function in source.functions() if function.file == source.path]
     for at, name in enumerate(names):
@@ -190,6 +199,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         arguments = ["wrap", "-o", str(output), *(["--kernel", name] if name else [])]
         arguments += [f"--include={folder}" for folder in options.include]
+        arguments += [f"--budget={WRAPPING * options.budget}"]
         given = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
         arguments += [f"{flag}={text}" for flag, text in given.items() if text]
         notes, problem, kernel = io.StringIO(), "", None
@@ -281,7 +291,9 @@ def _document(
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
-    guessed = source.guesses if code == result.NOT_RIGHT else []
+    rests = outcomes.rests_on(kernel.marked(GUESSED), decisive.outcome.verdict)
+    guessed = source.guesses if code == result.NOT_RIGHT and rests else []
+    code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
     outcome = {
         "exit_code": result.UNCLEAR if guessed else code,
@@ -369,6 +381,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     at = f"at {decisive.case.id.partition('@')[2]}: {reason}"
+    if code == result.NOT_RIGHT and source.faults:
+        return f"{name} is {'; '.join(source.faults)}"
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR:

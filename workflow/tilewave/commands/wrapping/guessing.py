@@ -45,7 +45,8 @@ class Guess:
     unknown: flag -> a suggestion for what the code does not say; notes: remarks for the user; tile: rows,
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
-    shape: sizes of an earlier execution; line: that of the launch, 0 without one.
+    shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
+    launch, of those that are numbers; named: whether the sizes are those of the parameters' names; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -60,6 +61,9 @@ class Guess:
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     shape: dict[str, int] = field(default_factory=dict)
     line: int = 0
+    launched: dict[str, int] = field(default_factory=dict)
+    named: bool = False
+    faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
         self.front["marks"] = {**self.front.get("marks", {}), key: GUESSED}
@@ -203,6 +207,13 @@ def guessed(
         if any(not parameter.stars and not NUMBER.search(parameter.type) for parameter in missing):
             suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
         guess.unknown["--arguments"] = suggestion
+    pairs = list(zip(function.parameters, arguments))
+    taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
+    guess.named = all(matching.dimension(name, operation) == of for name, of in taken)
+    for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
+        with contextlib.suppress(Unknown):
+            if value and argument in operation.dimensions:
+                guess.launched[argument] = number(value, launch.scope)
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
