@@ -26,7 +26,7 @@ from tilewave.commands.wrapping import compiled, finding, matching
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
-from tilewave.kernel import result, trial
+from tilewave.kernel import operations, result, trial
 from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, Kernel, load_kernel
 from tilewave.kernel.job import Job
@@ -61,7 +61,10 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
+SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
+GUESSING = "front matter cannot be guessed"
+COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
 
 
@@ -156,9 +159,11 @@ class _Source:
 
     @property
     def guesses(self) -> list[str]:
-        marked = self.kernel.marked(GUESSED) if self.kernel and not self.notes else {}
+        marked = self.kernel.marked(GUESSED) if self.kernel else {}
         notes = [note for note in self.notes if GUESS.search(note)]
-        return [*notes, *(f"{key} is a guess of wrap" for key in marked)]
+        named = {"operation"} if any(note.startswith(COMPUTES) for note in notes) else set()
+        named |= {note.split(maxsplit=1)[0] for note in notes}
+        return [*notes, *(f"{key} is a guess of wrap" for key in marked if key not in named)]
 
 
 def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Iterator[_Source]:
@@ -187,10 +192,12 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
 
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
-    names = [options.kernel]
-    if options.kernel is None and path.suffix != compiled.SUFFIX:
+    names, apart = [options.kernel], set[str]()
+    if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
-        names = [function.name for function in source.functions() if function.file == source.path]
+        functions = [function for function in source.functions() if function.file == source.path]
+        names = names if options.kernel else [function.name for function in functions]
+        apart = {function.name for function in functions if source.takes_sizes_apart(function)}
     for at, name in enumerate(names):
         home = folder / f"{path.stem}-{at}"
         home.mkdir()
@@ -202,18 +209,35 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         arguments += [f"--budget={WRAPPING * options.budget}"]
         given = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
         arguments += [f"{flag}={text}" for flag, text in given.items() if text]
-        notes, problem, kernel = io.StringIO(), "", None
-        try:
-            with contextlib.redirect_stderr(notes):
-                wrap.run(flags.options_of(wrap.add, [*arguments, "--", str(path)], options.machine))
-            kernel = load_kernel(output)
-        except UserError as error:
-            if error.key == "--kernel" and options.kernel is not None:
-                raise
-            problem = str(error)
+        # An operation of what the kernel touches judges no values, but races are found under it.
+        derived = ["--new-operation", f"{stem}_touched", "--operations", str(home)]
+        problem = ""
+        for more in ([], derived) if name in apart and not given["--operation"] else ([],):
+            notes, kernel = io.StringIO(), None
+            command = flags.options_of(
+                wrap.add, [*arguments, *more, "--", str(path)], options.machine
+            )
+            try:
+                with contextlib.redirect_stderr(notes):
+                    wrap.run(command)
+                kernel = load_kernel(output)
+                kernel = _at(kernel, SHAPE.findall(notes.getvalue())[-1]) if more else kernel
+                break
+            except UserError as error:
+                if error.key == "--kernel" and options.kernel is not None:
+                    raise
+                problem = problem or str(error)
         lines = [line.strip() for line in notes.getvalue().splitlines()]
         lines = [line for line in lines if not PROGRESS.search(line)]
         yield _Source(path, name or path.stem, kernel, lines, problem)
+
+
+def _at(kernel: Kernel, size: str) -> Kernel:
+    """Return a kernel that takes one shape only, at which `wrap` saw what it touches."""
+    names = operations.load(kernel.front.operation, kernel.path).dimensions
+    fixed = [f"{name} == {side}" for name, side in zip(names, size.split("x"))]
+    front = kernel.front.model_copy(update={"requires": {"conditions": fixed}})
+    return replace(kernel, front=front)
 
 
 @dataclass(frozen=True)
@@ -267,18 +291,25 @@ def _tried(kernel: Kernel, options: Namespace, folder: Path, machine: Any) -> It
             job = jobs.of_case(result.EXECUTE, even, {arch: entry}, arch, config)
             if isinstance(job, Job):
                 done = running.run(job, machine)
-                yield _Tried(even, entry, EVEN, done.result, done)
+                if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
+                    yield _Tried(even, entry, EVEN, done.result, done)
 
 
 def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any]:
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     if source.kernel is None:
-        reason = f"front matter cannot be guessed: {source.problem}"
+        reason = f"{GUESSING}: {source.problem}"
         sentence = f"could not tell whether {source.name} is right: {reason}"
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        tried = list(_tried(source.kernel, options, Path(folder), machine))
+        try:
+            tried = list(_tried(source.kernel, options, Path(folder), machine))
+        except UserError as error:  # of guessed front matter: its file is a temporary one
+            if source.kernel.path == source.path:
+                raise
+            problem = str(error).removeprefix(f"{error.where_file}: ")
+            return _checked(replace(source, kernel=None, problem=problem), options, machine)
         return outcome | _document(source, source.kernel, tried, options)
 
 
@@ -291,7 +322,10 @@ def _document(
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
-    rests = outcomes.rests_on(kernel.marked(GUESSED), decisive.outcome.verdict)
+    unknown = bool(source.problem) and decisive.outcome.verdict not in result.FINDINGS
+    rests = unknown or outcomes.rests_on(
+        kernel.marked(GUESSED), decisive.outcome.status, decisive.outcome.verdict
+    )
     guessed = source.guesses if code == result.NOT_RIGHT and rests else []
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
@@ -385,6 +419,11 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         return f"{name} is {'; '.join(source.faults)}"
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
+    if code == result.UNCLEAR and source.problem:
+        ended = (
+            at if problem != result.NOT_CHECKED else "no race was found " + at.partition(": ")[0]
+        )
+        return f"could not tell whether {name} is right: {GUESSING}: {source.problem}; {ended}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
         return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"

@@ -156,8 +156,10 @@ def trial_row(name: str, outcome: Result) -> dict[str, Any]:
     return {"trial": name, "seconds": outcome.notes.get("seconds"), **parts}
 
 
-def rests_on(guesses: Iterable[str], verdict: str | None) -> list[str]:
+def rests_on(guesses: Iterable[str], status: str, verdict: str | None) -> list[str]:
     """Return the guesses of `wrap` that make a failure no verdict; a race is one whatever the kernel computes."""
+    if status == result.FAILED_TO_COMPILE:
+        return [key for key in guesses if key in ("entry", "macros")]
     return [key for key in guesses if key != "operation" or verdict not in result.FINDINGS]
 
 
@@ -167,7 +169,9 @@ def exit_code(outcome: Row) -> int:
         return result.RIGHT
     judged = outcome["operation"] != "probe"
     code = result.exit_code(outcome["status"], outcome["verdict"], judged)
-    rests = code == result.NOT_RIGHT and rests_on(outcome["guessed"], outcome["verdict"])
+    rests = code == result.NOT_RIGHT and rests_on(
+        outcome["guessed"], outcome["status"], outcome["verdict"]
+    )
     return result.UNCLEAR if rests else code
 
 

@@ -162,6 +162,10 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
     operation = guess.operation
+    if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
+        sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
+        front["requires"] = {**front.get("requires", {}), "conditions": sides}
+        front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
     text = writing.file_text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG

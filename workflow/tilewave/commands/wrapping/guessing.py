@@ -11,7 +11,15 @@ from typing import Any
 from tilewave.commands.wrapping import matching
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
-from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, shortened
+from tilewave.commands.wrapping.reading import (
+    REAL,
+    Function,
+    Launch,
+    Scope,
+    Source,
+    parts,
+    shortened,
+)
 from tilewave.compiling.declarations import Stream, Token, Tokens, Unreadable, angle, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
@@ -31,7 +39,6 @@ NUMBER = re.compile(
 )
 THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
 """Names of a template parameter that is the block's size."""
-REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
 PREFIX = "T_"

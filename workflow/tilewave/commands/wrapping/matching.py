@@ -32,6 +32,8 @@ SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"),
 SYNONYMS |= dict.fromkeys(("block_sum", "reduce"), "reduction")
 SYNONYMS |= dict.fromkeys(("vecadd", "vec_add"), "vector_add")
 """Part of a kernel's name -> name of the operation."""
+PARTS = {("add", 3): "vector_add", ("sum", 2): "reduction"}
+"""Part of a kernel's name, between underscores, and its number of arrays -> name of the operation."""
 Roles = Mapping[str, str] | None
 """The array or size of each parameter of a kernel from which the operation was derived; None to guess."""
 MOST = 8
@@ -50,8 +52,9 @@ def operation_of(function: Function, source: Source) -> Operation | None:
                 operation = operations.load(name)
                 if len(operation.operands) == pointers:
                     return operation
-        if pointers == 3 and "add" in snake(label).split("_"):
-            return operations.load("vector_add")
+        for (part, count), name in PARTS.items():
+            if count == pointers and part in snake(label).split("_"):
+                return operations.load(name)
     return operations.load("matmul") if pointers > 2 else None
 
 

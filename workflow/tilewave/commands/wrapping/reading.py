@@ -30,6 +30,7 @@ TYPED = {
     **dict.fromkeys(("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t", "float"), ""),
 }  # fmt: skip
 """Type of a struct's member -> its type in front matter; empty if none is needed."""
+REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
@@ -252,6 +253,18 @@ class Source:
             for launch in self._launch(body, i, line)
         )
         return sorted(launches, key=lambda launch: not launch.arguments)
+
+    def takes_sizes_apart(self, function: Function) -> bool:
+        """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
+        launch = next(iter(self.launches(function.name)), None)
+        if launch is None:
+            return False
+        values = zip(function.parameters, function.launch_arguments(launch.arguments))
+        numbers = [value for item, value in values if not item.stars and item.type not in REAL]
+        words = [value[0] for value in numbers if len(value) == 1]
+        texts = [launch.scope.value(token.text) or () for token in words if token.word]
+        computed = any(token.word for text in texts for token in text)
+        return len(words) == len(numbers) and not computed
 
     def _line(self, macro: Macro, _: int) -> int:
         """Return the line that defines a macro."""
