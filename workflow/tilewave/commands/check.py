@@ -61,6 +61,7 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
+NO_HEADER = re.compile("cannot open source file|this header is not read")
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
@@ -209,25 +210,33 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         arguments += [f"--budget={WRAPPING * options.budget}"]
         given = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
         arguments += [f"{flag}={text}" for flag, text in given.items() if text]
+        lines, problem, kernel = list[str](), "", None
         # An operation of what the kernel touches judges no values, but races are found under it.
-        derived = ["--new-operation", f"{stem}_touched", "--operations", str(home)]
-        problem = ""
+        derived = ["--new-operation", f"{stem}_touched", "--operations", str(home), "--force"]
         for more in ([], derived) if name in apart and not given["--operation"] else ([],):
-            notes, kernel = io.StringIO(), None
-            command = flags.options_of(
-                wrap.add, [*arguments, *more, "--", str(path)], options.machine
-            )
+            command = [*arguments, *more, "--", str(path)]
+            notes, text, before = io.StringIO(), "", output.read_bytes() if output.exists() else b""
             try:
                 with contextlib.redirect_stderr(notes):
-                    wrap.run(command)
-                kernel = load_kernel(output)
-                kernel = _at(kernel, SHAPE.findall(notes.getvalue())[-1]) if more else kernel
-                break
+                    parsed = flags.options_of(wrap.add, command, options.machine)
+                    code, text = wrap.wrap_kernel(parsed)
             except UserError as error:
                 if error.key == "--kernel" and options.kernel is not None:
                     raise
                 problem = problem or str(error)
-        lines = [line.strip() for line in notes.getvalue().splitlines()]
+                continue
+            if kernel is None or text.startswith(result.RACE):
+                kernel, printed = load_kernel(output), notes.getvalue()
+                kernel = _at(kernel, SHAPE.findall(printed)[-1]) if more else kernel
+                lines = [line.strip() for line in printed.splitlines()]
+            else:
+                output.write_bytes(before)
+            if (
+                code == result.RIGHT
+                or text.startswith(result.RACE)
+                or "operation" not in kernel.marked(GUESSED)
+            ):
+                break
         lines = [line for line in lines if not PROGRESS.search(line)]
         yield _Source(path, name or path.stem, kernel, lines, problem)
 
@@ -322,15 +331,19 @@ def _document(
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
-    unknown = bool(source.problem) and decisive.outcome.verdict not in result.FINDINGS
-    rests = unknown or outcomes.rests_on(
-        kernel.marked(GUESSED), decisive.outcome.status, decisive.outcome.verdict
+    status, verdict, reason = (
+        getattr(decisive.outcome, name) for name in ("status", "verdict", "reason")
     )
-    guessed = source.guesses if code == result.NOT_RIGHT and rests else []
+    rests: list[str] = outcomes.rests_on(kernel.marked(GUESSED), status, verdict)
+    if verdict not in result.FINDINGS:
+        rests += [source.problem] if source.problem else []
+        rests += source.guesses if status != result.FAILED_TO_COMPILE else []
+        rests += NO_HEADER.findall(reason) if kernel.path != source.path else []
+    unclear = code == result.NOT_RIGHT and bool(rests)
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
     outcome = {
-        "exit_code": result.UNCLEAR if guessed else code,
+        "exit_code": result.UNCLEAR if unclear else code,
         "variant": decisive.case.variant.id,
         "arch": arch,
         "code": decisive.entry.get("code", ""),

@@ -72,8 +72,13 @@ def add(commands: Any) -> None:
 
 def run(options: Namespace) -> int:
     """Wrap a kernel, or each of a file. Returns 0 if all are correct or not checked, else 1."""
+    return _all(options) if options.kernel == ALL else wrap_kernel(options)[0]
+
+
+def wrap_kernel(options: Namespace) -> tuple[int, str]:
+    """Wrap a kernel, and return the exit code and the verdict with its shape. Raises UserError."""
     try:
-        return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
+        return _wrap_kernel(options)
     except RecursionError:
         problem = "an expression is nested too deeply"
         raise UserError.because(
@@ -94,7 +99,7 @@ def _all(options: Namespace) -> int:
         if function.file == source.path and function.name != judge:
             try:
                 changes = {**vars(options), "kernel": function.name}
-                status, verdict = _wrap_kernel(Namespace(**changes))
+                status, verdict = wrap_kernel(Namespace(**changes))
             except UserError as error:
                 status, verdict = result.USAGE, str(error)
             exit_status = max(exit_status, status)
@@ -105,7 +110,6 @@ def _all(options: Namespace) -> int:
 
 
 def _wrap_kernel(options: Namespace) -> tuple[int, str]:
-    """Wrap a kernel, and return the exit code and the verdict with its shape. Raises UserError."""
     if options.reference or options.new_operation:
         _prepare_operation(options)
     folders_of_operations = flags.use_operations(options)

@@ -31,6 +31,8 @@ TYPED = {
 }  # fmt: skip
 """Type of a struct's member -> its type in front matter; empty if none is needed."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
+EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
+"""Sizes of a tensor, and of the command line."""
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
@@ -263,7 +265,8 @@ class Source:
         numbers = [value for item, value in values if not item.stars and item.type not in REAL]
         words = [value[0] for value in numbers if len(value) == 1]
         texts = [launch.scope.value(token.text) or () for token in words if token.word]
-        computed = any(token.word for text in texts for token in text)
+        lines = [" ".join(token.text for token in text) for text in texts]
+        computed = any(re.search("[A-Za-z_]", EXTENT.sub("", line)) for line in lines)
         return len(words) == len(numbers) and not computed
 
     def _line(self, macro: Macro, _: int) -> int:
@@ -431,12 +434,16 @@ class Scope:
     at: int
     skipped: tuple[int, int] = (0, 0)
 
-    def value(self, name: str) -> Tokens | None:
-        """Return the last value of a name before this position, or outside of functions."""
+    def values(self, name: str) -> list[Tokens]:
+        """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
-        return values[-1] if values else self.source.constant(name)
+        return [of for of in values or [self.source.constant(name)] if of]
+
+    def value(self, name: str) -> Tokens | None:
+        """Return the last of `values`."""
+        return next(reversed(self.values(name)), None)
 
 
 def signature(path: Path, declaration: Declaration) -> Function:
