@@ -97,18 +97,21 @@ def run(options: Namespace) -> int:
 
 def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
-    flags.use_operations(options)
+    options.operations = flags.use_operations(options)
     kernel_reference.execute = reference_kernel.outputs
     machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         kernels, skipped = [], dict[str, str]()
-        for source in _sources(options, Path(folder), skipped):
-            try:
-                kernels.append(_checked(source, options, machine))
-            except UserError as error:
-                if not options.path.is_dir():
-                    raise
-                skipped[source.name] = str(error)
+        try:
+            for source in _sources(options, Path(folder), skipped):
+                try:
+                    kernels.append(_checked(source, options, machine))
+                except UserError as error:
+                    if not options.path.is_dir():
+                        raise
+                    skipped[source.name] = str(error)
+        finally:  # the folder's operations end with it
+            operations.MODULES.use(Path(name).expanduser() for name in options.operations)
     if not kernels and not skipped:
         problem = f"{options.path} has no kernel"
         raise UserError.because(HERE, problem, "Give a folder with kernel files")
@@ -212,9 +215,10 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         arguments += [f"{flag}={text}" for flag, text in given.items() if text]
         lines, problem, kernel = list[str](), "", None
         # An operation of what the kernel touches judges no values, but races are found under it.
-        derived = ["--new-operation", f"{stem}_touched", "--operations", str(home), "--force"]
+        derived = ["--new-operation", f"{stem}_touched", "--force", "--operations", str(home)]
         for more in ([], derived) if name in apart and not given["--operation"] else ([],):
-            command = [*arguments, *more, "--", str(path)]
+            folders = options.operations if more else ["--operations", *options.operations]
+            command = [*arguments, *more, *(folders if options.operations else []), "--", str(path)]
             notes, text, before = io.StringIO(), "", output.read_bytes() if output.exists() else b""
             try:
                 with contextlib.redirect_stderr(notes):

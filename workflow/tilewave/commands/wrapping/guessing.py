@@ -387,6 +387,8 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
         guess.unknown["--block"] = thread_counts[0]
         return [_simple(thread_counts[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
+    if len(block) > 1 and any("warp" in name.lower() for name in function.declaration.identifiers):
+        block = [32, 8]  # a warp for each row
     strides = 0
     for at, axis in enumerate("xy"[: len(block)]):
         with contextlib.suppress(Unknown):
