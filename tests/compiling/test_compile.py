@@ -241,11 +241,11 @@ def test_a_recorded_listing_is_never_executed(tmp_path):
         (Store(tmp_path / "new"), None),
     ):
         compilations = compiling.Compilations(kept, wrong, tmp_path / kept.root.name)
-        known = compilations.entry(variants[0], "sm_90")
-        assert compilations.listing(variants[0], known) == (text or "// wrong")
+        again = compilations.entry(variants[0], "sm_90")
+        assert compilations.listing(variants[0], again) == (text or "// wrong")
         compilations.provide(variants[0], "sm_90")
-        assert text is None or sass.of_cubin(Path(known["cubin"])) == text
-        assert Path(known["sass"]).is_file() == Path(known["cubin"]).is_file() == bool(text)
+        assert text is None or sass.of_cubin(Path(again["cubin"])) == text
+        assert Path(again["sass"]).is_file() == Path(again["cubin"]).is_file() == bool(text)
 
 
 def test_stage_compiles_once_and_mends_its_cache(tmp_path):

@@ -439,7 +439,8 @@ class Scope:
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
-        return [of for of in values or [self.source.constant(name)] if of]
+        outside = self.source.constant(name)
+        return values or ([outside] if outside else [])
 
     def value(self, name: str) -> Tokens | None:
         """Return the last of `values`."""
