@@ -215,7 +215,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         arguments += [f"{flag}={text}" for flag, text in given.items() if text]
         lines, problem, kernel = list[str](), "", None
         # An operation of what the kernel touches judges no values, but races are found under it.
-        derived = ["--new-operation", f"{stem}_touched", "--force", "--operations", str(home)]
+        derived = ["--new-operation", f"{stem}_touched", "--force", f"--budget={options.budget}"]
+        derived += ["--operations", str(home)]
         for more in ([], derived) if name in apart and not given["--operation"] else ([],):
             folders = options.operations if more else ["--operations", *options.operations]
             command = [*arguments, *more, *(folders if options.operations else []), "--", str(path)]
@@ -227,19 +228,18 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             except UserError as error:
                 if error.key == "--kernel" and options.kernel is not None:
                     raise
-                problem = problem or str(error)
+                problem = problem if problem or kernel else str(error)
                 continue
-            if kernel is None or text.startswith(result.RACE):
+            faulty = text.startswith(result.FINDINGS)
+            late = bool(more) and text.startswith(result.NOT_MEASURED)
+            if faulty or (kernel is None and not late):
                 kernel, printed = load_kernel(output), notes.getvalue()
                 kernel = _at(kernel, SHAPE.findall(printed)[-1]) if more else kernel
                 lines = [line.strip() for line in printed.splitlines()]
-            else:
+            elif before:
                 output.write_bytes(before)
-            if (
-                code == result.RIGHT
-                or text.startswith(result.RACE)
-                or "operation" not in kernel.marked(GUESSED)
-            ):
+            guessed = kernel is None or "operation" in kernel.marked(GUESSED)
+            if code == result.RIGHT or faulty or not guessed:
                 break
         lines = [line for line in lines if not PROGRESS.search(line)]
         yield _Source(path, name or path.stem, kernel, lines, problem)

@@ -344,7 +344,8 @@ def _tried(
             if left <= 0:
                 return trying.LATE
             arguments = target.write(front, path, shape)
-            limit_s = min(left, execute.LIMIT_S if options.shape else FIRST_S)
+            first_s = options.budget if options.new_operation else FIRST_S
+            limit_s = min(left, execute.LIMIT_S if options.shape else first_s)
             arguments += ["--limit", str(limit_s)]
             try:
                 with patience(f"  {trying.size(shape)}: executing"):
@@ -358,7 +359,8 @@ def _tried(
                 remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
                 raise UserError.because(relative(source.path), problem, remedy) from error
             deadline = min(deadline, time.monotonic() + options.budget)
-            if limit_s == left and outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED):
+            late = outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED)
+            if late and limit_s in (left, options.budget):
                 return trying.LATE
             say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
