@@ -335,14 +335,12 @@ def _document(
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
-    status, verdict, reason = (
-        getattr(decisive.outcome, name) for name in ("status", "verdict", "reason")
-    )
-    rests: list[str] = outcomes.rests_on(kernel.marked(GUESSED), status, verdict)
-    if verdict not in result.FINDINGS:
+    end = decisive.outcome
+    rests: list[str] = outcomes.rests_on(kernel.marked(GUESSED), end.status, end.verdict)
+    if end.verdict not in result.FINDINGS:
         rests += [source.problem] if source.problem else []
-        rests += source.guesses if status != result.FAILED_TO_COMPILE else []
-        rests += NO_HEADER.findall(reason) if kernel.path != source.path else []
+        rests += source.guesses if end.status != result.FAILED_TO_COMPILE else []
+        rests += NO_HEADER.findall(end.reason) if kernel.path != source.path else []
     unclear = code == result.NOT_RIGHT and bool(rests)
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)

@@ -191,9 +191,8 @@ def trials(
         return []
     few = (*[3] * (len(names) - len(FEW)), *FEW)
     # A kernel whose blocks each take several tiles has no block at the smallest sizes.
-    sizes_of = ([times * size for size in few] for times in (1, 2, 4, 8, 16))
-    near = (shapes.near(dict(zip(names, grown))) for grown in sizes_of)
-    small: Mapping[str, int] | None = next(filter(None, near), None)
+    grown = (dict(zip(names, (times * size for size in few))) for times in (1, 2, 4, 8, 16))
+    small: Mapping[str, int] | None = next(filter(None, map(shapes.near, grown)), None)
     tile = shapes.tile(sizes or small or dict.fromkeys(names, TILE))
     small = small or shapes.near(tile) or sizes
     if small is None:
