@@ -92,6 +92,8 @@ def test_files_that_are_read(project: Path) -> None:
         ("sizeof(half) * BLOCK", "64"),
         ("side.y * 2", "8"),
         ("THREADS", "256"),
+        ("cuda::ceil_div(N, BLOCK)", "ceil(n / 32)"),
+        ("(3, M)", "m"),
     ],
 )
 def test_arithmetic_of_the_host(alone: Path, code: str, expression: str) -> None:

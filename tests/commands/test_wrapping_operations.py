@@ -201,6 +201,8 @@ def test_a_kernel_of_a_user_defined_operation(alone, capsys) -> None:
         ("mm", "const float *A, const float *B, float *C, int n", "matmul"),
         ("hgemmBatched", "half *A, half *B, half *C, int M, int N, int K", "batched_matmul"),
         ("vecAdd", "const float *A, const float *B, float *C, int n", "vector_add"),
+        ("float4_add", "const float *A, const float *B, float *C, int n", "vector_add"),
+        ("sum_all", "float *x, float *y, int n", "reduction"),
         ("block_reduce", "float *x, float *sum, int n", "reduction"),
         ("scale", "float *x, float *y, int n", None),
     ],

@@ -244,6 +244,25 @@ def test_another_entry_compiles_nothing(tmp_path):
         assert entries["sample"]["status"] == result.OK and entries["sample"]["code"]
 
 
+def test_a_recorded_listing_is_never_executed(tmp_path):
+    """A recording may be wrong: beside a cubin lies what nvdisasm says, also where a page had the recorded one."""
+    store = Store(tmp_path / "store")
+    entry = documents(tmp_path, store)[0]["sample"]
+    wrong = SimpleNamespace(compiled={"sample.sm_90": entry}, listing=lambda key: ("// wrong", {}))
+    variants = [variant(load_kernel(tmp_path / "kernels" / "sample.cu"), {}, "", "")]
+    Path(entry["sass"]).write_text("// wrong")
+    for kept, text in (
+        (store, sass.as_text(Path(entry["cubin"]))),
+        (Store(tmp_path / "new"), None),
+    ):
+        compilations = compiling.Compilations(kept, wrong, tmp_path / kept.root.name)
+        again = compilations.entry(variants[0], "sm_90")
+        assert compilations.listing(variants[0], again) == (text or "// wrong")
+        compilations.provide(variants[0], "sm_90")
+        assert text is None or sass.of_cubin(Path(again["cubin"])) == text
+        assert Path(again["sass"]).is_file() == Path(again["cubin"]).is_file() == bool(text)
+
+
 def test_stage_compiles_once_and_mends_its_cache(tmp_path):
     store = Store(tmp_path / "store")
     entries, compiled = documents(tmp_path, store)

@@ -311,10 +311,15 @@ def compiled_confined() -> bool:
     return next(iter(pool.each(lambda at: confine([at], []), [Path("/usr")], 1, limits)))[1] is True
 
 
-def test_a_header_that_is_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(includes, "MOST_BYTES", 10)
-    (tmp_path / "own.h").write_text("// more than ten bytes\n")
-    assert includes.kernel_headers('#include "own.h"\n', tmp_path)["own.h"].startswith("#error")
+@pytest.mark.parametrize("size, refused", [(1 << 20, "c.h"), (3 << 20, "a.h b.h c.h")])
+def test_headers_that_are_too_large(tmp_path, monkeypatch, size, refused):
+    monkeypatch.setattr(includes, "MOST_MIB", 2)
+    monkeypatch.setattr(includes, "MOST_MIB_IN_ALL", 2)
+    for name in "abc":
+        (tmp_path / f"{name}.h").write_text("/".ljust(size, "/"))
+    headers = includes.kernel_headers('#include "c.h"\n#include "b.h"\n#include "a.h"\n', tmp_path)
+    assert refused.split() == [name for name, text in headers.items() if text[0] == "#"]
+    assert "2 MiB" in headers["c.h"] and headers["c.h"].count("\n") == 1
 
 
 def raises():

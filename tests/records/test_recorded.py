@@ -303,7 +303,7 @@ def test_places_of_a_listing_are_no_listing(folder):
     listing = places(".text.k:\n        /*0000*/                   EXIT ;\n")
     merge(folder, [], {}, {"a.sm_90": {"key": "a", "sha256": "c"}}, {"a": (listing, {"a.cu": [1]})})
     recording = Recorded(folder)
-    assert recording.listing("a") is None and recording.listing_of_cubin("c") is None
+    assert recording.listing("a") is None
     assert recording.places("a") == (listing, {"a.cu": [1]})
 
 

@@ -86,14 +86,13 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
     assert compared > 0
 
 
-@shipped
 @pytest.mark.parametrize("name", ["matmul_tiled", "hgemm_wgmma", "vector_add"])
 @needs_nvrtc
-def test_listings_are_nvdisasms(folder: Path, name: str) -> None:
-    """The recorded listing of the same bytes is that of nvdisasm, and replaces it."""
+def test_listings_are_nvdisasms(name: str) -> None:
+    """The recorded listing of the same bytes is that of nvdisasm, and replaces it in tests."""
     cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
     digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
-    listing = Recorded(folder).listing_of_cubin(digest)
+    listing = listings.recorded_listing(digest)
     if listing is None:
         pytest.skip(f"{name} has changed since it was recorded")
     assert listing == sass.as_text(cubin_file)

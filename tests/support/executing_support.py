@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from listings import WithListings
+import listings
 from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
@@ -31,7 +31,6 @@ from tilewave.pipeline.cases import Case
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import resolve
 from tilewave.pipeline.shapes import Shape, expand_shapes
-from tilewave.records.recorded import Recorded, folders
 from tilewave.records.store import Store
 from tilewave.theory import architectures
 
@@ -86,18 +85,12 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @functools.cache
-def _recording() -> Recorded | None:
-    """Return a recording with nvdisasm's listings of most of the ladder and of the tests' kernels."""
-    return next(map(WithListings, folders(ROOT / "resources" / "recorded")), None)
-
-
-@functools.cache
 def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[str, Any]:
     chosen, store = Variant(kernel(path), macros), Store(ROOT / ".tilewave")
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
     compilations = compiling.Compilations(store, None, folder)
     if compilations.missing_cubin(chosen, arch):
-        compiling.compile_now(compiling.Task(chosen, arch), store, _recording())
+        compiling.compile_now(compiling.Task(chosen, arch), store, listings.of_file)
     document = compilations.entry(chosen, arch)
     assert document and document["status"] == result.OK, f"{chosen.id} for {arch}: {document}"
     compilations.provide(chosen, arch)

@@ -26,7 +26,7 @@ from tilewave.commands.wrapping import compiled, finding, matching
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
-from tilewave.kernel import result, trial
+from tilewave.kernel import operations, result, trial
 from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, Kernel, load_kernel
 from tilewave.kernel.job import Job
@@ -46,6 +46,10 @@ LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
 NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
+WRAPPING = 4
+"""Budgets of the trials after `wrap`'s first one."""
+HEADERS = (".cuh", ".h", ".hpp")
+"""Suffixes of files that have kernels, but no front matter."""
 LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -57,7 +61,11 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
+NO_HEADER = re.compile("cannot open source file|this header is not read")
+SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
+GUESSING = "front matter cannot be guessed"
+COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
 
 
@@ -89,18 +97,21 @@ def run(options: Namespace) -> int:
 
 def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
-    flags.use_operations(options)
+    options.operations = flags.use_operations(options)
     kernel_reference.execute = reference_kernel.outputs
     machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         kernels, skipped = [], dict[str, str]()
-        for source in _sources(options, Path(folder), skipped):
-            try:
-                kernels.append(_checked(source, options, machine))
-            except UserError as error:
-                if not options.path.is_dir():
-                    raise
-                skipped[source.name] = str(error)
+        try:
+            for source in _sources(options, Path(folder), skipped):
+                try:
+                    kernels.append(_checked(source, options, machine))
+                except UserError as error:
+                    if not options.path.is_dir():
+                        raise
+                    skipped[source.name] = str(error)
+        finally:  # the folder's operations end with it
+            operations.MODULES.use(Path(name).expanduser() for name in options.operations)
     if not kernels and not skipped:
         problem = f"{options.path} has no kernel"
         raise UserError.because(HERE, problem, "Give a folder with kernel files")
@@ -146,10 +157,17 @@ class _Source:
         return [*sizes, *map(str, requires.get("conditions", []))]
 
     @property
+    def faults(self) -> list[str]:
+        """What is not right with the kernel as the file launches it."""
+        return [note for note in self.notes if note.startswith(wrap.FAULT)]
+
+    @property
     def guesses(self) -> list[str]:
-        marked = self.kernel.marked(GUESSED) if self.kernel and not self.notes else {}
+        marked = self.kernel.marked(GUESSED) if self.kernel else {}
         notes = [note for note in self.notes if GUESS.search(note)]
-        return [*notes, *(f"{key} is a guess of wrap" for key in marked)]
+        named = {"operation"} if any(note.startswith(COMPUTES) for note in notes) else set()
+        named |= {note.split(maxsplit=1)[0] for note in notes}
+        return [*notes, *(f"{key} is a guess of wrap" for key in marked if key not in named)]
 
 
 def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Iterator[_Source]:
@@ -167,7 +185,7 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
         skipped.update(mistakes)
         names = [Path(left_out[name].where_file) for name in no_kernels]
         plain = [name for name in names if name.suffix == ".cu"]
-    elif path.suffix != compiled.SUFFIX:
+    elif path.suffix not in (compiled.SUFFIX, *HEADERS):
         with contextlib.suppress(NoKernel):
             kernel = execute.kernel_of(path)
             yield _Source(path, kernel.name, kernel)
@@ -178,10 +196,12 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
 
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
-    names = [options.kernel]
-    if options.kernel is None and path.suffix == ".cu":
+    names, apart = [options.kernel], set[str]()
+    if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
-        names = [function.name for function in source.functions() if function.file == source.path]
+        functions = [function for function in source.functions() if function.file == source.path]
+        names = names if options.kernel else [function.name for function in functions]
+        apart = {function.name for function in functions if source.takes_sizes_apart(function)}
     for at, name in enumerate(names):
         home = folder / f"{path.stem}-{at}"
         home.mkdir()
@@ -190,20 +210,47 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         arguments = ["wrap", "-o", str(output), *(["--kernel", name] if name else [])]
         arguments += [f"--include={folder}" for folder in options.include]
+        arguments += [f"--budget={WRAPPING * options.budget}"]
         given = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
         arguments += [f"{flag}={text}" for flag, text in given.items() if text]
-        notes, problem, kernel = io.StringIO(), "", None
-        try:
-            with contextlib.redirect_stderr(notes):
-                wrap.run(flags.options_of(wrap.add, [*arguments, "--", str(path)], options.machine))
-            kernel = load_kernel(output)
-        except UserError as error:
-            if error.key == "--kernel" and options.kernel is not None:
-                raise
-            problem = str(error)
-        lines = [line.strip() for line in notes.getvalue().splitlines()]
+        lines, problem, kernel = list[str](), "", None
+        # An operation of what the kernel touches judges no values, but races are found under it.
+        derived = ["--new-operation", f"{stem}_touched", "--force", f"--budget={options.budget}"]
+        derived += ["--operations", str(home)]
+        for more in ([], derived) if name in apart and not given["--operation"] else ([],):
+            folders = options.operations if more else ["--operations", *options.operations]
+            command = [*arguments, *more, *(folders if options.operations else []), "--", str(path)]
+            notes, text, before = io.StringIO(), "", output.read_bytes() if output.exists() else b""
+            try:
+                with contextlib.redirect_stderr(notes):
+                    parsed = flags.options_of(wrap.add, command, options.machine)
+                    code, text = wrap.wrap_kernel(parsed)
+            except UserError as error:
+                if error.key == "--kernel" and options.kernel is not None:
+                    raise
+                problem = problem if problem or kernel else str(error)
+                continue
+            faulty = text.startswith(result.FINDINGS)
+            late = bool(more) and text.startswith(result.NOT_MEASURED)
+            if faulty or (kernel is None and not late):
+                kernel, printed = load_kernel(output), notes.getvalue()
+                kernel = _at(kernel, SHAPE.findall(printed)[-1]) if more else kernel
+                lines = [line.strip() for line in printed.splitlines()]
+            elif before:
+                output.write_bytes(before)
+            guessed = kernel is None or "operation" in kernel.marked(GUESSED)
+            if code == result.RIGHT or faulty or not guessed:
+                break
         lines = [line for line in lines if not PROGRESS.search(line)]
         yield _Source(path, name or path.stem, kernel, lines, problem)
+
+
+def _at(kernel: Kernel, size: str) -> Kernel:
+    """Return a kernel that takes one shape only, at which `wrap` saw what it touches."""
+    names = operations.load(kernel.front.operation, kernel.path).dimensions
+    fixed = [f"{name} == {side}" for name, side in zip(names, size.split("x"))]
+    front = kernel.front.model_copy(update={"requires": {"conditions": fixed}})
+    return replace(kernel, front=front)
 
 
 @dataclass(frozen=True)
@@ -257,18 +304,25 @@ def _tried(kernel: Kernel, options: Namespace, folder: Path, machine: Any) -> It
             job = jobs.of_case(result.EXECUTE, even, {arch: entry}, arch, config)
             if isinstance(job, Job):
                 done = running.run(job, machine)
-                yield _Tried(even, entry, EVEN, done.result, done)
+                if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
+                    yield _Tried(even, entry, EVEN, done.result, done)
 
 
 def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any]:
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     if source.kernel is None:
-        reason = f"front matter cannot be guessed: {source.problem}"
+        reason = f"{GUESSING}: {source.problem}"
         sentence = f"could not tell whether {source.name} is right: {reason}"
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        tried = list(_tried(source.kernel, options, Path(folder), machine))
+        try:
+            tried = list(_tried(source.kernel, options, Path(folder), machine))
+        except UserError as error:  # of guessed front matter: its file is a temporary one
+            if source.kernel.path == source.path:
+                raise
+            problem = str(error).removeprefix(f"{error.where_file}: ")
+            return _checked(replace(source, kernel=None, problem=problem), options, machine)
         return outcome | _document(source, source.kernel, tried, options)
 
 
@@ -281,10 +335,17 @@ def _document(
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
-    guessed = source.guesses if code == result.NOT_RIGHT else []
+    end = decisive.outcome
+    rests: list[str] = outcomes.rests_on(kernel.marked(GUESSED), end.status, end.verdict)
+    if end.verdict not in result.FINDINGS:
+        rests += [source.problem] if source.problem else []
+        rests += source.guesses if end.status != result.FAILED_TO_COMPILE else []
+        rests += NO_HEADER.findall(end.reason) if kernel.path != source.path else []
+    unclear = code == result.NOT_RIGHT and bool(rests)
+    code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
     outcome = {
-        "exit_code": result.UNCLEAR if guessed else code,
+        "exit_code": result.UNCLEAR if unclear else code,
         "variant": decisive.case.variant.id,
         "arch": arch,
         "code": decisive.entry.get("code", ""),
@@ -369,8 +430,15 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     at = f"at {decisive.case.id.partition('@')[2]}: {reason}"
+    if code == result.NOT_RIGHT and source.faults:
+        return f"{name} is {'; '.join(source.faults)}"
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
+    if code == result.UNCLEAR and source.problem:
+        ended = (
+            at if problem != result.NOT_CHECKED else "no race was found " + at.partition(": ")[0]
+        )
+        return f"could not tell whether {name} is right: {GUESSING}: {source.problem}; {ended}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
         return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"

@@ -156,15 +156,23 @@ def trial_row(name: str, outcome: Result) -> dict[str, Any]:
     return {"trial": name, "seconds": outcome.notes.get("seconds"), **parts}
 
 
-def exit_code(outcome: Row) -> int:
-    """Return the exit code for a document; a probe that ends as its front matter says is right.
+def rests_on(guesses: Iterable[str], status: str, verdict: str | None) -> list[str]:
+    """Return the guesses of `wrap` that make a failure no verdict; a race is one whatever the kernel computes."""
+    if status == result.FAILED_TO_COMPILE:
+        return [key for key in guesses if key in ("entry", "macros")]
+    return [key for key in guesses if key != "operation" or verdict not in result.FINDINGS]
 
-    A failure that rests on a guess of `wrap` is no verdict."""
+
+def exit_code(outcome: Row) -> int:
+    """Return the exit code for a document; a probe that ends as its front matter says is right."""
     if outcome["expected"]:
         return result.RIGHT
     judged = outcome["operation"] != "probe"
     code = result.exit_code(outcome["status"], outcome["verdict"], judged)
-    return result.UNCLEAR if outcome["guessed"] and code == result.NOT_RIGHT else code
+    rests = code == result.NOT_RIGHT and rests_on(
+        outcome["guessed"], outcome["status"], outcome["verdict"]
+    )
+    return result.UNCLEAR if rests else code
 
 
 def _headline(outcome: Row) -> list[str]:

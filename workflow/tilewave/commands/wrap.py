@@ -4,8 +4,10 @@ The front matter is guessed from the code and the launch, and the guess is teste
 """
 
 import argparse
+import math
 import os
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +30,10 @@ from tilewave.kernel.front_matter import INFERRED, NAME, load_kernel
 from tilewave.kernel.operations.base import Operation
 
 ALL = "all"
+FAULT = "not right: "
+"""Start of a note on a kernel that is correct, but not as the file launches it."""
+FIRST_S = 60.0
+"""Limit of the first trial in seconds, at a shape that nobody chose."""
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """Flags that hold for a single kernel."""
 TEXTS = (
@@ -55,6 +61,8 @@ def add(commands: Any) -> None:
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
+    help = "for all trials after the first (default: %(default)g)"
+    wrap.add_argument("--budget", type=float, default=trying.BUDGET_S, metavar="SECONDS", help=help)
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
@@ -64,8 +72,13 @@ def add(commands: Any) -> None:
 
 def run(options: Namespace) -> int:
     """Wrap a kernel, or each of a file. Returns 0 if all are correct or not checked, else 1."""
+    return _all(options) if options.kernel == ALL else wrap_kernel(options)[0]
+
+
+def wrap_kernel(options: Namespace) -> tuple[int, str]:
+    """Wrap a kernel, and return the exit code and the verdict with its shape. Raises UserError."""
     try:
-        return _all(options) if options.kernel == ALL else _wrap_kernel(options)[0]
+        return _wrap_kernel(options)
     except RecursionError:
         problem = "an expression is nested too deeply"
         raise UserError.because(
@@ -86,7 +99,7 @@ def _all(options: Namespace) -> int:
         if function.file == source.path and function.name != judge:
             try:
                 changes = {**vars(options), "kernel": function.name}
-                status, verdict = _wrap_kernel(Namespace(**changes))
+                status, verdict = wrap_kernel(Namespace(**changes))
             except UserError as error:
                 status, verdict = result.USAGE, str(error)
             exit_status = max(exit_status, status)
@@ -97,7 +110,6 @@ def _all(options: Namespace) -> int:
 
 
 def _wrap_kernel(options: Namespace) -> tuple[int, str]:
-    """Wrap a kernel, and return the exit code and the verdict with its shape. Raises UserError."""
     if options.reference or options.new_operation:
         _prepare_operation(options)
     folders_of_operations = flags.use_operations(options)
@@ -154,10 +166,15 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
     operation = guess.operation
+    if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
+        sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
+        front["requires"] = {**front.get("requires", {}), "conditions": sides}
+        front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
     text = writing.file_text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
-    notes = [*guess.notes, outcome.get("warning"), verdict]
+    faults = [f"{FAULT}{fault}" for fault in guess.faults] if right else []
+    notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(front, operation):
         notes.append("The kernel takes no size. If it has a fixed one, give it with --shape.")
     if wrong and "operation" in front.get("marks", {}) and file is None:
@@ -317,12 +334,19 @@ def _tried(
     target: Target, guess: Guess, shape: trying.Shape | None
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     """Execute the guess and its alternatives at a shape, or at several if None; return the best."""
-    options, source = target.options, target.source
+    options, source, deadline = target.options, target.source, math.inf
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(source, Path(folder))
 
         def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
+            nonlocal deadline
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return trying.LATE
             arguments = target.write(front, path, shape)
+            first_s = options.budget if options.new_operation else FIRST_S
+            limit_s = min(left, execute.LIMIT_S if options.shape else first_s)
+            arguments += ["--limit", str(limit_s)]
             try:
                 with patience(f"  {trying.size(shape)}: executing"):
                     outcome = execute.execute(execute.options_of(arguments), options.machine)
@@ -334,6 +358,10 @@ def _tried(
                 flag = next((flag for flag, name in KEYS.items() if name == key), "a flag")
                 remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
                 raise UserError.because(relative(source.path), problem, remedy) from error
+            deadline = min(deadline, time.monotonic() + options.budget)
+            late = outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED)
+            if late and limit_s in (left, options.budget):
+                return trying.LATE
             say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
 
@@ -376,4 +404,5 @@ def _tried(
                     names.insert(0, "conditions")
                 mark = f"{INFERRED}: {', '.join(names)}"
                 front["marks"] = {**front.get("marks", {}), "requires": mark}
+            trying.at_its_sizes(guess, once, front)
         return front, outcome, shape

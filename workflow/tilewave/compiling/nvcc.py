@@ -33,7 +33,8 @@ NAMES = {
     **_defined(
         "FLT_MAX 3.402823466e+38f; FLT_MIN 1.175494351e-38f; FLT_EPSILON 1.192092896e-7f;"
         "DBL_MAX 1.7976931348623157e+308; DBL_MIN 2.2250738585072014e-308;"
-        "DBL_EPSILON 2.2204460492503131e-16"
+        "DBL_EPSILON 2.2204460492503131e-16; __DBL_MAX__ 1.7976931348623157e+308;"
+        "__FLT_MAX__ 3.402823466e+38f; __FLT_MIN__ 1.175494351e-38f"
     ),
     r"U?(?:CHAR|SCHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)": "#include <cuda/std/climits>",
     **_defined(  # constant expressions, which CUDA's intrinsics are not

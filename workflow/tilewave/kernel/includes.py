@@ -134,10 +134,10 @@ REFUSED = (
     " (compiler: {include: [FOLDER]})\n"
 )
 
-LARGE = "#error this header is not read: it has more than {} bytes\n"
+LARGE = "#error this header is not read: {} more than {} MiB\n"
 
-MOST_BYTES = 4 << 20
-"""Limit of a header in the kernel's folders."""
+MOST_MIB, MOST_MIB_IN_ALL = 4, 64
+"""Limits of a header in the kernel's folders, and of all that a kernel file includes."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -158,7 +158,8 @@ def _kernel_header(
         path = folder / name
         if path.is_file():
             if _lies_in(path, kernel_folders):
-                return path if path.stat().st_size <= MOST_BYTES else LARGE.format(MOST_BYTES)
+                small = path.stat().st_size <= MOST_MIB << 20
+                return path if small else LARGE.format("it has", MOST_MIB)
             out = True
         out = out or path.is_symlink()
     return REFUSED if out else None
@@ -169,10 +170,10 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
 
     CUDA's headers are not among them, so no toolkit is needed. A name in quotation marks is searched first in the
     folder of the header that includes it. A header must lie in these folders, links followed; any other is
-    `REFUSED`. NVRTC knows no folders: a header beside its includer whose name another header has (in these
+    `REFUSED`, and one that would exceed the limit of all is not read. NVRTC knows no folders: a header beside its includer whose name another header has (in these
     folders, or ``taken``) is included by its path from the kernel's folder.
     """
-    texts: dict[str, str] = {}
+    texts, room = dict[str, str](), MOST_MIB_IN_ALL << 20
     renamed: dict[str, list[tuple[str, str]]] = {}
     names = INCLUDE.findall(text)
     waiting: list[tuple[str, tuple[Path, ...], str]] = [(name, (), "") for _, name in names]
@@ -188,6 +189,10 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
         if isinstance(header, str):
             texts[name] = header
         elif header is not None and (header.parent in folders or name not in INSTEAD):
+            room -= header.stat().st_size
+            if room < 0:
+                texts[name] = LARGE.format("the headers of this kernel have", MOST_MIB_IN_ALL)
+                continue
             texts[name], included = read_header(header)
             beside = (header.parent,)
             waiting += [(of, beside if mark == '"' else (), name) for mark, of in included]

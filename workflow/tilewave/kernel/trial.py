@@ -1,7 +1,7 @@
 """The trial of a variant's front matter, before any device or shape is known."""
 
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from tilewave.basics.errors import UserError
@@ -38,9 +38,20 @@ def try_out(variant: Variant) -> None:
     _check_expressions(variant)
     shape = _trial_shape(variant)
     if not variant.supports(shape, TRIAL_DEVICE):
-        variant.plan(shape, TRIAL_DEVICE)
+        _check_plan(variant, shape)
         variant.arguments(shape, TRIAL_DEVICE)
         variant.strides(shape)
+
+
+def _check_plan(variant: Variant, shape: Mapping[str, int]) -> None:
+    """Check that there is a launch at a shape, or at a larger one: a block of several tiles may have none."""
+    try:
+        variant.plan(shape, TRIAL_DEVICE)
+    except UserError as error:
+        try:
+            variant.plan({name: 16 * size for name, size in shape.items()}, TRIAL_DEVICE)
+        except UserError:
+            raise error from None
 
 
 def _check_requires(variant: Variant) -> None:

@@ -1,7 +1,8 @@
 """Stage compile: the code of every variant for every architecture, looked up or compiled now.
 
 A compilation is a result like any other: it has a key (`nvrtc.cache_key`), and comes from the store or a
-recording. A recording holds no cubin, only facts about it, so a variant that runs here is compiled here.
+recording. A recording holds no cubin, only facts about it, so a variant that runs here is compiled here, and its
+machine code is what nvdisasm says: a recorded listing is for pages only.
 """
 
 from __future__ import annotations
@@ -116,16 +117,17 @@ WAITS = "ACQBULK"
 """The instruction by which a kernel waits for the launch before it (griddepcontrol.wait)."""
 
 
-def compile_now(task: Task, store: Store, recorded: Recorded | None = None) -> Entry:
-    """Compile a variant into the store, also a refusal. recorded: its listing serves a cubin of the same bytes."""
+def compile_now(
+    task: Task, store: Store, listing_of: Callable[[Path], str] = sass.as_text
+) -> Entry:
+    """Compile a variant into the store, also a refusal. listing_of: returns nvdisasm's listing of a cubin."""
     kernel, begun = task.variant.kernel, time.monotonic()
     done: nvrtc.Compiled = task.compiler.compile_kernel(kernel, task.arch, task.variant.names)
     entry = _entry(task, done)
     if done.cubin:
         path = store.blob(KIND, task.key, ".cubin")
         write_atomically(path, done.cubin)
-        listing = recorded.listing_of_cubin(done.sha256) if recorded is not None else None
-        text = listing or sass.as_text(path)
+        text = listing_of(path)
         write_atomically(store.blob(KIND, task.key, ".sass"), text.encode())
         entry |= {
             "sha256": done.sha256,
@@ -165,16 +167,14 @@ def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
     return entry | {"symbol": symbols[kernel.entry], "resources": used, **more}
 
 
-def compiled(
-    tasks: Iterable[Task], store: Store, cores: int, recorded: Recorded | None = None
-) -> Iterator[tuple[Task, Entry]]:
+def compiled(tasks: Iterable[Task], store: Store, cores: int) -> Iterator[tuple[Task, Entry]]:
     """Compile into the store, and yield each task with its entry as it is done.
 
     Each core gets a process, forked before this returns: NVRTC is single threaded and may run out of memory. A process over its limits is *failed to compile*.
     """
     waiting = list({task.key: task for task in tasks}.values())
-    limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store, recorded))
-    done = pool.each(lambda task: compile_now(task, store, recorded), waiting, cores, limits)
+    limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store))
+    done = pool.each(lambda task: compile_now(task, store), waiting, cores, limits)
     return (
         (task, _ended(task, store, outcome) if isinstance(outcome, Ended) else outcome)
         for task, outcome in done
@@ -193,9 +193,7 @@ def _ended(task: Task, store: Store, end: Ended) -> Entry:
     return entry
 
 
-def _opened(
-    tasks: Iterable[Task], store: Store, recorded: Recorded | None
-) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _opened(tasks: Iterable[Task], store: Store) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Return the paths that compiling reads (kernels, headers, Tilewave itself) and writes (the store)."""
     kernels = [task.variant.kernel for task in tasks]
     libraries = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
@@ -204,7 +202,6 @@ def _opened(
         *(folder for kernel in kernels for folder in kernel.folders if lies_in(folder, [folder])),
         *includes.folders(),
         *([] if tool is None else [Path(tool).parent]),
-        *([] if recorded is None else [recorded.folder]),
         ROOT,
         *map(Path, (sys.prefix, sys.base_prefix, *filter(None, sys.path), *libraries)),
         *map(Path, "/usr /lib /lib64 /opt /nix /dev/urandom /etc/ld.so.cache".split()),
@@ -218,10 +215,9 @@ def compile_all(
     store: Store,
     cores: int,
     done: Callable[[Task, Entry], object] = lambda task, entry: None,
-    recorded: Recorded | None = None,
 ) -> None:
     """Compile into the store, and call ``done`` for each task."""
-    for task, entry in compiled(tasks, store, cores, recorded):
+    for task, entry in compiled(tasks, store, cores):
         done(task, entry)
 
 
@@ -280,16 +276,21 @@ class Compilations:
             return False
         return _stored(Task(variant, wanted), self._store) is None
 
-    def as_compiled(self, entry: Mapping[str, Any]) -> Listing | None:
-        """Return a variant's listing as it was made."""
-        key = str(entry.get("key", ""))
+    def _compiled_here(self, entry: Mapping[str, Any]) -> Listing | None:
+        """Return nvdisasm's listing of a cubin in the store, the only one that may be executed."""
         text = _kept(entry, self._store, ".sass")
         if text is None and sass.disassembler() and _kept(entry, self._store, ".cubin"):
+            key = str(entry.get("key", ""))
             text = sass.as_text(self._store.blob(KIND, key, ".cubin")).encode()
             write_atomically(self._store.blob(KIND, key, ".sass"), text)
-        if text is not None:
-            return text.decode(errors="replace"), entry.get("lines", {})
-        return self._recorded.listing(key) if self._recorded is not None and key else None
+        return None if text is None else (text.decode(errors="replace"), entry.get("lines", {}))
+
+    def as_compiled(self, entry: Mapping[str, Any]) -> Listing | None:
+        """Return a variant's listing as it was made."""
+        listing, key = self._compiled_here(entry), str(entry.get("key", ""))
+        if listing is None and self._recorded is not None and key:
+            listing = self._recorded.listing(key)
+        return listing
 
     def listing(self, variant: Variant, entry: Mapping[str, Any]) -> str | None:
         """Return nvdisasm's listing of a compiled variant, with the line numbers of the current files."""
@@ -324,8 +325,7 @@ class Compilations:
         if entry is None or "cubin" not in entry:
             return
         content = _kept(entry, self._store, ".cubin")
-        text = self.listing(variant, entry)
-        if text is not None:
+        text = self._relined(variant, self._compiled_here(entry))
+        if content is not None and text is not None:
             write_where_other(Path(entry["sass"]), text)
-        if content is not None:
             write_atomically(Path(entry["cubin"]), content)

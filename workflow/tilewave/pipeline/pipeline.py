@@ -201,7 +201,7 @@ class Pipeline:
             for variant in variants
             if self.compilations.missing_cubin(variant, self.arch)
         ]
-        compile_all(missing, self.store, self.cores, recorded=self.deterministic)
+        compile_all(missing, self.store, self.cores)
         for variant in variants:
             self.compilations.provide(variant, self.arch)
 

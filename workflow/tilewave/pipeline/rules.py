@@ -190,7 +190,7 @@ def compile_part(run: Run, part: str, threads: int) -> Compiled:
         progress.done(task.id)
 
     with _helpers_compiled(pipeline, tasks):
-        compiling.compile_all(tasks, pipeline.store, cores(run, threads), done, pipeline.recording)
+        compiling.compile_all(tasks, pipeline.store, cores(run, threads), done)
     summary = f"{len(tasks)} of {len(names)} variants in {progress.spent}"
     say(f"  compile: {summary}" + (f", {refused} refused" if refused else ""))
     return pipeline.look_up(names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ TILE, LARGEST_TILE = 32, 1 << 12
 """Tile of a dimension that no block count depends on, and the largest that is looked for."""
 LONG, LONGEST, LONG_VECTOR = 2051, 4099, (1 << 20) + 3
 """Long sizes of a dimension, of the last one (k), and of a single one."""
+FIXED = re.compile(r"(\w+) == (\d+)")
+"""A condition that leaves one size."""
 FEW_SMS = 2
 """SMs of a GPU where a block that does not end after a tile has several, which take turns in its stages."""
 CUBES = (2083, 1553, 1033, 519)
@@ -97,6 +100,9 @@ class _Shapes:
         self.variant, self.device = variant, device
         self.names = variant.operation.dimensions
         requires = variant.kernel.front.requires
+        texts = [str(text) for text in requires.get("conditions", [])]
+        matches = [match for text in texts if (match := FIXED.fullmatch(text))]
+        self.fixed = {match[1]: int(match[2]) for match in matches if match[1] in self.names}
         self.divisors = {
             name: variant.integer(f"requires.{name}", requires.get(name, 1), {})
             for name in self.names
@@ -105,6 +111,7 @@ class _Shapes:
     def near(self, sizes: Mapping[str, int], down: bool = False) -> dict[str, int] | None:
         """Return the next shape that the variant takes, or one with equal sizes or ones; None if it takes none."""
         fitting = {}
+        sizes = {**sizes, **self.fixed}
         for name, divisor in self.divisors.items():
             whole = sizes[name] // divisor if down else -(-sizes[name] // divisor)
             fitting[name] = max(1, whole) * divisor
@@ -183,7 +190,9 @@ def trials(
     if not names:
         return []
     few = (*[3] * (len(names) - len(FEW)), *FEW)
-    small: Mapping[str, int] | None = shapes.near(dict(zip(names, few)))
+    # A kernel whose blocks each take several tiles has no block at the smallest sizes.
+    grown = (dict(zip(names, (times * size for size in few))) for times in (1, 2, 4, 8, 16))
+    small: Mapping[str, int] | None = next(filter(None, map(shapes.near, grown)), None)
     tile = shapes.tile(sizes or small or dict.fromkeys(names, TILE))
     small = small or shapes.near(tile) or sizes
     if small is None:

@@ -168,20 +168,6 @@ class Recorded:
     def _listings(self) -> recorded_form.Listings | None:
         return self._load(LISTINGS, recorded_form.Listings)
 
-    @functools.cached_property
-    def _keys_by_cubin(self) -> dict[str, str]:
-        return {
-            entry["sha256"]: entry["key"]
-            for entry in self.compiled.values()
-            if "sha256" in entry and "key" in entry
-        }
-
-    def listing_of_cubin(self, sha256: str) -> str | None:
-        """Return the SASS of a cubin with the same bytes, with the line numbers that it holds."""
-        key = self._keys_by_cubin.get(sha256)
-        listing = self.listing(key) if key else None
-        return listing[0] if listing else None
-
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """Return the SASS of a compilation by its key, and the numbers of its lines with code, by file."""
         listing = self.places(key)

@@ -1,6 +1,7 @@
 """Expressions of the host's code as front matter: ``(N + BN - 1) / BN`` is ``ceil(n / BN)``."""
 
 import ast
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -106,7 +107,9 @@ class _Translation(ast.NodeTransformer):
         python, i = "", 0
         while i < len(expression):
             token = expression[i]
-            if token.text in ("std", ":") or token.text == "::":
+            if token.text in (":", "::") or (
+                token.word and texts[i + 1 : i + 2] in ([":"], ["::"])
+            ):
                 pass
             elif token.text == "sizeof":
                 end = closing(expression, i + 1)
@@ -124,7 +127,9 @@ class _Translation(ast.NodeTransformer):
                 inside = expression[i + 1 : end]
                 called = i and (expression[i - 1].word or expression[i - 1].text == ">")
                 if called or not all(token.text in CASTS for token in inside):
-                    python += "(" + ", ".join(self._python(list(p)) for p in parts(inside)) + ")"
+                    # A comma outside of a call is an operator, whose value is the last one.
+                    values = [self._python(list(part)) for part in parts(inside)]
+                    python += f"({', '.join(values if called else values[-1:])})"
                 i = end
             elif token.text == "/":
                 python += "//"
@@ -140,13 +145,14 @@ class _Translation(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.names:
             return ast.parse(self.names[node.id], mode="eval").body
-        value = self.scope.value(node.id)
-        if value is None and node.id in self.scope.source.macros:
+        values = self.scope.values(node.id)
+        if not values and node.id in self.scope.source.macros:
             macro = self.scope.source.macros[node.id]
-            value = tokens(macro.body) if macro.arguments is None else None
-        if not value:
-            raise Unknown(node.id)
-        return self._again(value)
+            values = [tokens(macro.body)] if macro.arguments is None else []
+        for value in values[::-1]:  # behind a default, the command line's may be unknown
+            with contextlib.suppress(*([Unknown] if value is not values[0] else [])):
+                return self._again(value)
+        raise Unknown(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """Translate a side of a dim3, ``block.x``, or a member of a kernel's struct."""
@@ -175,10 +181,12 @@ class _Translation(ast.NodeTransformer):
             if name in ("ceil", "floor"):
                 node.args = [_divided(argument) for argument in node.args]
             return node
-        returned = self.scope.source.returned(name) if not node.args else None
+        returned = self.scope.source.returned(name, len(node.args))
         if returned is None:
             raise Unknown(ast.unparse(node))
-        return self._again(returned[1], returned[0])
+        scope, names, value = returned
+        arguments = {name: ast.unparse(self.visit(of)) for name, of in zip(names, node.args)}
+        return _Translation(scope, {**self.names, **arguments}, self.depth + 1).expression(value)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)

@@ -13,6 +13,8 @@ SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
 MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
 """Limits of the search for launches and headers: files, bytes of a file, folders above the kernel's, and entries
 of a folder (a larger one is no project's)."""
+MOST_IN_ALL = 1 << 26
+"""Limit of the bytes of all files that are searched."""
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 """Folders of installed packages, and hidden folders."""
 
@@ -32,8 +34,11 @@ def _around(path: Path) -> list[Path]:
     entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
     ours = (item for item in entries if not OTHERS.search(item.relative_to(root).as_posix()))
     files = itertools.islice(ours, MOST_FILES)
-    readable = [entry for entry in files if entry.is_file() and entry.stat().st_size <= MOST_BYTES]
-    return sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))
+    sizes = {entry: entry.stat().st_size for entry in files if entry.is_file()}
+    readable = [entry for entry, size in sizes.items() if size <= MOST_BYTES]
+    ordered = sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))
+    ends = itertools.accumulate(sizes[entry] for entry in ordered)
+    return [entry for entry, end in zip(ordered, ends) if end <= MOST_IN_ALL]
 
 
 def _folder(name: str, file: Path, home: Path) -> Path | None:

@@ -11,7 +11,15 @@ from typing import Any
 from tilewave.commands.wrapping import matching
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
-from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, shortened
+from tilewave.commands.wrapping.reading import (
+    REAL,
+    Function,
+    Launch,
+    Scope,
+    Source,
+    parts,
+    shortened,
+)
 from tilewave.compiling.declarations import Stream, Token, Tokens, Unreadable, angle, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
@@ -31,7 +39,6 @@ NUMBER = re.compile(
 )
 THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
 """Names of a template parameter that is the block's size."""
-REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
 PREFIX = "T_"
@@ -45,7 +52,8 @@ class Guess:
     unknown: flag -> a suggestion for what the code does not say; notes: remarks for the user; tile: rows,
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
-    shape: sizes of an earlier execution; line: that of the launch, 0 without one.
+    shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
+    launch, of those that are numbers; named: whether the sizes are those of the parameters' names; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -60,6 +68,9 @@ class Guess:
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     shape: dict[str, int] = field(default_factory=dict)
     line: int = 0
+    launched: dict[str, int] = field(default_factory=dict)
+    named: bool = False
+    faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
         self.front["marks"] = {**self.front.get("marks", {}), key: GUESSED}
@@ -203,6 +214,13 @@ def guessed(
         if any(not parameter.stars and not NUMBER.search(parameter.type) for parameter in missing):
             suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
         guess.unknown["--arguments"] = suggestion
+    pairs = list(zip(function.parameters, arguments))
+    taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
+    guess.named = all(matching.dimension(name, operation) == of for name, of in taken)
+    for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
+        with contextlib.suppress(Unknown):
+            if value and argument in operation.dimensions:
+                guess.launched[argument] = number(value, launch.scope)
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
@@ -212,7 +230,7 @@ def guessed(
     single = given_sizes == 1 < len(sizes)
     if single and operation.laid_out:
         guess.front["requires"] = equal
-    for alternative in matching.alternatives(function.parameters, arguments, operation):
+    for alternative in matching.alternatives(function, arguments, operation):
         changed = {**guess.front, "arguments": function.nested(alternative)}
         scratch = replace(guess, front=changed, unknown={}, notes=[])
         _geometry(scratch, code, names, alternative)
@@ -369,6 +387,8 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
         guess.unknown["--block"] = thread_counts[0]
         return [_simple(thread_counts[0], {})]
     block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
+    if len(block) > 1 and any("warp" in name.lower() for name in function.declaration.identifiers):
+        block = [32, 8]  # a warp for each row
     strides = 0
     for at, axis in enumerate("xy"[: len(block)]):
         with contextlib.suppress(Unknown):
@@ -464,7 +484,9 @@ def _tiles(guess: Guess, code: Code) -> None:
     body = function.declaration.body
     pairs = itertools.pairwise(body)
     assigned = (token for token, after in pairs if token.word and after.text == "=")
-    for token in (*assigned, *(Token(name, 0, word=True) for name in source.macros)):
+    # A neighbour's macro of such a name says nothing about this kernel.
+    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
+    for token in (*assigned, *(Token(name, 0, word=True) for name in near.macros)):
         if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
                 steps.append(number([token], Scope(source, body, function.declaration.end)))

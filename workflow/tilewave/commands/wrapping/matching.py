@@ -32,6 +32,8 @@ SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"),
 SYNONYMS |= dict.fromkeys(("block_sum", "reduce"), "reduction")
 SYNONYMS |= dict.fromkeys(("vecadd", "vec_add"), "vector_add")
 """Part of a kernel's name -> name of the operation."""
+PARTS = {("add", 3): "vector_add", ("sum", 2): "reduction"}
+"""Part of a kernel's name, between underscores, and its number of arrays -> name of the operation."""
 Roles = Mapping[str, str] | None
 """The array or size of each parameter of a kernel from which the operation was derived; None to guess."""
 MOST = 8
@@ -50,6 +52,9 @@ def operation_of(function: Function, source: Source) -> Operation | None:
                 operation = operations.load(name)
                 if len(operation.operands) == pointers:
                     return operation
+        for (part, count), name in PARTS.items():
+            if count == pointers and part in snake(label).split("_"):
+                return operations.load(name)
     return operations.load("matmul") if pointers > 2 else None
 
 
@@ -186,12 +191,36 @@ def with_leading(
     return [resolved(argument) for argument in arguments]
 
 
+def _by_index(function: Function, arguments: list[Any], operation: Operation) -> list[Any]:
+    """Return the arguments with the sizes that the code's index expressions name: ``a[row * N + i]`` has rows of N.
+
+    The arguments as they are where the code says nothing, or something else for each access.
+    """
+    text, names = " ".join(token.text for token in function.declaration.body), operation.dimensions
+    pairs = list(zip(function.parameters, arguments))
+    sizes, by_name = [item.name for item, of in pairs if of in names], dict[str, str]()
+    for pointer, argument in pairs:
+        extents = operation.operands[argument].extents if argument in operation.operands else ()
+        for index in re.findall(rf"\b{pointer.name} \[ ([^;\]]*)", text):
+            for factor in re.findall(r"(?<=\* )\w+|\w+(?= \*)", index):
+                if factor in sizes and extents[-1:] and extents[-1] in names:
+                    by_name.setdefault(factor, str(extents[-1]))
+    if not by_name or len({*by_name.values()}) < len(by_name) or len(sizes) != len(names):
+        return arguments
+    rest = iter([size for size in names if size not in by_name.values()])
+    by_name |= {name: next(rest) for name in sizes if name not in by_name}
+    return [by_name.get(item.name, of) for item, of in zip(function.parameters, arguments)]
+
+
 def alternatives(
-    parameters: Sequence[Parameter], arguments: Sequence[Any], operation: Operation
+    function: Function, arguments: list[Any], operation: Operation
 ) -> Iterator[list[Any]]:
     """Yield the arguments with other meanings of the sizes that no name decides."""
+    parameters = function.parameters
     names = operation.dimensions
-    if operation.laid_out and {"m", "n"} <= {*arguments}:
+    if (by_index := _by_index(function, arguments, operation)) != arguments:
+        yield by_index
+    if {"m", "n"} <= {*arguments}:
         swapped = {"m": "n", "n": "m"}  # N rows and M columns
         yield [swapped.get(argument, argument) for argument in arguments]
     positions = [i for i, argument in enumerate(arguments) if argument in names]

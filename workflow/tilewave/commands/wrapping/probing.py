@@ -135,7 +135,10 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     meanings = {"x": "x", "total": "sums", "n": "blocks * each"}
     arguments = zip(target.function.parameters, guess.front["arguments"])
     roles = {item.name: meanings.get(str(argument), "") for item, argument in arguments}
-    by_block = target.guess(operations.load("block_sums"), roles)
+    try:
+        by_block = target.guess(operations.load("block_sums"), roles)
+    except UserError:  # its sizes do not say what the launch needs
+        return None
     by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
     by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
     by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]

@@ -30,6 +30,9 @@ TYPED = {
     **dict.fromkeys(("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t", "float"), ""),
 }  # fmt: skip
 """Type of a struct's member -> its type in front matter; empty if none is needed."""
+REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
+EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
+"""Sizes of a tensor, and of the command line."""
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
@@ -223,13 +226,15 @@ class Source:
                 return str(next(filter(None, match.groups())))
         return kind
 
-    def returned(self, name: str) -> tuple[Scope, Tokens] | None:
-        """Return the last return value of a function without arguments, and the scope of its names."""
-        for _, declaration in self.declarations(name):
+    def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
+        """Return the scope, the parameters' names and the last return value of a function with ``count`` of them."""
+        for path, declaration in self.declarations(name):
             ends = [i for i, token in enumerate(declaration.body) if token.text == "return"]
             if declaration.name == name and ends:
-                body = declaration.body
-                return Scope(self, body, declaration.end), _until(body, ends[-1] + 1, ";")
+                names = [item.name for item in signature(path, declaration).parameters]
+                body, scope = declaration.body, Scope(self, declaration.body, declaration.end)
+                if len(names) == count:
+                    return scope, names, _until(body, ends[-1] + 1, ";")
         return None
 
     def launches(self, kernel: str) -> list[Launch]:
@@ -250,6 +255,19 @@ class Source:
             for launch in self._launch(body, i, line)
         )
         return sorted(launches, key=lambda launch: not launch.arguments)
+
+    def takes_sizes_apart(self, function: Function) -> bool:
+        """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
+        launch = next(iter(self.launches(function.name)), None)
+        if launch is None:
+            return False
+        values = zip(function.parameters, function.launch_arguments(launch.arguments))
+        numbers = [value for item, value in values if not item.stars and item.type not in REAL]
+        words = [value[0] for value in numbers if len(value) == 1]
+        texts = [launch.scope.value(token.text) or () for token in words if token.word]
+        lines = [" ".join(token.text for token in text) for text in texts]
+        computed = any(re.search("[A-Za-z_]", EXTENT.sub("", line)) for line in lines)
+        return len(words) == len(numbers) and not computed
 
     def _line(self, macro: Macro, _: int) -> int:
         """Return the line that defines a macro."""
@@ -416,12 +434,17 @@ class Scope:
     at: int
     skipped: tuple[int, int] = (0, 0)
 
-    def value(self, name: str) -> Tokens | None:
-        """Return the last value of a name before this position, or outside of functions."""
+    def values(self, name: str) -> list[Tokens]:
+        """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
-        return values[-1] if values else self.source.constant(name)
+        outside = self.source.constant(name)
+        return values or ([outside] if outside else [])
+
+    def value(self, name: str) -> Tokens | None:
+        """Return the last of `values`."""
+        return next(reversed(self.values(name)), None)
 
 
 def signature(path: Path, declaration: Declaration) -> Function:

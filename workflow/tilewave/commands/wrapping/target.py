@@ -2,9 +2,10 @@
 
 import re
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from tilewave.kernel.operations.base import Operation
 KEYS = {"--block": "block", "--grid": "grid", "--shared": "shared_bytes"}
 KEYS["--arguments"] = "arguments"
 """Flag -> key of front matter."""
+LEAST_S = 1.0
+"""Least limit of a trial that shows what a kernel touches."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
@@ -38,6 +41,7 @@ class Target:
     source: Source
     folders: Sequence[Path]
     ready: compiled.CompiledKernel | None
+    begun: float = field(default_factory=time.monotonic)
 
     def guess(self, operation: Operation, roles: matching.Roles = None) -> Guess:
         """Guess front matter from the code and the command line. Raises UserError for a fact that is missing."""
@@ -82,7 +86,9 @@ class Target:
         """Execute the kernel once, and return its buffers; ``indices`` begin with the largest index."""
         with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
             path = writing.trial_path(self.source, Path(folder))
-            arguments = execute.options_of(self.write(front, path, shape))
+            left = max(self.begun + self.options.budget - time.monotonic(), LEAST_S)
+            command = [*self.write(front, path, shape), "--limit", str(left)]
+            arguments = execute.options_of(command)
             try:
                 _, job, _ = execute.planned(arguments, Path(folder))
             except UserError as error:  # a grid that has no value at these sizes

@@ -5,7 +5,6 @@ import copy
 import functools
 import math
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from tilewave.commands.wrapping.matching import innermost, leaves, with_leading
 from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
 from tilewave.kernel import result
-from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate
+from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED, INFERRED, load_kernel
 from tilewave.kernel.operations.base import Operation
 
@@ -29,8 +28,16 @@ NEARER = 0.8
 LEAST_K, UNKNOWN_K, UNKNOWN_TILE = 16, 128, 32
 ENTRY = re.compile(r"entry (\S+) is none of the file's kernels, which are .*\{anonymous\}::\1\b")
 """Message for a kernel in a namespace without a name."""
-MOST_S = 20
-"""Seconds after which no further change of a guess is tried."""
+BUDGET_S = 20.0
+"""Seconds of all trials after the first."""
+LATE: Outcome = {
+    "status": result.NOT_MEASURED,
+    "verdict": result.NOT_CHECKED,
+    "reason": "no time was left",
+}
+"""The outcome of a trial that did not fit the budget: it says nothing about the kernel."""
+MOST_LAUNCHED = 1 << 21
+"""Most elements, or multiplications, of a trial at the sizes of the launch."""
 FEW = 3
 """Size of a dimension that is a side of the grid."""
 MOST_TILES = 256
@@ -69,7 +76,8 @@ def first_shape(guess: Guess) -> Shape:
     for name in operation.dimensions:
         tile = guess.tile[name]
         if name in operation.tiles[2:]:
-            shape[name] = max(2 * tile, LEAST_K) if tile else UNKNOWN_K
+            steps = 2 if tile <= UNKNOWN_K else 1
+            shape[name] = max(steps * tile, LEAST_K) if tile else UNKNOWN_K
         elif name in sides:
             shape[name] = FEW
         else:
@@ -78,17 +86,19 @@ def first_shape(guess: Guess) -> Shape:
             while list(shape.values()).count(shape[name]) > 1:
                 shape[name] += size
     shape, largest = shape_of(shape, guess.front), max(shape.values())
-    while not _launched(guess, shape) and max(shape.values()) < MOST_TILES * largest:
-        shape = shape_of({name: 2 * side for name, side in shape.items()}, guess.front)
+    while (small := _too_small(guess, shape)) and max(shape.values()) < MOST_TILES * largest:
+        grown = {name: 2 * side if name in small else side for name, side in shape.items()}
+        shape = shape_of(grown, guess.front)
     return shape
 
 
-def _launched(guess: Guess, shape: Shape) -> bool:
-    """Return whether the grid has blocks at a shape."""
+def _too_small(guess: Guess, shape: Shape) -> set[str]:
+    """Return the sizes of a shape at which a side of the grid has no blocks."""
     with contextlib.suppress(ExpressionError, TypeError):
         names = {**guess.macros(), **shape}
-        return all(evaluate(str(side), names) >= 1 for side in guess.front["grid"])
-    return True
+        sides = [str(side) for side in guess.front["grid"] if evaluate(str(side), names) < 1]
+        return {*shape} & {name for side in sides for name in names_in(side)}
+    return set()
 
 
 def fitting(guess: Guess, front: Mapping[str, Any], shape: Shape) -> Iterator[Shape]:
@@ -121,7 +131,7 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
 
     It tries what the code does not say: whether C is read, layouts, the order of the grid.
     """
-    operation, start = guess.operation, time.monotonic()
+    operation = guess.operation
 
     def once(front: dict[str, Any], at: Shape) -> Outcome:
         return run(_final(front, operation), shape_of(at, front))
@@ -136,15 +146,16 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         return _final(front, operation), outcome
     nearest, change_text = (_final(front, operation), outcome), ""
     for change, description in _changes(front, guess):
-        if time.monotonic() - start > MOST_S:
-            guess.notes.append(f"other layouts and arguments were not tried after {MOST_S} s")
-            break
         changed, tried = _with_c(change, once(change, shape), once, shape)
+        if tried is LATE:
+            guess.notes.append("other layouts and arguments were not tried: no time was left")
+            break
         nearer = changed.get("requires") == front.get("requires")
         nearer = nearer and _error(tried) < NEARER * _error(nearest[1])
         if _judged(guess, tried) or nearer:
             nearest, change_text = (_final(changed, operation), tried), description
         if _judged(guess, tried):
+            guess.faults += _faults(changed, front, guess)
             break
     if "conditions" in nearest[0].get("marks", {}).get("requires", ""):
         guess.notes.append(f"requires is inferred from this failure: {described(outcome, shape)}")
@@ -152,6 +163,34 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         effect = "correct" if _judged(guess, nearest[1]) else "less wrong"
         guess.notes.append(f"it is {effect} with {change_text}")
     return nearest
+
+
+def _faults(changed: dict[str, Any], front: dict[str, Any], guess: Guess) -> Iterator[str]:
+    """Yield what is not right with a kernel that is correct with changed front matter."""
+    if not guess.line or guess.unknown.keys() & {"--grid", "--block"}:
+        return
+    same = changed["arguments"] == front["arguments"]
+    if same and changed["grid"] == front["grid"][::-1] != front["grid"]:
+        yield (
+            f"the launch in line {guess.line} has x and y the other way round: it is right only "
+            "where both sides of its grid are equal"
+        )
+    sizes, conditions = guess.operation.dimensions, changed.get("requires", {}).get("conditions")
+    apart = guess.named and {*sizes} <= {*leaves(front["arguments"])}
+    if conditions and apart and "requires" not in front:
+        yield f"it takes {', '.join(sizes)}, but is right only where {' and '.join(conditions)}"
+
+
+def at_its_sizes(guess: Guess, run: Run, front: dict[str, Any]) -> None:
+    """Execute a correct kernel at the sizes of the file's launch too, if these are few numbers."""
+    shape, sizes = guess.launched, guess.operation.dimensions
+    complete = guess.line and not guess.unknown and {*shape} == {*sizes}
+    if not complete or not 0 < math.prod(shape.values()) <= MOST_LAUNCHED:
+        return
+    outcome = run(front, {name: shape[name] for name in sizes})
+    if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
+        at = f"at {size(shape)}, the size of the launch in line {guess.line}"
+        guess.faults.append(f"{at}: {verdict(outcome)}: {outcome['reason']}")
 
 
 def without_judge(guess: Guess) -> bool:
@@ -203,10 +242,6 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         keys = ("arguments", "grid", "block", "requires")
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
-        launched = guess.line and "--grid" not in guess.unknown
-        if "grid" in changed and launched and alternative["grid"] == front["grid"][::-1]:
-            description += f": the launch in line {guess.line} has x and y the other way round, "
-            description += "and is right only where both sides of its grid are equal"
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
         dropped = READS_C if "grid" in changed else ""
         kept = {key: value for key, value in front.items() if key != dropped}
@@ -237,7 +272,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: dict[str, Any] = dict(front.get("requires", {}))
     outcome = run(front, ragged)
-    if judged(outcome):
+    if judged(outcome) or outcome is LATE:
         return requires
     if "conditions" in requires and not fixed:
         for condition in requires["conditions"] if "requires" in front.get("marks", {}) else ():
@@ -251,7 +286,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     for name in (name for name in guess.operation.dimensions if name not in fixed):
         longer = {**shape, name: shape[name] + 1}
         alone = outcome if len(shape) == 1 else run(front, longer)
-        if not judged(alone):
+        if not judged(alone) and alone is not LATE:
             if not failures:
                 outcome, failed_shape = alone, longer
             failures += 1

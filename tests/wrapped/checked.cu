@@ -1,0 +1,103 @@
+// Kernels and launches as `check` meets them, right and wrong (tests/commands/test_check.py).
+#include <cstdlib>
+
+#define TILE 16
+const int ROWS = 5, COLUMNS = 3;
+
+int blocks_of(int size, int threads) { return (size + threads - 1) / threads; }
+
+// The launch gives the rows to x, the kernel takes x for columns.
+__global__ void gemm_turned(const float* a, const float* b, float* c, int M, int N, int K) {
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    if (row >= M || column >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + column];
+    c[row * N + column] = sum;
+}
+
+// Rows of b have N elements, not K.
+__global__ void gemm_stride(const float* a, const float* b, float* c, int M, int N, int K) {
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    if (row >= M || column >= N) return;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * K + column];
+    c[row * N + column] = sum;
+}
+
+// Right at multiples of 4; the launch has 7.
+__global__ void add_quads(const float* x, const float* y, float* out, int n) {
+    int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+    if (i >= n) return;
+    float4 p = *(const float4*)(x + i), q = *(const float4*)(y + i);
+    *(float4*)(out + i) = make_float4(p.x + q.x, p.y + q.y, p.z + q.z, p.w + q.w);
+}
+
+// N rows of M elements.
+__global__ void transpose_named(const float* in, float* out, int N, int M) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < N && column < M) out[column * N + row] = in[row * M + column];
+}
+
+__global__ void transpose_constant(const float* in, float* out) {
+    int row = threadIdx.y, column = threadIdx.x;
+    if (row < ROWS && column < COLUMNS) out[column * ROWS + row] = in[row * COLUMNS + column];
+}
+
+// What it computes is no operation; a neighbour is read without a barrier.
+__global__ void mix_neighbours(const float* x, const float* u, const float* v, float* out, int rows, int columns) {
+    __shared__ float held[64];
+    held[threadIdx.x] = x[blockIdx.x * columns + threadIdx.x % columns] + u[threadIdx.x % columns];
+    out[blockIdx.x * columns + threadIdx.x % columns] = held[63 - threadIdx.x] * v[threadIdx.x % columns];
+}
+
+__global__ void softmax_rows(const float* in, float* out, int rows, int columns) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float most = -__FLT_MAX__, sum = 0;
+    for (int i = 0; i < columns; ++i) most = fmaxf(most, in[row * columns + i]);
+    for (int i = 0; i < columns; ++i) sum += expf(in[row * columns + i] - most);
+    for (int i = 0; i < columns; ++i) out[row * columns + i] = expf(in[row * columns + i] - most) / sum;
+}
+
+// A launch without dim3: commas are operators, and a block has 16 threads.
+__global__ void gemm_commas(const float* a, const float* b, float* c, int n) {
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+    c[row * n + column] = sum;
+}
+
+// Each block leaves a sum of 512 elements; the lanes of its last warp need __syncwarp.
+__global__ void reduce_halves(const float* in, float* out) {
+    __shared__ volatile float held[256];
+    int t = threadIdx.x;
+    held[t] = in[blockIdx.x * 512 + t] + in[blockIdx.x * 512 + 256 + t];
+    __syncthreads();
+    for (int s = 128; s > 0; s /= 2) {
+        if (t < s) held[t] += held[t + s];
+        if (s > 32) __syncthreads();
+    }
+    if (t == 0) out[blockIdx.x] = held[0];
+}
+
+void run(int argc, char** argv, float* x, float* y, float* z, float* out, int M, int N, int K, int rows, int columns) {
+    dim3 block(TILE, TILE), grid(blocks_of(N, block.x), blocks_of(M, block.y));
+    gemm_turned<<<dim3((M + TILE - 1) / TILE, (N + TILE - 1) / TILE), block>>>(x, y, out, M, N, K);
+    gemm_stride<<<grid, block>>>(x, y, out, M, N, K);
+    transpose_constant<<<1, dim3(4, 8)>>>(x, out);
+    mix_neighbours<<<rows, 64>>>(x, y, z, out, rows, columns);
+    gemm_commas<<<(N / TILE, N / TILE), (TILE, TILE)>>>(x, y, out, N);
+    reduce_halves<<<N / 256 / 2, 256>>>(x, out);
+    int threads = 32;
+    if (argc > 1) threads = atoi(argv[1]);
+    softmax_rows<<<(rows + threads - 1) / threads, threads>>>(x, out, rows, columns);
+}
+
+int main() {
+    constexpr int n = 7;
+    float *x, *y, *out;
+    add_quads<<<blocks_of(blocks_of(n, 4), 64), 64>>>(x, y, out, n);
+    int N, M;
+    N = M = 4096;
+    transpose_named<<<dim3(blocks_of(M, 8), blocks_of(N, 8)), dim3(8, 8)>>>(x, out, N, M);
+}
