@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
@@ -41,6 +42,10 @@ COLUMNS = ("place", "text", "waits for", SAMPLES, "executed", EXCESS, "sectors_g
 STALL = STALL_SAMPLES.format("")
 TEXT = 60
 """The most characters of a source line."""
+LINK = re.compile(r"@\w+:([^:@]*):[^@]*@")
+"""A link in a message of ncu's rules, and its text."""
+SENTENCE = re.compile(r"(?<=[a-z)%])\.(?=\s|[A-Z])")
+"""The end of a sentence there."""
 PARAGRAPH = textwrap.TextWrapper(110, initial_indent="  - ", subsequent_indent="    ")
 
 
@@ -108,7 +113,7 @@ def _table(launch: ProfiledLaunch, most: int) -> list[str]:
 
 
 def findings(launch: ProfiledLaunch) -> list[str]:
-    """Return the findings of the advice, then those of ncu's rules, each as a sentence."""
+    """Return the findings of the advice, then the first sentence of each of ncu's rules."""
     sentences = []
     for finding in advice.for_case(subject_of(launch)):
         bound = f" (at most {100 * finding.bound:.0f} % of the time)" if finding.bound else ""
@@ -116,7 +121,9 @@ def findings(launch: ProfiledLaunch) -> list[str]:
     rules = [rule for rule in launch.rules if rule["kind"] in ("optimization", "warning", "error")]
     for rule in sorted(rules, key=lambda rule: -rule.get("speedup", 0.0)):
         speedup = f" (ncu: {rule['speedup']:.0f} %)" if "speedup" in rule else ""
-        sentences.append(f"{rule['title']}: {rule['message']}{speedup}")
+        message = LINK.sub(r"\1", rule["message"])
+        first = SENTENCE.split(message, maxsplit=1)[0].rstrip(".")
+        sentences.append(": ".join(filter(None, (rule["title"], first))) + speedup)
     return sentences
 
 
