@@ -125,6 +125,7 @@ def configuration(
     shared_bytes: int = 0,
     cluster: Sequence[int] | None = None,
     programmatic: bool = False,
+    cooperative: bool = False,
 ) -> Any:
     """Return a CUlaunchConfig on the GPU's stream. The grid counts blocks, also with a cluster."""
     from cuda.bindings import driver
@@ -145,6 +146,11 @@ def configuration(
         attribute = driver.CUlaunchAttribute()
         attribute.id = identity.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
         attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    if cooperative:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = identity.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        attribute.value.cooperative = 1
         attributes.append(attribute)
     if attributes:
         config.attrs = attributes
@@ -174,8 +180,9 @@ class _Launch:
             _allow(self.function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         self._values: dict[tuple[object, ...], Values] = {}
         self._config = configuration(
-            gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster, launch.programmatic
-        )
+            gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster,
+            launch.programmatic, launch.cooperative,
+        )  # fmt: skip
 
     def prepare(
         self,

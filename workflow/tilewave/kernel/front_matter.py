@@ -210,6 +210,8 @@ class FrontMatter(Launched):
     programmatic: Expression = 0
     """1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` before it reads
     or writes global memory"""
+    cooperative: bool = False
+    """`true`: all blocks are resident at a time, for `grid.sync()`. Only a GPU runs such a launch"""
     requires: dict[str, Any] = {}
     """`arch` (compute capability times ten), divisors of sizes (`n: 8`), `conditions`"""
     architecture_specific: bool = False

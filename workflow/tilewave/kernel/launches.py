@@ -130,6 +130,7 @@ class LaunchPlan:
     cluster: None where a block stands alone.
     programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
     guide, programmatic dependent launch). The kernel waits itself.
+    cooperative: all blocks of it, or of each launch of a series, are resident at a time, for grid.sync().
     series: all launches of a case of several, in their order. The geometry is then that of the leading one.
     They share scratch and tensor maps.
     """
@@ -143,6 +144,7 @@ class LaunchPlan:
     cluster: tuple[int, int, int] | None = None
     tensor_maps: tuple[MapPlan, ...] = ()
     programmatic: bool = False
+    cooperative: bool = False
     series: tuple[Step, ...] = ()
 
     @property

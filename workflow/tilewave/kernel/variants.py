@@ -278,6 +278,7 @@ class Variant:
             cluster=leading.cluster,
             tensor_maps=tensor_maps,
             programmatic=bool(self.integer("programmatic", front.programmatic, names)),
+            cooperative=front.cooperative,
             series=tuple(steps) if len(steps) > 1 else (),
         )
 

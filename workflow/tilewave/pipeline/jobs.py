@@ -109,6 +109,8 @@ def of_case(
             reason = (
                 f"programmatic: {early} never waits for the launch before (griddepcontrol.wait)"
             )
+        if launch.cooperative and stage == result.EXECUTE:
+            reason = "cooperative: only a GPU runs a launch with grid.sync()"
         if reason:
             return Result(stage, case.id, result.UNSUPPORTED, reason)
     named = kernel.front.cases.get(case.probe_case or "")

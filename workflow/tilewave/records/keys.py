@@ -37,7 +37,7 @@ PARTS = (
 # existed stay the same.
 RARE_PARTS = (
     "scratch", "work", "device", "tensor_maps", "operation_code", "reads_c", "strides", "series",
-    "programmatic",
+    "programmatic", "cooperative",
 )  # fmt: skip
 STAGE_PARTS = {
     "check": (),
