@@ -11,7 +11,7 @@ import pytest
 
 import executing_support as support
 from live_gpu import checked, live
-from samples import BODY, FRONT, ROOT, a_job, needs_nvrtc, write_kernel
+from samples import FRONT, ROOT, a_job, needs_nvrtc, write_kernel
 from tilewave.basics.errors import UserError
 from tilewave.gpu.operands import move
 from tilewave.gpu.session import Session
@@ -163,26 +163,6 @@ def test_numbers_of_front_matter(tmp_path: Path) -> None:
     user_defined = plain.parent / "own.cu"
     user_defined.write_text(plain.read_text().replace("tile:", "let: {lda: 2 * k}\ntile:"))
     assert support.choose(user_defined).arguments(shape, {})[3] == 18
-
-
-@pytest.mark.parametrize(
-    ("strides", "key", "message"),
-    [
-        ('{lda: "k - 1"}', "strides.lda", "255. Allowed: 256 elements at least"),
-        ('{ldd: "k"}', "strides: unknown stride ldd", "Allowed: lda, ldb, ldc"),
-        ('{stride_a: "m * lda"}', "strides: unknown stride stride_a", "Allowed: lda, ldb, ldc"),
-        ('{lda: "ldb"}', "strides.lda", "unknown name ldb. Allowed: "),
-        ('{lda: "lda"}', "strides.lda", "unknown name lda. Allowed: "),
-        ('{lda: "sms"}', "strides.lda", "unknown name sms. Allowed: "),
-        ('{lda: "k + 0.5"}', "strides.lda", "not a whole number"),
-        ("{lda: k}\nlet: {lda: k}", "strides.lda", "a macro or `let` has this name"),
-    ],
-)
-def test_mistakes(tmp_path: Path, strides: str, key: str, message: str) -> None:
-    path = write_kernel(tmp_path, front=f"{FRONT}strides: {strides}\n", body=BODY)
-    with pytest.raises(UserError) as error:
-        try_out(support.choose(path))
-    assert str(error.value).startswith(f"{path}: {key}") and message in str(error.value)
 
 
 def test_padding_is_for_kernels_that_are_compiled(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from tilewave.kernel import includes, result
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import LaunchPlan, MapPlan
-from tilewave.kernel.trial import try_out
 from tilewave.pipeline import project
 from tilewave.records import keys
 from tilewave.theory.dtypes import SIZES
@@ -30,7 +29,6 @@ KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 SHAPE = {"m": 24, "n": 80, "k": 48}
 MAPPED = FRONT.replace("[a, b, c, m", "[map, b, c, m")
-BOX = "box: [16, 16]"
 
 
 def test_sizes_follow_from_the_operation_and_the_layout(tmp_path: Path) -> None:
@@ -86,25 +84,6 @@ def test_padding_between_the_rows(tmp_path: Path) -> None:
         support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
 
 
-@pytest.mark.parametrize(
-    ("more", "key"),
-    [
-        ("sizes: [8]", "sizes"),
-        ("sizes: [64, 65]", "sizes"),
-        ("sizes: [8, 8], strides: [8, 8]", "strides"),
-        ("sizes: [64, 64], strides: [72]", "sizes"),
-        ("sizes: [64, 0]", "sizes"),
-        ("sizes: [64, 64], strides: [0]", "strides"),
-        ("element_strides: [1]", "element_strides"),
-        ("element_strides: [1, 0]", "element_strides"),
-    ],
-)
-def test_mistakes_of_maps(tmp_path: Path, more: str, key: str) -> None:
-    path = mapped(tmp_path, f"of: part, box: [8, 8], {more}")
-    with pytest.raises(UserError, match=rf"^{path}: tensor_maps.map.{key}( is |: the map )"):
-        support.choose(path).plan(SHAPE, {})
-
-
 @pytest.mark.parametrize("more", ["cluster: [2]\n", "tensor_maps: {map: {of: a, box: [16, 16]}}\n"])
 def test_compute_capability(more: str, tmp_path: Path) -> None:
     front = MAPPED if "map" in more else FRONT
@@ -151,32 +130,6 @@ def test_the_pitch_is_a_requirement() -> None:
     (right,), (wrong,) = (plan_jobs("check", {}, f"64x64x{k}") for k in (24, 21))
     assert isinstance(right, Job) and wrong.status == result.UNSUPPORTED
     assert wrong.reason.startswith("map_a: the stride from row to row is 84 bytes")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "key"),
-    [
-        ("of: a", "of: d", "tensor_maps.map.of"),
-        ("of: a", "of: a, boxes: 3", "tensor_maps.map: unknown key boxes"),
-        (BOX, "box: []", "tensor_maps.map.box"),
-        (BOX, "box: [1, 1, 1, 1, 1, 1]", "tensor_maps.map.box"),
-        (BOX, "box: [16, 0]", "tensor_maps.map.box"),
-        (BOX, "box: [16, TIEL]", "tensor_maps.map.box.1"),
-        (BOX, f"{BOX}, swizzle: 48", "tensor_maps.map.swizzle"),
-        (BOX, f"{BOX}, l2: 32", "tensor_maps.map.l2"),
-        ("{map: {of", "{beta: {of", "tensor_maps.beta"),
-        ("{map: {of", "{mapp: {of", "tensor_maps.mapp"),
-        *(("cluster: [1]", f"cluster: {new}", "cluster") for new in ("[]", "[1, 1, 1, 1]", "[0]")),
-        ("cluster: [1]", "cluster: [TIEL]", "cluster.0"),
-    ],
-)
-def test_mistakes(tmp_path: Path, old: str, new: str, key: str) -> None:
-    front = FRONT.replace("[a, b, c, m", "[map, a, b, c, m")
-    front += "cluster: [1]\ntensor_maps: {map: {of: a, box: [16, 16]}}\n"
-    assert old in front
-    path = write_kernel(tmp_path, front=front.replace(old, new))
-    with pytest.raises(UserError, match=rf"^{path}: {key}\b"):
-        try_out(support.choose(path))
 
 
 def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[Any]:

@@ -193,27 +193,6 @@ def test_a_huge_grid_costs_its_case(kernel_folder, grid, status):
     assert refusal is not None and refusal[0] == status and "grid" in refusal[1]
 
 
-@pytest.mark.parametrize("value", ["a<b>", "../x", "a\\nb", "x\\ty", 'a\\"b', "a|b"])
-def test_a_macros_value_may_stand_in_a_files_name(tmp_path, value):
-    path = write_kernel(tmp_path, front=FRONT.replace("TILE: [16, 32]", f'TILE: [16, "{value}"]'))
-    with pytest.raises(UserError, match=r"macros\.TILE .*numbers and words") as caught:
-        load_kernel(path)
-    check_message(caught.value, path)
-
-
-@pytest.mark.parametrize(
-    ("macros", "message"),
-    [
-        *((f'"{name}": [1]', "name") for name in ("A B", "A=1 -DB", "1A", "", "A\\nB")),
-        (f"A: [16, {'a' * 250}]", "characters together"),
-    ],
-)
-def test_a_macros_name_suits_the_preprocessor_and_a_file_name(tmp_path, macros, message):
-    path = write_kernel(tmp_path, front=FRONT.replace("macros: {", f"macros: {{{macros}, "))
-    with pytest.raises(UserError, match=rf"macros.*{message}"):
-        load_kernel(path)
-
-
 def test_a_listed_python_kernel_does_not_run(kernel_folder, tmp_path):
     front = "title: t\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n"
     ran = f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n"
