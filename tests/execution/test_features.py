@@ -23,7 +23,7 @@ NUMBERS = np.random.default_rng(1).integers(0, 1000, 4 * N).astype(np.int32)
 @functools.cache
 def compiled(file, arch):
     """Return the cubin of a fixture file and its listing."""
-    cubin = harness.compile_file(FEATURES / f"{file}.cu", arch).cubin
+    cubin = harness.cubin_of(FEATURES / f"{file}.cu", arch)
     return cubin, listings.of_cubin(cubin)
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
 from tilewave.theory import shared_requests, wavefronts
 
@@ -195,35 +194,6 @@ def test_loads_and_stores_are_attributed_what_nsight_compute_says(op: str, width
     rules = wavefronts.warp_shared_attributed, wavefronts.warp_shared_ideal
     accesses = [(row, mask, width, op == "sts") for row, mask in zip(addresses, masks)]
     equal([[rule(*access) for rule in rules] for access in accesses], figures)
-
-
-def test_masks_of_either_type_are_taken_from_compiled_code() -> None:
-    generator = np.random.default_rng(5)
-    shared = generator.integers(0, 64, (50, 32)) * 16
-    source = generator.integers(0, 64, (50, 32)) * 16
-    masks = generator.integers(0, 1 << 32, 50)
-    wide = every_rule(shared, source, masks.astype(np.int64))
-    assert wide.shape == (50, 12)
-    assert np.array_equal(wide, every_rule(shared, source, masks.astype(np.uint32)))
-
-
-@njit
-def every_rule(shared, source, masks):
-    out = np.empty((len(masks), 12), np.int64)
-    for i in range(len(masks)):
-        to, origin, mask = shared[i], source[i], masks[i]
-        out[i, 0] = wavefronts.warp_shared(to, mask, 16, False)[0]
-        out[i, 1] = wavefronts.warp_shared_attributed(to, mask, 16, False)
-        out[i, 2] = wavefronts.warp_shared_ideal(to, mask, 8, False)
-        out[i, 3] = wavefronts.warp_ldmatrix(to, mask)[0]
-        for bypass in range(2):
-            at = 4 + 4 * bypass
-            pair = wavefronts.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
-            out[i, at], out[i, at + 1] = pair
-            copy = to, origin, mask, 16, bypass == 1
-            out[i, at + 2] = wavefronts.warp_async_copy_sectors(*copy)
-            out[i, at + 3] = wavefronts.warp_async_copy_sectors_ideal(*copy)
-    return out
 
 
 LANES = np.arange(32)

@@ -65,7 +65,7 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread):
     from tilewave.execution.machine import launch, program
 
     file = DATA / ("prints.cu" if name == "prints" else "blocks.cu")
-    cubin = harness.compile_file(file, "sm_90").cubin
+    cubin = harness.cubin_of(file, "sm_90")
     wanted, spread_over_cores, message = EXPECTED[name]
     loaded = program.load(cubin, name, listings.of_cubin(cubin))
     for cores in (CORES, 1):

@@ -18,7 +18,7 @@ KERNELS = re.findall(r"^KERNEL (\w+)(.*?)^(?=KERNEL|#|\Z)", FILE.read_text(), re
 
 
 def faults(name, arch, reverse=False):
-    cubin = harness.compile_file(FILE, arch).cubin
+    cubin = harness.cubin_of(FILE, arch)
     listing = listings.of_cubin(cubin)
     loaded = program.load(cubin, name, listing)
     buffers = [launch.Buffer(buffer, np.zeros(256, np.int32)) for buffer in "xy"]
