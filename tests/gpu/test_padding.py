@@ -16,7 +16,6 @@ from tilewave.basics.errors import UserError
 from tilewave.gpu.operands import move
 from tilewave.gpu.session import Session
 from tilewave.kernel import operations
-from tilewave.kernel.padding import Placement
 from tilewave.kernel.trial import try_out
 from tilewave.records import keys
 
@@ -120,22 +119,6 @@ def test_rows_are_copied_on_the_gpu(monkeypatch, gathering, batch) -> None:
     move(work, "a", *held, gathering=gathering)
     assert np.array_equal(dense, values)
     assert np.array_equal(padded.view(np.uint32), memory.view(np.uint32))
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("extents", [(3, 5), (2, 3, 5)])
-def test_put_and_take(order: Any, extents: tuple[int, ...]) -> None:
-    placement = Placement.of("a", extents, order, {"lda": 7, "stride_a": 40})
-    values = np.arange(placement.elements, dtype=np.float32)
-    memory = placement.put(values)
-    assert placement.count == len(memory) > placement.elements
-    assert np.array_equal(placement.take(memory), values)
-    assert np.isnan(memory).sum() == placement.count - placement.elements
-    assert placement.overwritten(memory).size == 0
-    inner = placement.sizes[0]
-    memory[inner] = 0
-    assert placement.overwritten(memory).tolist() == [inner]
-    assert memory[7] == values[inner]  # the second row
 
 
 def test_inputs_are_those_without_padding() -> None:

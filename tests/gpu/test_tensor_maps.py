@@ -12,7 +12,6 @@ import pytest
 import executing_support as support
 import samples
 from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
-from tilewave.basics.errors import UserError
 from tilewave.basics.validation import of_document
 from tilewave.compiling import headers, nvrtc
 from tilewave.gpu import launch, tensor_maps
@@ -75,30 +74,9 @@ def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
     assert of_document(LaunchPlan, json.loads(json.dumps(plan, default=vars))) == plan
 
 
-def test_padding_between_the_rows(tmp_path: Path) -> None:
-    strides = "strides: {lda: k + 4}\n"
-    path = mapped(tmp_path, "of: a, box: [16, 8]", strides)
-    (tensor_map,) = support.choose(path).plan(SHAPE, {}).tensor_maps
-    assert (tensor_map.sizes, tensor_map.pitches) == ((48, 24), (208,))
-    with pytest.raises(UserError, match=r"map\.box .*2 numbers, because padding"):
-        support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
-
-
-@pytest.mark.parametrize("more", ["cluster: [2]\n", "tensor_maps: {map: {of: a, box: [16, 16]}}\n"])
-def test_compute_capability(more: str, tmp_path: Path) -> None:
-    front = MAPPED if "map" in more else FRONT
-    chosen = support.choose(write_kernel(tmp_path, front=front + more))
-    assert chosen.supports(SHAPE, {"arch": 89}) == "needs compute capability 9.0 or later"
-    assert chosen.supports(SHAPE, {"arch": 90}) == ""
-
-
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ("cluster: [3]", "grid x = 5 is not a multiple of 3, the cluster's"),
-        ("cluster: [1, 2]", ""),
-        ("cluster: [5, 4]", "grid y = 2 is not a multiple of 4, the cluster's"),
-        ("cluster: [1, 20]\ngrid: [5, 20]", "a cluster of 20 blocks exceeds 16"),
         ("box: [16, 257]", "map: a box of (16, 257) elements exceeds 256"),
         ("box: [6, 16]", "map: the box's inner side of 24 bytes is not a multiple of 16"),
         (
@@ -116,12 +94,7 @@ def test_compute_capability(more: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> None:
-    if "box" in more:
-        path = mapped(tmp_path, f"of: {'part' if 'sizes' in more else 'a'}, {more}")
-    else:
-        lines = FRONT.splitlines(keepends=True)
-        front = "".join(line for line in lines if line[:4] not in more)
-        path = write_kernel(tmp_path, front=f"{front}{more}\n")
+    path = mapped(tmp_path, f"of: {'part' if 'sizes' in more else 'a'}, {more}")
     problem = support.choose(path).plan(SHAPE, {}).exceeded_limit(HERE["device"])
     assert problem.startswith(sentence) and bool(problem) == bool(sentence)
 

@@ -13,7 +13,6 @@ import pytest
 from fake_machine import Machine
 from samples import a_job, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
-from tilewave.basics.validation import of_document
 from tilewave.compiling import nvrtc
 from tilewave.execution.buffers import packed
 from tilewave.gpu import launch
@@ -21,7 +20,6 @@ from tilewave.gpu.device import CudaError
 from tilewave.kernel import arguments
 from tilewave.kernel.arguments import StructLayout
 from tilewave.kernel.front_matter import load_kernel
-from tilewave.kernel.job import Job
 from tilewave.kernel.launches import Typed
 from tilewave.kernel.variants import Variant, choices
 
@@ -93,16 +91,6 @@ def test_an_execution_says_the_same():
         packed(Machine(), the_job, buffers, 1.0, 0.0, (8, 4, 4))
     with pytest.raises(ValueError, match="argument 'b' is none of a, alpha, beta, m"):
         packed(Machine(), a_job(arguments=("b",), shape={"m": 3}), buffers, 1.0, 0.0)
-
-
-def test_a_live_launch_gets_the_same_bytes():
-    sizes = (8, 128, 8, 2, 8)
-    given = launch.values(job(), {"a"}, {"map"}, 0.75, -0.5, sizes)
-    packed_arguments = launch.pack(given, {"a": 0x1000}, {"map": ctypes.c_uint64(7)})
-    places = (ctypes.c_void_p * len(NAMES)).from_address(packed_arguments.address)
-    data = [ctypes.string_at(place, min(size, 8)) for place, size in zip(places, sizes)]
-    wanted = [np.uint64(0x1000), np.uint64(7), np.int64(70_000), np.float16(0.75), np.float64(-0.5)]
-    assert data == [value.tobytes() for value in wanted]
 
 
 @needs_nvrtc
@@ -277,11 +265,6 @@ def test_a_live_launch_gets_a_struct():
     places = (ctypes.c_void_p * 2).from_address(packed_arguments.address)
     data = np.frombuffer(ctypes.string_at(places[0], 256), np.uint64)
     assert [data[0], data[1], data[8], data[9:].any()] == [33, 0x1000, 7, False]
-
-
-def test_a_job_comes_back_from_json(tmp_path: Path):
-    job = a_job(arguments=(("m", (), Typed("i64", "k")), "a"), shape=SIZES)
-    assert of_document(Job, json.loads(json.dumps(job, default=vars))) == job
 
 
 @needs_nvrtc

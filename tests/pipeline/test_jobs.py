@@ -11,7 +11,7 @@ from tilewave import pipeline as stages
 from tilewave.basics.errors import UserError
 from tilewave.kernel import result
 from tilewave.kernel.job import Probe, ProbeBuffer, read_jobs, write_jobs
-from tilewave.kernel.launches import LaunchPlan, MapPlan, Scratch
+from tilewave.kernel.launches import LaunchPlan, MapPlan, Scratch, Typed
 from tilewave.pipeline import cases, jobs, project, rules
 from tilewave.pipeline import target as targets
 from tilewave.pipeline.pipeline import ALL
@@ -45,7 +45,12 @@ def test_a_job_is_read_as_it_was_written(tmp_path):
     probe = Probe({"found": looked_at}, {"WIDTH": 4}, {"index": "lane"}, {"found": 8}, {"n": 2})
     written = [
         plan(tmp_path, HERE),
-        a_job(launch=launch, arguments=("a", "map_a"), shape={"n": 8}, work={"flop": 2.0}),
+        a_job(
+            launch=launch,
+            arguments=("a", ("map_a", (), Typed("i64", "k"))),
+            shape={"n": 8},
+            work={"flop": 2.0},
+        ),
         a_job(operation="probe", probe=probe, device={"sms": 132}, versions=(1, 2)),
     ]
     write_jobs(tmp_path / "jobs.json", written)
