@@ -18,7 +18,6 @@ from tilewave.__main__ import _leaving, main
 from tilewave.basics import elf, files, memory
 from tilewave.basics.errors import printable
 from tilewave.basics.paths import child_environment
-from tilewave.basics.validation import NoYaml, yaml_of
 from tilewave.commands import flags
 from tilewave.commands.wrapping import compiled
 from tilewave.execution.machine.printing import MOST, formatted
@@ -191,12 +190,6 @@ def test_texts_from_elsewhere_command_nothing(capsys):
     problem = verdict.Problem("a@64", f"a@64: check: trap: {reason}")
     judged = verdict.Verdict("", "", (), (problem,), {}, {})
     assert len(ElementTree.fromstring(summary.junit(frame, judged))) == 1
-
-
-@pytest.mark.parametrize("text", [r'title: "\e[31m"', r'{"a\x07": 1}', r'[{a: "\uFFFE"}]'])
-def test_front_matter_has_no_control_characters(text):
-    with pytest.raises(NoYaml, match="control characters"):
-        yaml_of(text)
 
 
 def test_markdown_takes_no_html():

@@ -347,32 +347,6 @@ def test_only_memory_that_is_used_costs_a_process():
     assert pids[0] == pids[1] == pids[2] != pids[3]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "title: t\n",
-        "title: t\ndtypes: {x: f32}\narguments: [.nan, n]\n",
-        "title: t\ndtypes: {x: f32}\narguments: ['1e308 * 10']\n",
-        "title: t\ndtypes: {x: f32}\nrequires: {conditions: [[]]}\n",
-        "title: t\ndtypes: {x: f32}\nrequires: {conditions: [false]}\n",
-        "title: 2001-99-99\n",
-        "title: !!timestamp x\n",
-        f"title: {'9' * 5000}\n",
-        "title: t\ngrid: [.inf]\n",
-        "title: t\nshared_bytes: 0b" + "1" * 2_000,
-        "title: t\ntitle: u\n",
-    ],
-)
-def test_strange_front_matter_is_refused_in_a_line_or_a_plan(kernel_folder, text):
-    path = write_kernel(kernel_folder, "sample", f"operation: copy\n{text}")
-    try:
-        loaded_project = loaded(path, kernels=["sample"], operation="copy", macros="defaults")
-        for case in loaded_project.plan.cases.values():
-            resolve(case, {"device": {"sms": 132}, "arch": 90})
-    except UserError as error:
-        check_message(error, error.where_file)
-
-
 def undecoded(line: str) -> bool:
     """Return whether an instruction is unsupported, alone and in a listing. Nothing else may happen."""
     listing = f"\n\t.section\t.text.k,\n.text.k:\n        /*0000*/                   {line} ;\n\t.section\tx\n"

@@ -82,6 +82,12 @@ def test_mistakes_are_found_before_anything_runs(tmp_path, file, mistake):
     assert mistake.get("remedy", "") in problem
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "0b" + "1" * 2000], ids=len)
+def test_numbers_of_thousands_of_digits(tmp_path, number):
+    front = f"{FRONT}shared_bytes: {number}\n"
+    assert len(refusal(write_kernel(tmp_path, front=front))) < 500
+
+
 @pytest.mark.parametrize("text", ["", "extern int x;\n/*---\ntitle: t\n---*/", "/*---\ntitle: t\n"])
 def test_missing_fence(tmp_path, text):
     path = tmp_path / "bare.cu"
@@ -138,7 +144,7 @@ def test_good_expressions_pass_the_trial(tmp_path, more):
 def test_trial_keeps_to_the_requirements(tmp_path):
     """Sizes that a kernel refuses are no mistake in its grid."""
     front = FRONT.replace("ceil(m / TILE)", "m // 1000")
-    for requires in ("{m: 1000}", "{conditions: [m >= 1000]}"):
+    for requires in ("{m: 1000}", "{conditions: [m >= 1000]}", "{conditions: [false]}"):
         try_out(default(tmp_path, front.replace("{arch: 75}", requires)))
 
 

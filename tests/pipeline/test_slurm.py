@@ -31,6 +31,14 @@ studies:
   timed: {plot: correctness, title: t, time: true, cases: [{kernels: [matmul_cpu], macros: defaults, shapes: [61]}]}
 """ % [*range(200, 216)]
 
+SNAKEMAKE = """
+from snakemake.cli import main
+from snakemake_executor_plugin_slurm import Executor
+# It asks after 1 s, 11 s more, 21 s more ...: most of the test would be waiting.
+Executor.next_seconds_between_status_checks = property(lambda self: 1, lambda self, seconds: None)
+main()
+"""
+
 
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -78,9 +86,9 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
         "--max-threads": os.cpu_count(),  # so that each part fills a node
         "--set-scatter": "parts=2",  # a node is left for the part of the one that dies
         "--slurm-status-command": "squeue",  # no accounting here
-        "--slurm-init-seconds-before-status-checks": 1, "--configfile": config,
+        "--configfile": config,
     }  # fmt: skip
-    command = [sys.executable, "-m", "snakemake", "results/tables/records.parquet"]
+    command = [sys.executable, "-c", SNAKEMAKE, "results/tables/records.parquet"]
     command += [str(word) for option in options.items() for word in option]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     with (tmp_path / "said.txt").open("w") as said:
