@@ -371,10 +371,3 @@ def test_a_block_may_keep_or_leave_out_some_kernels():
     assert loaded({"providers": ["cublaslt"]}).plan.kernels == ["cublas"]
     remaining = loaded({"without": ["matmul_naive"]}).plan.kernels
     assert remaining == [name for name in everything if name != "matmul_naive"] != everything
-
-
-def test_planned_results_pass_through(tmp_path):
-    """The document of the tuning runs has the reason of a case that cannot be planned, too."""
-    refused = {"a@1": Result("tune", "a@1", result.UNSUPPORTED)}
-    document = measuring.collect(refused, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
-    assert [outcome.status for outcome in document["results"]] == [result.UNSUPPORTED]

@@ -21,10 +21,7 @@ from tilewave.compiling.sass import of_cubin as listing
 from tilewave.execution import counters
 from tilewave.execution.places import Places
 from tilewave.kernel import result
-from tilewave.kernel.discovery import find_kernels
-from tilewave.pipeline import tables
-from tilewave.pipeline.cases import expand
-from tilewave.pipeline.config import check_folders, parse
+from tilewave.pipeline import project, tables
 from tilewave.pipeline.resolving import resolve
 from tilewave.records.counters.catalogue import AVERAGE, ISSUED, PIPE, STALLED, WARP_INSTRUCTIONS
 from tilewave.records.recorded import Recorded
@@ -235,9 +232,8 @@ def test_spills_are_reported() -> None:
 def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     """Return cases, records and subjects of the shipped config's products, as recorded on an H200."""
     folder = ROOT / "resources" / "recorded" / "nvidia_h200"
-    where = "config/config.yaml"
-    config = parse(yaml.safe_load((ROOT / where).read_text()), where)
-    plan = expand(config, find_kernels(check_folders(config, "kernel_folders", where, ROOT)), where)
+    path = ROOT / "config" / "config.yaml"
+    plan = project.load(yaml.safe_load(path.read_text()), str(path)).plan
     recording = Recorded(folder)
     environment = recording.environments[recording.main_environment]
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}
