@@ -14,12 +14,15 @@ from tilewave.kernel.variants import choices, variant
 from tilewave.pipeline import project
 
 SHAPE = {"m": 1, "n": 1, "k": 1}
+COPY = {"kernels": ["copy"], "operation": "copy", "shapes": [64]}
 
 
 def refusal(path):
     """Return the one-line message of a run whose config names this file, though no study needs it."""
     with pytest.raises(UserError) as caught:
-        project.load(config(kernel_folders=["kernels", str(path)]), "config/test.yaml")
+        project.load(
+            config(COPY, kernel_folders=["kernels/operations", str(path)]), "config/test.yaml"
+        )
     message = str(caught.value)
     assert message.startswith(f"{path}: ") and "\n" not in message
     assert re.search(r"\. [A-Z]", message)
