@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-import listings
 from opcodes import harness, manifest
 from opcodes.inputs import generate_inputs
 from samples import needs_nvrtc
@@ -30,13 +29,6 @@ SECONDS = 60.0
 
 
 @functools.cache
-def compiled(file):
-    """Return the cubin of a fixture file and its listing."""
-    cubin = harness.cubin_of(manifest.HERE / file, ARCH)
-    return cubin, listings.of_cubin(cubin)
-
-
-@functools.cache
 def recording():
     """Return description and arrays of the H200's results. A missing file is a failure."""
     assert harness.RECORDED.exists(), f"{harness.RECORDED} is missing: see opcodes/record.py"
@@ -45,7 +37,7 @@ def recording():
 
 def executed(kernel):
     """Return results of a kernel on this CPU, uint32 of shape (threads, results)."""
-    cubin, text = compiled(kernel.file)
+    cubin, text = harness.compiled(manifest.HERE / kernel.file, ARCH)
     out = np.full((kernel.threads, kernel.results), harness.POISON, np.uint32)
     done = harness.launched(
         cubin, kernel.name, text, [*generate_inputs(kernel), out, np.int32(kernel.threads)],

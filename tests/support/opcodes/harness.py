@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from listings import STORE
+import listings
 from opcodes import manifest
 from opcodes.manifest import Kernel
 from tilewave.compiling import nvrtc
@@ -42,7 +42,6 @@ class Source:
         return []
 
 
-@functools.cache
 def cubin_of(path: Path, arch: str) -> bytes:
     """Return the cubin of a fixture file, for ``sm_90a`` if it is in that folder. The checkout's store keeps it.
 
@@ -50,13 +49,20 @@ def cubin_of(path: Path, arch: str) -> bytes:
     """
     arch = manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
     source: Any = Source(path, path.read_text())
-    kept = STORE / "fixtures" / f"{nvrtc.cache_key(source, arch, {})}.cubin"
+    kept = listings.STORE / "fixtures" / f"{nvrtc.cache_key(source, arch, {})}.cubin"
     if not kept.is_file():
         done = nvrtc.compile_kernel(source, arch, {})
         if done.cubin is None:
             raise RuntimeError(f"{path.name} for {arch}: {done.log}")
         write_atomically(kept, done.cubin)
     return kept.read_bytes()
+
+
+@functools.cache
+def compiled(path: Path, arch: str) -> tuple[bytes, str]:
+    """Return the cubin of a fixture file and its listing."""
+    cubin = cubin_of(path, arch)
+    return cubin, listings.of_cubin(cubin)
 
 
 def launched(
