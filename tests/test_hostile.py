@@ -16,9 +16,8 @@ import pytest
 from samples import BODY, FRONT, ROOT, needs_nvrtc, shipped, write_kernel
 from tilewave.__main__ import _leaving, main
 from tilewave.basics import elf, files, memory
-from tilewave.basics.errors import UserError, printable
+from tilewave.basics.errors import printable
 from tilewave.basics.paths import child_environment
-from tilewave.basics.validation import NoYaml, yaml_of
 from tilewave.commands import flags
 from tilewave.commands.wrapping import compiled
 from tilewave.execution.machine.printing import MOST, formatted
@@ -53,27 +52,6 @@ def test_every_child_process_gets_that_environment():
     assert len(starters) > 3
     assert all("child_environment()" in texts[path] for path in starters)
     assert "os.environ.update(child_environment())" in (ROOT / "workflow/Snakefile").read_text()
-
-
-@pytest.mark.parametrize(
-    ("macro", "option"),
-    [
-        ("--pre-include=", "{X}/proc/self/environ"),
-        ("-", "{X}-include-path=etc"),
-        ("optf", "--ptxas-options=-{X}=passwd"),
-        ("16", "--ptxas-options=--options-file=/etc/passwd"),
-        ("16", "--ptxas-options=@passwd"),
-        ("16", "-DN={X:>3000000000}"),
-        ("16", "-DN={X!r}"),
-        ("16", "-DN={X.real}"),
-        ("16", "-DN={X[0]}"),
-    ],
-)
-def test_an_option_names_no_file_whatever_the_macros(tmp_path, macro, option):
-    front = FRONT.replace("macros: {", f'macros: {{X: ["{macro}"], ')
-    path = write_kernel(tmp_path, front=f"{front}compiler: {{options: ['{option}']}}\n")
-    with pytest.raises(UserError, match=r"may not set|names no macro"):
-        load_kernel(path).compiler_options({"X": macro})
 
 
 def test_headers_outside_the_kernels_folder_need_leave(tmp_path, monkeypatch, capsys):
@@ -212,12 +190,6 @@ def test_texts_from_elsewhere_command_nothing(capsys):
     problem = verdict.Problem("a@64", f"a@64: check: trap: {reason}")
     judged = verdict.Verdict("", "", (), (problem,), {}, {})
     assert len(ElementTree.fromstring(summary.junit(frame, judged))) == 1
-
-
-@pytest.mark.parametrize("text", [r'title: "\e[31m"', r'{"a\x07": 1}', r'[{a: "\uFFFE"}]'])
-def test_front_matter_has_no_control_characters(text):
-    with pytest.raises(NoYaml, match="control characters"):
-        yaml_of(text)
 
 
 def test_markdown_takes_no_html():

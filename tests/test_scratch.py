@@ -13,7 +13,6 @@ from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.launches import Scratch
-from tilewave.kernel.trial import try_out
 from tilewave.pipeline import project
 from tilewave.records import keys
 
@@ -38,23 +37,6 @@ def test_a_product_over_scratch_is_right_and_without_findings(split: Path) -> No
 def test_scratch_that_is_not_left_zero_is_wrong(split: Path) -> None:
     done = support.execute(split, "16x16x8", {"TIDY": 0})
     assert done.verdict == "wrong" and "scratch buffer arrived" in done.reason
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "key"),
-    [
-        ("halves: {dtype: f32", "beta: {dtype: f32", "buffers.beta"),
-        ("zeroed: true", "expect: 0", "buffers.arrived"),
-        ("dtype: u32", "dtype: u7", "buffers.arrived.dtype"),
-        ("alpha, beta, halves, arrived]", "alpha, beta, other]", "arguments"),
-        ("ceil(m / 16) * 1", "rows", "buffers"),
-    ],
-)
-def test_mistakes_in_scratch(tmp_path: Path, old: str, new: str, key: str) -> None:
-    front = SPLIT_FRONT.replace('"ceil(n / 16) * ceil(m / 16)", z', '"ceil(m / 16) * 1", z')
-    path = write_kernel(tmp_path, "split", front.replace(old, new), SPLIT_BODY)
-    with pytest.raises(UserError, match=key):
-        try_out(support.choose(path))
 
 
 def test_keys_without_scratch_and_work_are_what_they_were() -> None:

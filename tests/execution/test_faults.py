@@ -7,9 +7,6 @@ import pytest
 import executing_support as support
 from samples import ROOT, needs_nvrtc
 from tilewave.execution import case
-from tilewave.kernel.discovery import find_kernels
-from tilewave.kernel.trial import try_out
-from tilewave.kernel.variants import choices
 
 pytestmark = needs_nvrtc
 
@@ -50,16 +47,6 @@ def test_every_kernel_has_an_expectation():
         assert {entry["tool"], *entry["also"]} <= TOOLS | {None}, entry
         if entry["kind"] != ["correct"]:
             assert support.marked(path(entry), entry["lines"]), f"{entry['kernel']}: no line marked"
-
-
-def test_folder_is_one_of_kernels():
-    assert set(find_kernels([support.FAULTS])) == {path.stem for path in PATHS}
-
-
-def test_every_choice_can_be_launched():
-    for path in PATHS:
-        for chosen in choices(support.kernel(path), "one_at_a_time", path, "macros"):
-            try_out(chosen)
 
 
 @pytest.mark.parametrize("entry,arch", [*every("sm_80", FIRST), *every("sm_90")])

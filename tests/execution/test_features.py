@@ -1,11 +1,8 @@
 """Features of CUDA C++ in third-party kernels (tests/features), executed and compared with numpy."""
 
-import functools
-
 import numpy as np
 import pytest
 
-import listings
 from opcodes import harness
 from samples import ROOT, needs_nvrtc
 from tilewave.basics.errors import Unsupported
@@ -21,15 +18,8 @@ N, BLOCK = 512, 256
 NUMBERS = np.random.default_rng(1).integers(0, 1000, 4 * N).astype(np.int32)
 
 
-@functools.cache
-def compiled(file, arch):
-    """Return the cubin of a fixture file and its listing."""
-    cubin = harness.compile_file(FEATURES / f"{file}.cu", arch).cubin
-    return cubin, listings.of_cubin(cubin)
-
-
 def launched(file, entry, arch, *arrays, grid=2, block=BLOCK):
-    cubin, text = compiled(file, arch)
+    cubin, text = harness.compiled(FEATURES / f"{file}.cu", arch)
     return harness.launched(cubin, entry, text, arrays, grid, block, seconds=60)
 
 
@@ -219,6 +209,6 @@ def test_a_grid_that_is_not_cooperative_traps():
 
 
 def test_an_instruction_of_newer_hardware_is_named():
-    cubin, text = compiled("tensor_memory", "sm_100a")
+    cubin, text = harness.compiled(FEATURES / "tensor_memory.cu", "sm_100a")
     with pytest.raises(Unsupported, match=r"UTCATOMSWS\.FIND_AND_SET"):
         program.load(cubin, "allocates", text)

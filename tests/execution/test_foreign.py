@@ -5,8 +5,6 @@ import pytest
 
 import executing_support as support
 from samples import needs_nvrtc
-from tilewave.kernel.trial import try_out
-from tilewave.kernel.variants import choices
 
 pytestmark = needs_nvrtc
 
@@ -73,12 +71,6 @@ def total(done, count, opcode):
     """Return the sum of a count over the instructions whose opcode begins so."""
     chosen = [instruction.opcode.startswith(opcode) for instruction in done.program.instructions]
     return int(np.sum(np.asarray(done.counts[count])[chosen]))
-
-
-def test_every_choice_can_be_launched():
-    for path in PATHS:
-        for chosen in choices(support.kernel(path), "one_at_a_time", path, "macros"):
-            try_out(chosen)
 
 
 CASES = [*every("sm_80", {path.stem for path in PATHS}), *every("sm_90")]

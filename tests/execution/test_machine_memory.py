@@ -1,4 +1,4 @@
-"""Rules of the memory pipes: against an H200's counters, and against oracles of sets.
+"""Rules of the memory pipes, against an H200's counters.
 
 ``cp_async_h200.npz`` and ``shared_attributed_h200.npz`` hold what Nsight Compute 2025.3.1 gave for
 single instructions on an H200: byte addresses, masks and figures (wavefronts and their ideal, then
@@ -11,15 +11,11 @@ trailing predicate was P0), and all launches of one copy (sectors, requests, sha
 """
 
 import csv
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numba import njit
 
 from tilewave.theory import shared_requests, wavefronts
 
@@ -198,154 +194,6 @@ def test_loads_and_stores_are_attributed_what_nsight_compute_says(op: str, width
     rules = wavefronts.warp_shared_attributed, wavefronts.warp_shared_ideal
     accesses = [(row, mask, width, op == "sts") for row, mask in zip(addresses, masks)]
     equal([[rule(*access) for rule in rules] for access in accesses], figures)
-
-
-def oracle(addresses: list[int], mask: list[bool], width: int, op: str) -> tuple[int, int]:
-    """Count wavefronts and conflicts, with sets and dictionaries."""
-    size = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[width]
-    if op == "load" and width >= 8:
-
-        def neighbours_agree(step: int) -> bool:
-            pairs = [(i, i ^ step) for i in range(32) if mask[i] and mask[i ^ step]]
-            return all(addresses[i] == addresses[j] for i, j in pairs)
-
-        if neighbours_agree(1) or neighbours_agree(2):
-            size *= 2
-    wavefronts = transactions = 0
-    for begin in range(0, 32, size):
-        words = defaultdict(set)
-        for lane in range(begin, begin + size):
-            if mask[lane]:
-                for byte in range(addresses[lane], addresses[lane] + width):
-                    words[byte // 4 % 32].add(byte // 4)
-        if words:
-            transactions += 1
-            wavefronts += max(len(distinct) for distinct in words.values())
-    return wavefronts, wavefronts - transactions
-
-
-RARELY = st.sampled_from([False] * 7 + [True])
-
-
-@st.composite
-def requests(draw: st.DrawFn) -> tuple[list[int], list[bool], int, str]:
-    width = draw(st.sampled_from([1, 2, 4, 8, 16]))
-    op = draw(st.sampled_from(["load", "store"]))
-    span = draw(st.sampled_from([1, 2, 4, 16, 64, 1000]))
-    elements = draw(st.lists(st.integers(0, span - 1), min_size=32, max_size=32))
-    # Random neighbours rarely agree: make them agree in a part of the warp or all of it.
-    step = draw(st.sampled_from([0, 1, 2, 3]))
-    upto = draw(st.sampled_from([8, 16, 31, 32]))
-    elements = [elements[i & ~step] if i < upto else elements[i] for i in range(32)]
-    masks = [st.lists(lane_flag, min_size=32, max_size=32) for lane_flag in (st.booleans(), RARELY)]
-    mask = draw(st.one_of(st.just([True] * 32), *masks))
-    return [element * width for element in elements], mask, width, op
-
-
-@settings(max_examples=500, deadline=None)
-@given(requests(), st.integers(0, 7))
-def test_the_shared_rule_is_the_oracle_s(request_, lines):
-    """A shift by whole lines of 128 bytes changes nothing."""
-    addresses, mask, width, op = request_
-    moved = np.array(addresses) + 128 * lines
-    cost = shared_requests.shared_wavefronts(moved, np.array(mask), width, op)
-    assert cost == oracle(addresses, mask, width, op)
-    sectors = {address // 32 for address, on in zip(addresses, mask) if on}
-    assert wavefronts.warp_sectors(moved, wavefronts.mask_of(np.array(mask)), width) == len(sectors)
-
-
-def copy_oracle(
-    shared: list[int], source: list[int], mask: list[bool], width: int, cache: str
-) -> tuple[int, int]:
-    """Count wavefronts and sectors of cp.async, with sets and dictionaries."""
-    on = [lane for lane in range(32) if mask[lane]]
-    if cache == "ca":
-        groups = defaultdict(list)
-        for lane in on:
-            groups[lane * width // 128].append((source[lane] % 128, shared[lane] % 128))
-        wavefronts = sum(
-            max(sum(a[0] == b[0] or a[1] == b[1] for b in group) for a in group)
-            for group in groups.values()
-        )
-        return wavefronts, len({source[lane] // 32 for lane in on})
-    first: dict[int, int] = {}
-    for lane in on:
-        first.setdefault(shared[lane] // 16, lane)
-    rounds: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for place, lane in sorted(first.items(), key=lambda item: -item[1]):
-        rounds[source[lane] // 16, place // 8, place % 2].append(place)
-    turn = {place: at for places in rounds.values() for at, place in enumerate(places)}
-    origin = {place: source[lane] // 16 for place, lane in first.items()}
-    pieces, moves = set(), set()
-    for place in first:
-        pair = [p for p in (place & ~1, place | 1) if p in first]
-        ends = [origin[p] for p in pair]
-        if len(pair) < 2 or ends[0] ^ ends[1] != 1:
-            moves.add((place,))
-            pair = [place]
-        else:
-            moves.add(tuple(pair))
-            if turn[pair[0]] != turn[pair[1]]:
-                pair = [place]
-        change = (origin[place] ^ place) // 2 % 2
-        way = tuple((p % 2, origin[p] % 2) for p in pair)
-        pieces.add((turn[place], origin[place] // 8, place // 8, change, way))
-    return len(pieces), len(moves)
-
-
-@st.composite
-def copies(draw: st.DrawFn) -> tuple[list[int], list[int], list[bool], int, str]:
-    cache, width = draw(st.sampled_from(CACHES))
-
-    def side() -> list[int]:
-        span = draw(st.sampled_from([1, 2, 4, 8, 16, 32, 40, 64, 1000]))
-        if span >= 32 and draw(st.booleans()):
-            base = draw(st.integers(0, span))
-            return [(base + x) * width for x in draw(st.permutations(range(32)))]
-        elements = draw(st.lists(st.integers(0, span - 1), min_size=32, max_size=32))
-        return [element * width for element in elements]
-
-    mask = draw(st.one_of(st.just([True] * 32), st.lists(st.booleans(), min_size=32, max_size=32)))
-    return side(), side(), mask, width, cache
-
-
-@settings(max_examples=500, deadline=None)
-@given(copies())
-def test_the_copy_rules_are_the_oracle_s(copy):
-    shared, source, mask, width, cache = copy
-    places, bits = (np.array(shared), np.array(source)), wavefronts.mask_of(np.array(mask))
-    wavefronts_, _ = wavefronts.warp_filled_copy(*places, bits, bits, width, cache == "cg")
-    sectors = wavefronts.warp_async_copy_sectors(*places, bits, width, cache == "cg")
-    assert (wavefronts_, sectors) == copy_oracle(*copy)
-
-
-def test_masks_of_either_type_are_taken_from_compiled_code() -> None:
-    generator = np.random.default_rng(5)
-    shared = generator.integers(0, 64, (50, 32)) * 16
-    source = generator.integers(0, 64, (50, 32)) * 16
-    masks = generator.integers(0, 1 << 32, 50)
-    wide = every_rule(shared, source, masks.astype(np.int64))
-    assert wide.shape == (50, 12)
-    assert np.array_equal(wide, every_rule(shared, source, masks.astype(np.uint32)))
-
-
-@njit
-def every_rule(shared, source, masks):
-    out = np.empty((len(masks), 12), np.int64)
-    for i in range(len(masks)):
-        to, origin, mask = shared[i], source[i], masks[i]
-        out[i, 0] = wavefronts.warp_shared(to, mask, 16, False)[0]
-        out[i, 1] = wavefronts.warp_shared_attributed(to, mask, 16, False)
-        out[i, 2] = wavefronts.warp_shared_ideal(to, mask, 8, False)
-        out[i, 3] = wavefronts.warp_ldmatrix(to, mask)[0]
-        for bypass in range(2):
-            at = 4 + 4 * bypass
-            pair = wavefronts.warp_filled_copy(to, origin, mask, mask, 16, bypass == 1)
-            out[i, at], out[i, at + 1] = pair
-            copy = to, origin, mask, 16, bypass == 1
-            out[i, at + 2] = wavefronts.warp_async_copy_sectors(*copy)
-            out[i, at + 3] = wavefronts.warp_async_copy_sectors_ideal(*copy)
-    return out
 
 
 LANES = np.arange(32)

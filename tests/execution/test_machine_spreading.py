@@ -7,7 +7,6 @@ import pytest
 from test_tensor_boxes import FOLDER, LOAD, STORE, THROUGH, boxes, elements
 
 import executing_support as support
-import listings
 from opcodes import harness
 from samples import DATA, needs_nvrtc, shipped
 from tilewave.compiling import sass
@@ -65,9 +64,9 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread):
     from tilewave.execution.machine import launch, program
 
     file = DATA / ("prints.cu" if name == "prints" else "blocks.cu")
-    cubin = harness.compile_file(file, "sm_90").cubin
+    cubin, listing = harness.compiled(file, "sm_90")
     wanted, spread_over_cores, message = EXPECTED[name]
-    loaded = program.load(cubin, name, listings.of_cubin(cubin))
+    loaded = program.load(cubin, name, listing)
     for cores in (CORES, 1):
         values = np.zeros_like(wanted)
         done = launch.execute(

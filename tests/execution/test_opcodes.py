@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-import listings
 from opcodes import harness, manifest
 from opcodes.inputs import generate_inputs
 from samples import needs_nvrtc
@@ -30,30 +29,18 @@ SECONDS = 60.0
 
 
 @functools.cache
-def compiled(file, arch):
-    """Return the cubin of a fixture file."""
-    return harness.compile_file(manifest.HERE / file, arch).cubin
-
-
-@functools.cache
-def listing(file):
-    """Return nvdisasm's listing of a fixture file."""
-    return listings.of_cubin(compiled(file, ARCH))
-
-
-@functools.cache
 def recording():
     """Return description and arrays of the H200's results. A missing file is a failure."""
     assert harness.RECORDED.exists(), f"{harness.RECORDED} is missing: see opcodes/record.py"
     return harness.recorded()
 
 
-def executed(kernel, text):
+def executed(kernel):
     """Return results of a kernel on this CPU, uint32 of shape (threads, results)."""
+    cubin, text = harness.compiled(manifest.HERE / kernel.file, ARCH)
     out = np.full((kernel.threads, kernel.results), harness.POISON, np.uint32)
     done = harness.launched(
-        compiled(kernel.file, ARCH), kernel.name, text,
-        [*generate_inputs(kernel), out, np.int32(kernel.threads)],
+        cubin, kernel.name, text, [*generate_inputs(kernel), out, np.int32(kernel.threads)],
         kernel.threads // manifest.BLOCK, manifest.BLOCK,
         seconds=SECONDS, races=kernel.name not in manifest.RACES,
     )  # fmt: skip
@@ -68,7 +55,7 @@ EXACT = [n for n, kernel in KERNELS.items() if kernel.exact and n not in manifes
 def test_bits(name):
     kernel = KERNELS[name]
     _, arrays = recording()
-    wrong = harness.differences(kernel, executed(kernel, listing(kernel.file)), arrays)
+    wrong = harness.differences(kernel, executed(kernel), arrays)
     assert not wrong, "\n".join(
         f"result {k} of thread {i}: {actual:08x} for {expected:08x}"
         for k, i, actual, expected in wrong[:9]
@@ -108,7 +95,7 @@ def test_unsupported(name):
     """An unsupported instruction is reported by name."""
     kernel = KERNELS[name]
     with pytest.raises(AssertionError, match=f"unsupported.*{manifest.UNSUPPORTED[name]}"):
-        executed(kernel, listing(kernel.file))
+        executed(kernel)
 
 
 @pytest.mark.parametrize("name", [n for n in KERNELS if n.startswith("mufu_")])
@@ -119,7 +106,7 @@ def test_approximations(name):
     relative, absolute = np.array(manifest.APPROXIMATE[name][1]).T
     expected = arrays[name].T
     sizes = np.abs(np.nan_to_num(numbers(expected, form), posinf=0, neginf=0))
-    results = executed(kernel, listing(kernel.file))
+    results = executed(kernel)
     check_close(results, expected, form, sizes * relative + absolute)
 
 
@@ -138,7 +125,7 @@ def test_declared_counts(arch, tmp_path):
     """A kernel writes as many words as it declares: otherwise its code would contain a trap."""
     code, starts = b"", {}
     for path in manifest.files():
-        for section in ELFFile(io.BytesIO(compiled(path.name, arch))).iter_sections():
+        for section in ELFFile(io.BytesIO(harness.cubin_of(path, arch))).iter_sections():
             if section.name.startswith(".text."):
                 starts[len(code)] = f"{path.name}: {section.name}"
                 code += section.data()

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-import listings
 from opcodes import harness
 from samples import DATA, needs_nvrtc
 from tilewave.execution.machine import launch, program
@@ -18,8 +17,7 @@ KERNELS = re.findall(r"^KERNEL (\w+)(.*?)^(?=KERNEL|#|\Z)", FILE.read_text(), re
 
 
 def faults(name, arch, reverse=False):
-    cubin = harness.compile_file(FILE, arch).cubin
-    listing = listings.of_cubin(cubin)
+    cubin, listing = harness.compiled(FILE, arch)
     loaded = program.load(cubin, name, listing)
     buffers = [launch.Buffer(buffer, np.zeros(256, np.int32)) for buffer in "xy"]
     limits = launch.Limits(2_000_000, reverse=reverse)

@@ -11,12 +11,11 @@ import pytest
 
 import executing_support as support
 from live_gpu import checked, live
-from samples import BODY, FRONT, ROOT, a_job, needs_nvrtc, write_kernel
+from samples import FRONT, ROOT, a_job, needs_nvrtc, write_kernel
 from tilewave.basics.errors import UserError
 from tilewave.gpu.operands import move
 from tilewave.gpu.session import Session
 from tilewave.kernel import operations
-from tilewave.kernel.padding import Placement
 from tilewave.kernel.trial import try_out
 from tilewave.records import keys
 
@@ -122,22 +121,6 @@ def test_rows_are_copied_on_the_gpu(monkeypatch, gathering, batch) -> None:
     assert np.array_equal(padded.view(np.uint32), memory.view(np.uint32))
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("extents", [(3, 5), (2, 3, 5)])
-def test_put_and_take(order: Any, extents: tuple[int, ...]) -> None:
-    placement = Placement.of("a", extents, order, {"lda": 7, "stride_a": 40})
-    values = np.arange(placement.elements, dtype=np.float32)
-    memory = placement.put(values)
-    assert placement.count == len(memory) > placement.elements
-    assert np.array_equal(placement.take(memory), values)
-    assert np.isnan(memory).sum() == placement.count - placement.elements
-    assert placement.overwritten(memory).size == 0
-    inner = placement.sizes[0]
-    memory[inner] = 0
-    assert placement.overwritten(memory).tolist() == [inner]
-    assert memory[7] == values[inner]  # the second row
-
-
 def test_inputs_are_those_without_padding() -> None:
     matmul = operations.load("matmul")
     plain = a_job(shape={"m": 3, "n": 4, "k": 5}, dtypes=dict.fromkeys(("a", "b", "c"), "f32"))
@@ -163,26 +146,6 @@ def test_numbers_of_front_matter(tmp_path: Path) -> None:
     user_defined = plain.parent / "own.cu"
     user_defined.write_text(plain.read_text().replace("tile:", "let: {lda: 2 * k}\ntile:"))
     assert support.choose(user_defined).arguments(shape, {})[3] == 18
-
-
-@pytest.mark.parametrize(
-    ("strides", "key", "message"),
-    [
-        ('{lda: "k - 1"}', "strides.lda", "255. Allowed: 256 elements at least"),
-        ('{ldd: "k"}', "strides: unknown stride ldd", "Allowed: lda, ldb, ldc"),
-        ('{stride_a: "m * lda"}', "strides: unknown stride stride_a", "Allowed: lda, ldb, ldc"),
-        ('{lda: "ldb"}', "strides.lda", "unknown name ldb. Allowed: "),
-        ('{lda: "lda"}', "strides.lda", "unknown name lda. Allowed: "),
-        ('{lda: "sms"}', "strides.lda", "unknown name sms. Allowed: "),
-        ('{lda: "k + 0.5"}', "strides.lda", "not a whole number"),
-        ("{lda: k}\nlet: {lda: k}", "strides.lda", "a macro or `let` has this name"),
-    ],
-)
-def test_mistakes(tmp_path: Path, strides: str, key: str, message: str) -> None:
-    path = write_kernel(tmp_path, front=f"{FRONT}strides: {strides}\n", body=BODY)
-    with pytest.raises(UserError) as error:
-        try_out(support.choose(path))
-    assert str(error.value).startswith(f"{path}: {key}") and message in str(error.value)
 
 
 def test_padding_is_for_kernels_that_are_compiled(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -17,7 +16,6 @@ import test_profiler as profiles
 from samples import ROOT, a_job, needs_nvrtc
 from tilewave import execution
 from tilewave.basics import cache
-from tilewave.basics.errors import UserError
 from tilewave.basics.validation import of_document
 from tilewave.commands import execute, outcome
 from tilewave.execution import case, cost, counters, least
@@ -30,7 +28,6 @@ from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.job import Job, read_jobs, write_jobs
 from tilewave.kernel.launches import LaunchPlan, Step
 from tilewave.kernel.result import Result
-from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import variant
 from tilewave.pipeline import compiling, resolving, tables
 from tilewave.records import keys
@@ -92,24 +89,6 @@ def test_a_single_launch_of_a_list(tmp_path: Path) -> None:
     text = (SERIES / "split_k.cu").read_text()
     path = changed(tmp_path, text[text.index("  - entry: reduced") : text.index("---*/")], "")
     assert variant_of(path).plan({"m": 16, "n": 16, "k": 8}, {}).series == ()
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("launches:\n", "grid: [1]\nlaunches:\n", "each entry of `launches` has its own"),
-        ("launches:\n", "entry: other\nlaunches:\n", "is 'other'. Allowed: partial, reduced"),
-        ("block: [128]", "block: [128, 1, 1, 1]", "launches.1.block"),
-        ('"m * n", alpha', '"m * x", alpha', "launches.1.arguments.2"),
-        ("[128]\n    grid", "[128]\n    tile: [1]\n    grid", "launches.1: unknown key tile"),
-        ("entry: reduced\n    block", "block", "launches.1.entry"),
-        ("arguments: [parts, c", "arguments: [pieces, c", "pieces"),
-        ("operation: matmul", "operation: probe", "a probe has one launch"),
-    ],
-)
-def test_mistakes_in_a_series(tmp_path: Path, old: str, new: str, said: str) -> None:
-    with pytest.raises(UserError, match=re.escape(said)):
-        try_out(variant_of(changed(tmp_path, old, new)))
 
 
 def in_a_row(*steps: Step, **more: Any) -> Job:

@@ -12,7 +12,6 @@ import pytest
 import executing_support as support
 import samples
 from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
-from tilewave.basics.errors import UserError
 from tilewave.basics.validation import of_document
 from tilewave.compiling import headers, nvrtc
 from tilewave.gpu import launch, tensor_maps
@@ -21,7 +20,6 @@ from tilewave.kernel import includes, result
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import LaunchPlan, MapPlan
-from tilewave.kernel.trial import try_out
 from tilewave.pipeline import project
 from tilewave.records import keys
 from tilewave.theory.dtypes import SIZES
@@ -30,7 +28,6 @@ KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 SHAPE = {"m": 24, "n": 80, "k": 48}
 MAPPED = FRONT.replace("[a, b, c, m", "[map, b, c, m")
-BOX = "box: [16, 16]"
 
 
 def test_sizes_follow_from_the_operation_and_the_layout(tmp_path: Path) -> None:
@@ -77,49 +74,9 @@ def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
     assert of_document(LaunchPlan, json.loads(json.dumps(plan, default=vars))) == plan
 
 
-def test_padding_between_the_rows(tmp_path: Path) -> None:
-    strides = "strides: {lda: k + 4}\n"
-    path = mapped(tmp_path, "of: a, box: [16, 8]", strides)
-    (tensor_map,) = support.choose(path).plan(SHAPE, {}).tensor_maps
-    assert (tensor_map.sizes, tensor_map.pitches) == ((48, 24), (208,))
-    with pytest.raises(UserError, match=r"map\.box .*2 numbers, because padding"):
-        support.choose(mapped(tmp_path / "flat", "of: a, box: [16]", strides)).plan(SHAPE, {})
-
-
-@pytest.mark.parametrize(
-    ("more", "key"),
-    [
-        ("sizes: [8]", "sizes"),
-        ("sizes: [64, 65]", "sizes"),
-        ("sizes: [8, 8], strides: [8, 8]", "strides"),
-        ("sizes: [64, 64], strides: [72]", "sizes"),
-        ("sizes: [64, 0]", "sizes"),
-        ("sizes: [64, 64], strides: [0]", "strides"),
-        ("element_strides: [1]", "element_strides"),
-        ("element_strides: [1, 0]", "element_strides"),
-    ],
-)
-def test_mistakes_of_maps(tmp_path: Path, more: str, key: str) -> None:
-    path = mapped(tmp_path, f"of: part, box: [8, 8], {more}")
-    with pytest.raises(UserError, match=rf"^{path}: tensor_maps.map.{key}( is |: the map )"):
-        support.choose(path).plan(SHAPE, {})
-
-
-@pytest.mark.parametrize("more", ["cluster: [2]\n", "tensor_maps: {map: {of: a, box: [16, 16]}}\n"])
-def test_compute_capability(more: str, tmp_path: Path) -> None:
-    front = MAPPED if "map" in more else FRONT
-    chosen = support.choose(write_kernel(tmp_path, front=front + more))
-    assert chosen.supports(SHAPE, {"arch": 89}) == "needs compute capability 9.0 or later"
-    assert chosen.supports(SHAPE, {"arch": 90}) == ""
-
-
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ("cluster: [3]", "grid x = 5 is not a multiple of 3, the cluster's"),
-        ("cluster: [1, 2]", ""),
-        ("cluster: [5, 4]", "grid y = 2 is not a multiple of 4, the cluster's"),
-        ("cluster: [1, 20]\ngrid: [5, 20]", "a cluster of 20 blocks exceeds 16"),
         ("box: [16, 257]", "map: a box of (16, 257) elements exceeds 256"),
         ("box: [6, 16]", "map: the box's inner side of 24 bytes is not a multiple of 16"),
         (
@@ -137,12 +94,7 @@ def test_compute_capability(more: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> None:
-    if "box" in more:
-        path = mapped(tmp_path, f"of: {'part' if 'sizes' in more else 'a'}, {more}")
-    else:
-        lines = FRONT.splitlines(keepends=True)
-        front = "".join(line for line in lines if line[:4] not in more)
-        path = write_kernel(tmp_path, front=f"{front}{more}\n")
+    path = mapped(tmp_path, f"of: {'part' if 'sizes' in more else 'a'}, {more}")
     problem = support.choose(path).plan(SHAPE, {}).exceeded_limit(HERE["device"])
     assert problem.startswith(sentence) and bool(problem) == bool(sentence)
 
@@ -151,32 +103,6 @@ def test_the_pitch_is_a_requirement() -> None:
     (right,), (wrong,) = (plan_jobs("check", {}, f"64x64x{k}") for k in (24, 21))
     assert isinstance(right, Job) and wrong.status == result.UNSUPPORTED
     assert wrong.reason.startswith("map_a: the stride from row to row is 84 bytes")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "key"),
-    [
-        ("of: a", "of: d", "tensor_maps.map.of"),
-        ("of: a", "of: a, boxes: 3", "tensor_maps.map: unknown key boxes"),
-        (BOX, "box: []", "tensor_maps.map.box"),
-        (BOX, "box: [1, 1, 1, 1, 1, 1]", "tensor_maps.map.box"),
-        (BOX, "box: [16, 0]", "tensor_maps.map.box"),
-        (BOX, "box: [16, TIEL]", "tensor_maps.map.box.1"),
-        (BOX, f"{BOX}, swizzle: 48", "tensor_maps.map.swizzle"),
-        (BOX, f"{BOX}, l2: 32", "tensor_maps.map.l2"),
-        ("{map: {of", "{beta: {of", "tensor_maps.beta"),
-        ("{map: {of", "{mapp: {of", "tensor_maps.mapp"),
-        *(("cluster: [1]", f"cluster: {new}", "cluster") for new in ("[]", "[1, 1, 1, 1]", "[0]")),
-        ("cluster: [1]", "cluster: [TIEL]", "cluster.0"),
-    ],
-)
-def test_mistakes(tmp_path: Path, old: str, new: str, key: str) -> None:
-    front = FRONT.replace("[a, b, c, m", "[map, a, b, c, m")
-    front += "cluster: [1]\ntensor_maps: {map: {of: a, box: [16, 16]}}\n"
-    assert old in front
-    path = write_kernel(tmp_path, front=front.replace(old, new))
-    with pytest.raises(UserError, match=rf"^{path}: {key}\b"):
-        try_out(support.choose(path))
 
 
 def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[Any]:

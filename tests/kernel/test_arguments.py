@@ -3,7 +3,6 @@
 import ctypes
 import json
 import random
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +13,6 @@ import pytest
 from fake_machine import Machine
 from samples import a_job, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
-from tilewave.basics.errors import UserError
-from tilewave.basics.validation import of_document
 from tilewave.compiling import nvrtc
 from tilewave.execution.buffers import packed
 from tilewave.gpu import launch
@@ -23,9 +20,7 @@ from tilewave.gpu.device import CudaError
 from tilewave.kernel import arguments
 from tilewave.kernel.arguments import StructLayout
 from tilewave.kernel.front_matter import load_kernel
-from tilewave.kernel.job import Job
 from tilewave.kernel.launches import Typed
-from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import Variant, choices
 
 NAMES = ("a", "map", "m", "alpha", "beta")
@@ -98,16 +93,6 @@ def test_an_execution_says_the_same():
         packed(Machine(), a_job(arguments=("b",), shape={"m": 3}), buffers, 1.0, 0.0)
 
 
-def test_a_live_launch_gets_the_same_bytes():
-    sizes = (8, 128, 8, 2, 8)
-    given = launch.values(job(), {"a"}, {"map"}, 0.75, -0.5, sizes)
-    packed_arguments = launch.pack(given, {"a": 0x1000}, {"map": ctypes.c_uint64(7)})
-    places = (ctypes.c_void_p * len(NAMES)).from_address(packed_arguments.address)
-    data = [ctypes.string_at(place, min(size, 8)) for place, size in zip(places, sizes)]
-    wanted = [np.uint64(0x1000), np.uint64(7), np.int64(70_000), np.float16(0.75), np.float64(-0.5)]
-    assert data == [value.tobytes() for value in wanted]
-
-
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("parameters", "problem"),
@@ -155,20 +140,6 @@ def test_expressions_become_numbers_in_the_job(foreign):
     of_device = default(foreign("2 * SIDE", "2 * sms"))
     assert of_device.unknown_device({}) == "sms"
     assert of_device.arguments(shape, {"sms": 132})[12] == 264
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("alpha,", "alhpa,", "arguments: unknown name alhpa (did you mean 'alpha'?)"),
-        ("2 * SIDE", "2 * SIED", "arguments.12: unknown name SIED (did you mean 'SIDE'?)"),
-        ("2 * SIDE", "SIDE @ 2", "arguments.12: 'SIDE @ 2' has no value"),
-        ("2 * SIDE", "SIDE > 2", "Allowed: an expression with a number"),
-    ],
-)
-def test_an_argument_that_is_nothing(foreign, old, new, message):
-    with pytest.raises(UserError, match=re.escape(message)):
-        try_out(default(foreign(old, new)))
 
 
 @needs_nvrtc
@@ -296,30 +267,8 @@ def test_a_live_launch_gets_a_struct():
     assert [data[0], data[1], data[8], data[9:].any()] == [33, 0x1000, 7, False]
 
 
-def test_a_job_comes_back_from_json(tmp_path: Path):
-    job = a_job(arguments=(("m", (), Typed("i64", "k")), "a"), shape=SIZES)
-    assert of_document(Job, json.loads(json.dumps(job, default=vars))) == job
-
-
 @needs_nvrtc
 def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
     path = write_kernel(tmp_path, "mine", OF_STRUCTS, WITH_STRUCTS)
     assert main(["execute", "--budget", "0", str(path), "--shape", "33x40x17"]) == 0
     assert "mine@33x40x17: correct" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("[m, n]", "[m, nn]", "arguments: unknown name nn (did you mean 'n'?)"),
-        ("{i64: k}", "{i65: k}", "or {TYPE: VALUE} of i8, i16"),
-        ("{i64: k}", "{i64: [k]}", "or {TYPE: VALUE}"),
-        ("{f64: alpha}", "{f64: SIDE / none}", "arguments.2: unknown name none"),
-        ("beta], SIDE]", "beta], {i64: SIDE}]", "or {TYPE: VALUE}"),
-    ],
-)
-def test_a_member_that_is_nothing(tmp_path: Path, old, new, message):
-    assert old in OF_STRUCTS
-    path = write_kernel(tmp_path, "mine", OF_STRUCTS.replace(old, new), WITH_STRUCTS)
-    with pytest.raises(UserError, match=re.escape(message)):
-        try_out(default(path))

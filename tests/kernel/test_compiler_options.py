@@ -1,18 +1,15 @@
 """A kernel's options and include folders: they are part of its key, and mistakes are reported."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 from samples import BODY, FRONT, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
-from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
 from tilewave.kernel.digests import source_digest
 from tilewave.kernel.front_matter import load_kernel
-from tilewave.kernel.trial import try_out
-from tilewave.kernel.variants import choices, variant
+from tilewave.kernel.variants import variant
 
 PLAIN = ("-arch=sm_90", "-std=c++17", "-lineinfo", "--ptxas-options=-v")
 INNER = "#pragma once\n__device__ inline float twice(float x) { return 2 * x; }\n"
@@ -85,22 +82,3 @@ def test_an_option_that_the_compiler_does_not_know(tmp_path, capsys):
     loaded = kernel(tmp_path, "{options: [--nonsense]}")
     assert main(["execute", str(loaded.path), "--shape", "64"]) == 1
     assert "unrecognized option --nonsense" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("compiler", "message"),
-    [
-        ("{options: [-arch=sm_80]}", "compiler.options: a kernel may not set -arch=sm_80"),
-        ("{options: [--gpu-architecture=sm_80]}", "the target sets the architecture"),
-        ("{options: [-I/usr/include]}", "`compiler: include` the folders"),
-        ("{options: [--pre-include=/etc/passwd]}", "other files"),
-        ("{options: [--time=log.csv]}", "other files"),
-        ('{options: ["--maxrregcount={TIEL}"]}', "Allowed in braces: {REAL}, {TILE}"),
-        ("{option: [-G]}", "compiler: unknown key option (did you mean 'options'"),
-        ("{include: [nowhere]}", "compiler.include is 'nowhere'. Allowed: folders that exist"),
-    ],
-)
-def test_mistakes(tmp_path, compiler, message):
-    with pytest.raises(UserError, match=re.escape(message)):
-        loaded = kernel(tmp_path, compiler)
-        try_out(next(choices(loaded, "defaults", loaded.path, "macros")))

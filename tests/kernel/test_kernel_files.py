@@ -193,27 +193,6 @@ def test_a_huge_grid_costs_its_case(kernel_folder, grid, status):
     assert refusal is not None and refusal[0] == status and "grid" in refusal[1]
 
 
-@pytest.mark.parametrize("value", ["a<b>", "../x", "a\\nb", "x\\ty", 'a\\"b', "a|b"])
-def test_a_macros_value_may_stand_in_a_files_name(tmp_path, value):
-    path = write_kernel(tmp_path, front=FRONT.replace("TILE: [16, 32]", f'TILE: [16, "{value}"]'))
-    with pytest.raises(UserError, match=r"macros\.TILE .*numbers and words") as caught:
-        load_kernel(path)
-    check_message(caught.value, path)
-
-
-@pytest.mark.parametrize(
-    ("macros", "message"),
-    [
-        *((f'"{name}": [1]', "name") for name in ("A B", "A=1 -DB", "1A", "", "A\\nB")),
-        (f"A: [16, {'a' * 250}]", "characters together"),
-    ],
-)
-def test_a_macros_name_suits_the_preprocessor_and_a_file_name(tmp_path, macros, message):
-    path = write_kernel(tmp_path, front=FRONT.replace("macros: {", f"macros: {{{macros}, "))
-    with pytest.raises(UserError, match=rf"macros.*{message}"):
-        load_kernel(path)
-
-
 def test_a_listed_python_kernel_does_not_run(kernel_folder, tmp_path):
     front = "title: t\noperation: matmul\ndtypes: {a: f32, b: f32, c: f32, accumulate: f32}\n"
     ran = f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(3)\n"
@@ -371,32 +350,6 @@ def test_only_memory_that_is_used_costs_a_process():
     limits = pool.ProcessLimits(10, 256 << 20)
     pids = [pid for _, pid in pool.each(reserves, ["a", "b", "fills", "c"], 1, limits)]
     assert pids[0] == pids[1] == pids[2] != pids[3]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "title: t\n",
-        "title: t\ndtypes: {x: f32}\narguments: [.nan, n]\n",
-        "title: t\ndtypes: {x: f32}\narguments: ['1e308 * 10']\n",
-        "title: t\ndtypes: {x: f32}\nrequires: {conditions: [[]]}\n",
-        "title: t\ndtypes: {x: f32}\nrequires: {conditions: [false]}\n",
-        "title: 2001-99-99\n",
-        "title: !!timestamp x\n",
-        f"title: {'9' * 5000}\n",
-        "title: t\ngrid: [.inf]\n",
-        "title: t\nshared_bytes: 0b" + "1" * 2_000,
-        "title: t\ntitle: u\n",
-    ],
-)
-def test_strange_front_matter_is_refused_in_a_line_or_a_plan(kernel_folder, text):
-    path = write_kernel(kernel_folder, "sample", f"operation: copy\n{text}")
-    try:
-        loaded_project = loaded(path, kernels=["sample"], operation="copy", macros="defaults")
-        for case in loaded_project.plan.cases.values():
-            resolve(case, {"device": {"sms": 132}, "arch": 90})
-    except UserError as error:
-        check_message(error, error.where_file)
 
 
 def undecoded(line: str) -> bool:

@@ -65,10 +65,14 @@ def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
 
 @pytest.mark.parametrize(
     ("more", "refused"),
-    [("programmatic: 1", True), ("cluster: [1]", False), ("cluster: [2]", True)],
-)
-def test_older_gpus_have_no_such_launch_and_no_clusters(tmp_path, more, refused) -> None:
-    path = write_kernel(tmp_path, front=f"{FRONT}{more}\n")
+    [
+        ("programmatic: 1", True), ("cluster: [1]", False), ("cluster: [2]", True),
+        ("tensor_maps: {map: {of: a, box: [16, 16]}}", True),
+    ],
+)  # fmt: skip
+def test_older_gpus_have_no_such_launch_no_clusters_and_no_maps(tmp_path, more, refused) -> None:
+    front = FRONT.replace("[a, b, c, m", "[map, b, c, m") if "map" in more else FRONT
+    path = write_kernel(tmp_path, front=f"{front}{more}\n")
     chosen = variant(load_kernel(path), {}, "", "macros")
     shape = {"m": 64, "n": 64, "k": 64}
     assert ("compute capability 9.0" in chosen.supports(shape, {"arch": 80})) == refused

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import executing_support as support
 from samples import DATA, WRAPPED, a_job, kernel_parts, needs_nvrtc, shipped, write_kernel
@@ -119,28 +120,15 @@ def test_a_user_defined_operation(folder: Path, factor: str, verdict: str) -> No
     assert before and operations.MODULES.code("twice") != before
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("twice", "import nothing_of_that_name\n", "twice.py: the file cannot be imported: ModuleNotFoundError"),
-        ("twice", "x = 1\n", r"twice.py: the file has no operation.*one class"),
-        ("matmul", SCALE, "matmul.py: there is another operation named matmul"),
-        ("thrice", SCALE, r"mine.cu:3: operation is 'twice'.*'thrice'"),
-        ("twice", ('("n",)\n', '"n"\n'), "twice.py: dimensions is 'n'"),
-        ("twice", ('Operand(("n",), stream', 'Operand(("m",), stream'), "twice.py: operands.x is 'm'"),
-        ("twice", (", written=True", ""), "twice.py: operands: there is no output.*written=True"),
-        ("twice", ("def reference", "def other"), "twice.py: reference is missing"),
-        ("twice", ("given[", "given.values["), r"twice.py:13: reference fails: TypeError"),
-        ("twice", ('{"y"', '{"z"'), r"twice.py: reference returns .*{'z': \(100,\)}.*y of shape \(100,\)"),
-        ("twice", ('given["x"])}', 'given["x"])[1:]}'), r"twice.py: reference returns .*{'y': \(99,\)}"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_found_before_the_run(folder, name, text, said):
-    """The message names the file. A pair is a replacement in a correct operation."""
-    text = text if isinstance(text, str) else SCALE.replace(*text)
-    (folder / "operations" / f"{name}.py").write_text(text)
+MISTAKES = yaml.safe_load((DATA.parent / "operation_mistakes.yaml").read_text())
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["says"])
+def test_mistakes_are_found_before_the_run(folder: Path, mistake: dict[str, Any]) -> None:
+    text = mistake.get("text", SCALE).replace(*mistake.get("change", ("", "", 0)))
+    (folder / "operations" / f"{mistake['name']}.py").write_text(text)
     write_kernel(folder, "mine", FRONT, BODY)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=mistake["says"]):
         of(folder)
 
 

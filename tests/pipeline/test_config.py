@@ -94,20 +94,6 @@ def test_what_is_too_large(data, key, remedy):
     assert message.startswith(f"{WHERE}: {key}") and remedy in message
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        *(0, 1.5, None, True, "big", "64x64", "64x-1x64", "0 * sms"),
-        *({"m": 1, "n": 2}, {"m": 1, "n": 2, "k": 3, "l": 4}, {"m": "big", "n": 1, "k": 1}),
-        *({"m": 1, "n": {"from": low, "to": 4, "step": 8}, "k": 1} for low in (0, 8)),
-        {"m": 1, "n": {"from": 8, "to": 32}, "k": 1},
-    ],
-    ids=str,
-)
-def test_shapes_that_are_no_sizes(shape):
-    assert f"{CASE}.shapes" in refusal(block(shapes=[shape]))
-
-
 def test_shapes_that_only_others_give():
     naive = {**BLOCK, "kernels": ["matmul_naive"], "macros": "defaults"}
     tiled = {**naive, "kernels": ["matmul_tiled"], "shapes": ["elsewhere"]}
@@ -357,30 +343,6 @@ def test_a_plan_or_one_line(data):
     except UserError as error:
         assert "\n" not in str(error) and re.search(r"\. [A-Z]", str(error))
         assert str(error).startswith(f"{WHERE}: ") and error.key
-
-
-@pytest.mark.parametrize(
-    ("plot", "options", "key"),
-    [
-        ("ladder", {"dtypes": "f32"}, "dtypes"),
-        ("ladder", {"dtypes": ["x"] * 5}, "at most 4"),
-        ("ladder", {"dtype": []}, "unknown key dtype (did you mean 'dtypes'?)"),
-        ("ladder", {"rungs": {}}, "Allowed: dtypes, lecture, names, variants"),
-        ("latency", {"log": True}, " sets 'log', but the plot latency takes no options"),
-        ("ladder", {"lecture": {"rows": [1], "sizes": [64]}}, "lecture.rows"),
-        ("ladder", {"lecture": {"rows": {}, "sizes": [64], "x": 1}}, "rows, sizes"),
-        ("ladder", {"lecture": True}, "lecture"),
-        ("latency", {"claimed": {"dram": 1}}, "latency takes no options"),
-        ("split_k", {"aim": 1.3}, "split_k takes no options"),
-        ("tile_quantization", {"drawn": [[1]]}, "drawn.0"),
-        ("roofline", {"bandwidths": {"l3": "x"}}, "bandwidths"),
-        ("traffic", {"accesses": {"k": {"a": {"rows": [4]}}}}, "accesses.k.a.rows"),
-        ("traffic", {"accesses": {"k": {"tile": [1, 2]}}}, "accesses.k.tile"),
-    ],
-)
-def test_options_that_a_plot_does_not_take(plot, options, key):
-    message = refusal(study(plot=plot, options=options))
-    assert message.startswith(f"{WHERE}: studies.s.options") and key in message
 
 
 DECLARED = """

@@ -151,10 +151,10 @@ def test_a_case_over_its_limit_is_not_begun() -> None:
 
 
 def test_without_a_cubin_nothing_is_executed(tmp_path: Any) -> None:
-    executor = Executor()
     sources = measuring.Sources(target(live=False), Store(tmp_path))
-    (outcome, *_) = measuring.collect(executed(load(), cubin=None), sources, executor)["results"]
-    assert (outcome.status, outcome.reason, executor.cases) == (model.NOT_MEASURED, "no NVRTC", [])
+    jobs = executed(load(), cubin=None)
+    (outcome, *_) = measuring.collect(jobs, sources, pytest.fail)["results"]
+    assert (outcome.status, outcome.reason) == (model.NOT_MEASURED, "no NVRTC")
 
 
 def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,58 +167,6 @@ def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> 
 
 FIGURES = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]
 NOTES = {"check": {"figures": [{"metric": "max_error", "value": 0.1, "unit": ""}]}}
-
-
-class Executor:
-    """A fake measure function of the stage."""
-
-    def __init__(self, status: str = model.OK, verdict: str | None = model.CORRECT) -> None:
-        self.cases: list[str] = []
-        self._ending = status, verdict
-
-    def __call__(self, waiting: Any, finished: Any) -> Any:
-        status, verdict = self._ending
-        ok = {"figures": FIGURES, "source": "executed", "notes": NOTES} if status == "ok" else {}
-        results = []
-        for job in waiting:
-            self.cases.append(job.case)
-            results.append(Result("execute", job.case, status, "why", verdict=verdict, **ok))
-            finished(results[-1])
-        return results
-
-
-def collect(store: Store, executor: Executor, **more: Any) -> dict[str, Any]:
-    return measuring.collect(
-        executed(load(**more)), measuring.Sources(target(live=False), store), executor
-    )
-
-
-def test_an_execution_is_kept_and_reused(tmp_path: Any) -> None:
-    store, executor = Store(tmp_path), Executor()
-    first = collect(store, executor)
-    again = collect(store, executor)
-    assert executor.cases == ["matmul_naive@64x64x64", "matmul_naive@96x96x96"]
-    assert again["results"] == first["results"]
-    assert (first["counts"]["measured"], again["counts"]["measured"]) == (2, 0)
-    assert (first["counts"]["reused"], again["counts"]["reused"]) == (0, 2)
-    assert {outcome.environment for outcome in first["results"]} == {"laptop"}
-
-
-def test_cases_of_one_key_are_executed_once(tmp_path: Any) -> None:
-    executor = Executor()
-    blocks = [{"kernels": ["matmul_naive"], "macros": "defaults",
-               "shapes": [{"m": ["64", "64 * 1"], "n": 64, "k": 64}]}]  # fmt: skip
-    document = collect(Store(tmp_path), executor, study={"cases": blocks})
-    assert len(executor.cases) == 1 and len(document["results"]) == 2
-    assert [outcome.case for outcome in document["results"]][1] == "matmul_naive@64*1x64x64"
-
-
-@pytest.mark.parametrize(("limit_s", "count"), [(10.0, 2), (20.0, 4)])
-def test_more_time_executes_again_what_timed_out(tmp_path: Any, limit_s: float, count: int) -> None:
-    store, executor = Store(tmp_path), Executor(model.TIMED_OUT, None)
-    collect(store, executor)
-    collect(store, executor, execute={"case_limit_s": limit_s})
-    assert len(executor.cases) == count
 
 
 def execution(status: str = model.OK, verdict: str | None = model.CORRECT, **more: Any) -> Any:

@@ -11,7 +11,7 @@ from tilewave import pipeline as stages
 from tilewave.basics.errors import UserError
 from tilewave.kernel import result
 from tilewave.kernel.job import Probe, ProbeBuffer, read_jobs, write_jobs
-from tilewave.kernel.launches import LaunchPlan, MapPlan, Scratch
+from tilewave.kernel.launches import LaunchPlan, MapPlan, Scratch, Typed
 from tilewave.pipeline import cases, jobs, project, rules
 from tilewave.pipeline import target as targets
 from tilewave.pipeline.pipeline import ALL
@@ -39,13 +39,13 @@ def plan(folder, target, arch="sm_90", shapes=(64,), front=FRONT, **block):
 
 def test_a_job_is_read_as_it_was_written(tmp_path):
     maps = (MapPlan("map_a", "a", "f16", (72, 40), (64, 32), 128, 256),)
-    scratch = (Scratch("arrived", 24, True),)
+    scratch, struct = (Scratch("arrived", 24, True),), ("map_a", (), Typed("i64", "k"))
     launch = LaunchPlan((4, 2, 1), (32, 1, 1), 64, (16, 16, 1), 7, scratch, (2, 1, 1), maps)
     looked_at = ProbeBuffer("f32", "32 * sms", "lane", {"metric": "latency", "unit": "cycle"})
     probe = Probe({"found": looked_at}, {"WIDTH": 4}, {"index": "lane"}, {"found": 8}, {"n": 2})
     written = [
         plan(tmp_path, HERE),
-        a_job(launch=launch, arguments=("a", "map_a"), shape={"n": 8}, work={"flop": 2.0}),
+        a_job(launch=launch, arguments=("a", struct), shape={"n": 8}, work={"flop": 2.0}),
         a_job(operation="probe", probe=probe, device={"sms": 132}, versions=(1, 2)),
     ]
     write_jobs(tmp_path / "jobs.json", written)

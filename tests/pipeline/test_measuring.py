@@ -112,13 +112,14 @@ def test_a_raised_limit_measures_what_was_refused_before(store, tmp_path):
     assert tried == [2.0, 60.0]
 
 
-@pytest.mark.parametrize("stage", ["time", "counters"])
+@pytest.mark.parametrize("stage", ["time", "counters", "execute"])
 def test_a_timed_out_case_keeps_the_limit_it_had(store, stage):
     machine = Machine(result.TIMED_OUT, "no result within 2 s (case_limit_s)")
+    environment = "laptop" if stage == "execute" else HERE
     for limit_s, times in ((2.0, 1), (2.0, 1), (60.0, 2)):
         collect(store, machine, job(stage=stage, limit_s=limit_s))
         assert machine.cases == ["a@64"] * times
-        assert store.get(HERE, stage, "aa11").notes["limit_s"] == limit_s or times == 1
+        assert store.get(environment, stage, "aa11").notes["limit_s"] == limit_s or times == 1
 
 
 @pytest.mark.parametrize(
@@ -165,9 +166,13 @@ def test_a_recording_beats_the_store_without_a_gpu(store, recorded, provider, ma
     assert machine.cases == []
 
 
-def test_host_kernels_are_measured_where_nothing_is_recorded(store):
-    (outcome,) = collect(store, Machine(), job(provider="cpu"), live=False)["results"]
-    assert (outcome.status, outcome.environment, outcome.key) == (result.OK, "laptop", "aa11")
+@pytest.mark.parametrize("how", [{"provider": "cpu"}, {"stage": "execute"}])
+def test_what_needs_no_gpu_is_measured_where_nothing_is_recorded(store, machine, how):
+    for counts in ({"measured": 1, "reused": 0}, {"measured": 0, "reused": 1}):
+        document = collect(store, machine, job(**how), live=False)
+        (outcome,) = document["results"]
+        assert (outcome.status, outcome.environment, outcome.key) == (result.OK, "laptop", "aa11")
+        assert counts.items() <= document["counts"].items() and machine.cases == ["a@64"]
 
 
 def test_a_result_of_a_damaged_recording_says_so(store, recorded):

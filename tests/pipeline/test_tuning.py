@@ -10,7 +10,6 @@ import pytest
 
 from fake_track import Candidate, FakeTrack
 from samples import FRONT, HOPPER, a_job, config, write_kernel
-from tilewave.basics.errors import UserError
 from tilewave.gpu import tuning_run
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.worker import main as worker_main
@@ -372,18 +371,3 @@ def test_a_block_may_keep_or_leave_out_some_kernels():
     assert loaded({"providers": ["cublaslt"]}).plan.kernels == ["cublas"]
     remaining = loaded({"without": ["matmul_naive"]}).plan.kernels
     assert remaining == [name for name in everything if name != "matmul_naive"] != everything
-    naive = {"kernels": ["matmul_naive"]}
-    for key, wrong in (
-        ("providers", {"providers": ["cublaslt"], **naive}),
-        ("without", {"without": ["copy"]}),
-        ("without", {"without": ["cublas"], **naive}),
-    ):
-        with pytest.raises(UserError, match=key):
-            loaded(wrong)
-
-
-def test_planned_results_pass_through(tmp_path):
-    """The document of the tuning runs has the reason of a case that cannot be planned, too."""
-    refused = {"a@1": Result("tune", "a@1", result.UNSUPPORTED)}
-    document = measuring.collect(refused, measuring.Sources(TARGET, Store(tmp_path)), lambda *_: [])
-    assert [outcome.status for outcome in document["results"]] == [result.UNSUPPORTED]

@@ -9,11 +9,8 @@ import pytest
 import yaml
 
 from tilewave.kernel import result
-from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.result import Result
-from tilewave.pipeline import rules, tables
-from tilewave.pipeline.cases import expand
-from tilewave.pipeline.config import check_folders, parse
+from tilewave.pipeline import project, rules, tables
 from tilewave.pipeline.project import ROOT
 from tilewave.records import agreement
 from tilewave.records.recorded import Recorded, folders
@@ -79,11 +76,8 @@ def test_counted_cycles_over_time_and_clock(cycles, profiled_us, us, capped, agr
 
 
 def _products() -> dict[str, str]:
-    where = "config/config.yaml"
-    config = parse(yaml.safe_load((ROOT / where).read_text()), where)
-    kernels = find_kernels(check_folders(config, "kernel_folders", where, ROOT))
-    products = {}
-    for case in expand(config, kernels, where).cases.values():
+    path, products = ROOT / "config" / "config.yaml", {}
+    for case in project.load(yaml.safe_load(path.read_text()), str(path)).plan.cases.values():
         variant = case.variant
         if case.shape is not None:
             shape = case.shape.resolve({"sms": 132})

@@ -1,10 +1,11 @@
 """Advice: each rule on a case that triggers it and one that does not, and bounds against measured gains."""
 
+import itertools
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,7 @@ from tilewave.compiling.sass import of_cubin as listing
 from tilewave.execution import counters
 from tilewave.execution.places import Places
 from tilewave.kernel import result
-from tilewave.kernel.discovery import find_kernels
-from tilewave.pipeline import tables
-from tilewave.pipeline.cases import expand
-from tilewave.pipeline.config import check_folders, parse
+from tilewave.pipeline import project, tables
 from tilewave.pipeline.resolving import resolve
 from tilewave.records.counters.catalogue import AVERAGE, ISSUED, PIPE, STALLED, WARP_INSTRUCTIONS
 from tilewave.records.recorded import Recorded
@@ -201,18 +199,6 @@ def test_gains_too_small_to_time_are_not_reported() -> None:
     assert not for_case(subject(instructions=(row("STS", **wavefronts(int(few) + 10, 10)),)))
 
 
-def test_a_gain_is_held_to_the_bound_only_where_nothing_else_changed() -> None:
-    work = "smsp__inst_executed.sum"
-    before, after, _ = CASES["excess shared wavefronts"]
-    before = subject({work: 1000.0}, tuple(before.instructions))
-    same, less = (subject({work: n}, tuple(after.instructions)) for n in (1000.0, 900.0))
-    (kept,) = compared(before, same, 0.15)
-    assert (kept.held, kept.after) == (True, 0.0)
-    assert compared(before, same, 0.5)[0].held is False
-    assert compared(before, less, 0.5)[0].held is None
-    assert compared(before, before, 0.0)[0].held is None
-
-
 def executed(path: Path, case: Any, **macros: Any) -> Subject:
     """Execute a kernel on the CPU, which gives counters but no times."""
     done = support.execute(path, case, macros)
@@ -246,9 +232,8 @@ def test_spills_are_reported() -> None:
 def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     """Return cases, records and subjects of the shipped config's products, as recorded on an H200."""
     folder = ROOT / "resources" / "recorded" / "nvidia_h200"
-    where = "config/config.yaml"
-    config = parse(yaml.safe_load((ROOT / where).read_text()), where)
-    plan = expand(config, find_kernels(check_folders(config, "kernel_folders", where, ROOT)), where)
+    path = ROOT / "config" / "config.yaml"
+    plan = project.load(yaml.safe_load(path.read_text()), str(path)).plan
     recording = Recorded(folder)
     environment = recording.environments[recording.main_environment]
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}
@@ -282,14 +267,13 @@ SPARES_MORE = {
 
 def test_bounds_held_on_the_recorded_ladder() -> None:
     cases, records, subjects = recorded()
-    comparisons = held(cases, records, subjects)
-    judged = [pair for pair in comparisons if pair[2].held is not None]
-    assert {(first, second) for first, second, gain in judged if not gain.held} == SPARES_MORE
-    rules = {gain.finding.rule for _, _, gain in judged}
+    gains = list(judged(cases, records, subjects))
+    assert {pair for pair, _, _, held in gains if not held} == SPARES_MORE
+    rules = {finding.rule for _, finding, _, _ in gains}
     expected = {"excess shared wavefronts", "sectors over ideal", "idle part of the last wave"}
     # In some recordings occupancy or a stall limits a pair, and its bound holds.
     assert expected <= rules <= expected | {"top stall", "occupancy limiter"}
-    assert sum(gain.gained > 0.02 for _, _, gain in judged) > 10
+    assert sum(gained > 0.02 for _, _, gained, _ in gains) > 10
     names = ("hgemm_split_k@4096x4096x4096", "hgemm_stream_k@4096x4096x4096")
     split, stream = (total(subjects[name].instructions, "sectors_global") for name in names)
     assert stream < split / 6
@@ -319,20 +303,6 @@ PASSES = 0.03
 """Difference of two runs of a kernel at the power limit, as a share of the cycles (see `plots.limits`)."""
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A finding of a case, and the gain of another case over it.
-
-    held: whether the gain is within the bound; None where the other case does not follow the advice, saves
-    other work, too, or where there is no bound.
-    """
-
-    finding: Finding
-    after: float | None
-    gained: float
-    held: bool | None
-
-
 def _work(case: Subject) -> dict[str, float]:
     """Return the counted work that no rule removes."""
     counted = {}
@@ -346,64 +316,47 @@ def _work(case: Subject) -> dict[str, float]:
     return counted
 
 
-def compared(before: Subject, after: Subject, gained: float) -> list[Compared]:
-    """Compare each finding of ``before`` with ``after``, a case of the same product on the same GPU."""
-    here, there = _work(before), _work(after)
-    both = here.keys() & there.keys()
-    same = bool(both) and all(there[name] >= SAME_WORK * here[name] for name in both)
-    remaining = [rule.find(after) for rule in RULES]
-    later = {finding.rule: finding.amount for finding in remaining if finding}
-    comparisons = []
-    for finding in for_case(before):
-        amount = later.get(finding.rule)
-        fixed = amount is not None and amount <= FIXED * finding.amount
-        comparable = fixed and same and finding.bound is not None
-        held = gained <= (finding.bound or 0.0) + PASSES if comparable else None
-        comparisons.append(Compared(finding, amount, gained, held))
-    return comparisons
-
-
-def pairs(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
+def following(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Yield pairs of cases of one product of which the second may follow the advice on the first.
 
     The second's kernel follows the first's, or it is the same kernel with one macro changed.
     """
     for _, group in cases.groupby(SAME_PRODUCT, sort=False):
-        rows = [row | {"macros": json.loads(row["macros"])} for row in group.to_dict("records")]
-        for first in rows:
-            for second in rows:
-                same = first["kernel"] == second["kernel"]
-                macros = second["macros"]
-                macros_of_first = first["macros"].items()
-                apart = [name for name, value in macros_of_first if macros.get(name) != value]
-                if second["follows"] == first["kernel"] or (same and len(apart) == 1):
-                    yield first["case"], second["case"]
+        for first, second in itertools.permutations(group.to_dict("records"), 2):
+            macros, others = (set(json.loads(row["macros"]).items()) for row in (first, second))
+            varied = first["kernel"] == second["kernel"] and len(macros - others) == 1
+            if second["follows"] == first["kernel"] or varied:
+                yield first["case"], second["case"]
 
 
-def held(
+def judged(
     cases: pd.DataFrame, records: pd.DataFrame, subjects: Mapping[str, Subject]
-) -> list[tuple[str, str, Compared]]:
-    """Return the `pairs` timed and counted in one environment, with each finding compared.
+) -> Iterator[tuple[tuple[str, str], Finding, float, bool]]:
+    """Yield pairs of cases, a finding that the second has fixed, its gain, and whether the bound held.
 
-    Where both cases have paired times of the vendor's product, they are compared in units of these.
+    Both are timed and counted in one environment, and the second saves no other work. Where both have paired
+    times of the vendor's product, they are compared in units of these.
     """
     timed = records[(records["stage"] == "time") & (records["verdict"] == result.CORRECT)]
-    times = {
-        metric: {row["case"]: float(row["value"]) for row in rows.to_dict("records")}
-        for metric, rows in timed.groupby("metric")
-        if metric in ("duration", "baseline_duration")
-    }
-    durations, units = times.get("duration", {}), times.get("baseline_duration", {})
+    times = timed.pivot_table(index="case", columns="metric", values="value", aggfunc="last")
     environments = dict(zip(timed["case"], timed["environment"]))
-    counted_too = [case for case in durations if case in subjects]
-    comparisons = []
-    for first, second in pairs(cases[cases["case"].isin(counted_too)]):
-        same = environments[first] == environments[second]
+    units = times["baseline_duration"].fillna(0.0)
+    comparable = cases["case"].isin([case for case in environments if case in subjects])
+    for first, second in following(cases[comparable]):
         before, after = subjects[first], subjects[second]
-        if not same or before.device != after.device:
+        if environments[first] != environments[second] or before.device != after.device:
             continue
-        gained = 1 - durations[second] / durations[first]
-        if first in units and second in units:
-            gained = 1 - (1 - gained) * units[first] / units[second]
-        comparisons += [(first, second, gain) for gain in compared(before, after, gained)]
-    return comparisons
+        duration = times["duration"][second] / times["duration"][first]
+        if units[first] and units[second]:
+            duration *= units[first] / units[second]
+        here, there = _work(before), _work(after)
+        both = here.keys() & there.keys()
+        if not both or any(there[name] < SAME_WORK * here[name] for name in both):
+            continue
+        remaining = [rule.find(after) for rule in RULES]
+        later = {finding.rule: finding.amount for finding in remaining if finding}
+        for finding in for_case(before):
+            fixed = later.get(finding.rule, math.inf) <= FIXED * finding.amount
+            if fixed and finding.bound is not None:
+                gained = 1 - duration
+                yield (first, second), finding, gained, gained <= finding.bound + PASSES

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+import listings
 from opcodes import manifest
 from opcodes.manifest import Kernel
 from tilewave.compiling import nvrtc
 from tilewave.execution.machine import launch, program
 from tilewave.kernel import includes
+from tilewave.records.store import write_atomically
 
 RECORDED = Path(__file__).resolve().parent / "h200.npz"
 POISON = 0xA5A5A5A5
@@ -40,17 +42,27 @@ class Source:
         return []
 
 
-@functools.cache
-def compile_file(path: Path, arch: str) -> nvrtc.Compiled:
-    """Compile a fixture file, for ``sm_90a`` if it is in that folder.
+def cubin_of(path: Path, arch: str) -> bytes:
+    """Return the cubin of a fixture file, for ``sm_90a`` if it is in that folder. The checkout's store keeps it.
 
     Raises RuntimeError with the compiler's log.
     """
     arch = manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
-    done = nvrtc.compile_kernel(Source(path, path.read_text()), arch, {})  # type: ignore[arg-type]
-    if done.cubin is None:
-        raise RuntimeError(f"{path.name} for {arch}: {done.log}")
-    return done
+    source: Any = Source(path, path.read_text())
+    kept = listings.STORE / "fixtures" / f"{nvrtc.cache_key(source, arch, {})}.cubin"
+    if not kept.is_file():
+        done = nvrtc.compile_kernel(source, arch, {})
+        if done.cubin is None:
+            raise RuntimeError(f"{path.name} for {arch}: {done.log}")
+        write_atomically(kept, done.cubin)
+    return kept.read_bytes()
+
+
+@functools.cache
+def compiled(path: Path, arch: str) -> tuple[bytes, str]:
+    """Return the cubin of a fixture file and its listing."""
+    cubin = cubin_of(path, arch)
+    return cubin, listings.of_cubin(cubin)
 
 
 def launched(

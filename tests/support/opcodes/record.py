@@ -40,7 +40,7 @@ def run_file(path: Path, folder: Path) -> None:
     """
     card = harness.Card()
     about = {"gpu": card.gpu.name, "arch": card.gpu.arch, "nvrtc": nvrtc.version()}
-    image = harness.compile_file(path, card.gpu.arch).cubin
+    image = harness.cubin_of(path, card.gpu.arch)
     about["code"] = cubin.code_digest(image)
     (folder / f"{path.name}.json").write_text(json.dumps(about))
     for kernel in manifest.kernels().values():
