@@ -201,7 +201,7 @@ def test_ends(arch):
 
 
 def test_a_grid_that_is_not_cooperative_traps():
-    cubin, text = compiled("groups", "sm_90")
+    cubin, text = harness.compiled(FEATURES / "groups.cu", "sm_90")
     instructions = program.load(cubin, "whole_grid", text).instructions
     places = Places(FEATURES / "groups.cu", "whole_grid", text)
     about = described(fault("groups", "whole_grid", "sm_90"), instructions, places)

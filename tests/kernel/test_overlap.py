@@ -77,3 +77,12 @@ def test_older_gpus_have_no_such_launch_no_clusters_and_no_maps(tmp_path, more, 
     shape = {"m": 64, "n": 64, "k": 64}
     assert ("compute capability 9.0" in chosen.supports(shape, {"arch": 80})) == refused
     assert not chosen.supports(shape, {"arch": 90})
+
+
+def test_only_a_gpu_runs_a_cooperative_launch(tmp_path) -> None:
+    plain = planned(write_kernel(tmp_path), "time")
+    path = write_kernel(tmp_path, front=FRONT.rstrip("\n") + "\ncooperative: true\n")
+    refused = planned(path, "execute")
+    assert refused.status == result.UNSUPPORTED and "grid.sync()" in refused.reason
+    job = planned(path, "time")
+    assert job.launch.cooperative and keys.key("code", plain) != keys.key("code", job)
