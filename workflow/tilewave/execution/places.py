@@ -113,7 +113,9 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
     address = int(instructions[fault.index].address) if located else -1
     message = str(fault.message)
     if fault.kind == TRAPPED and places.syncs_grid(address):
-        message += ": grid.sync() needs a cooperative launch (cooperative: true), which only a GPU runs"
+        message += (
+            ": grid.sync() needs a cooperative launch (cooperative: true), which only a GPU runs"
+        )
     return {
         "kind": str(fault.kind),
         "message": mangling.plain(_with_lines(message, places)),
