@@ -540,7 +540,7 @@ def test_the_title_counts_the_drawn_rungs_of_the_last_dtype() -> None:
     def title() -> str:
         return site.question(project, [ladder])[1].partition("? ")[2]
 
-    assert title() == "Three FP32 kernels from 4 % to 100 % of cuBLAS"
+    assert title() == "Four FP32 kernels from 4 % to 100 % of cuBLAS"
     options["variants"] = ["a", "c"]
     assert title() == "Two FP32 kernels from 4 % to 40 % of cuBLAS"
     options["dtypes"] = ["f16"]
