@@ -78,11 +78,12 @@ def test_a_page_shows_what_the_run_has_and_says_what_it_lacks(lesson: Any) -> No
     row = SimpleNamespace(
         name=kernel, title="A <kernel>", registers="8", excess="", share="41.5", at="64³ f32"
     )
-    about = {"title": "A study", "question": "?", "takeaway": "Found.", "reading": "An axis."}
-    shown: Any = SimpleNamespace(name=study, figure=None, sources=[], **about)
+    shown: Any = SimpleNamespace(name=study, title="A study", question="?", takeaway="Found.")
     text = page(lesson, {kernel: row}, [shown])
     assert f'href="../kernel/{kernel}.html"' in text and "A &lt;kernel&gt;" in text
-    assert f'href="../study/{study}.html"' in text and "Found." in text and "An axis." in text
+    assert f'href="../study/{study}.html"' in text and "Found." in text
+    (picture,) = re.findall(r'<svg class="idea"[^>]* role="img" aria-label="[^"]+\.">', text)
+    assert text.index(lesson.idea) < text.index(picture) < text.index("<p>")
     assert ">41.5</td><td>64³ f32</td>" in text
     assert lesson.command in text
     for name in (*lesson.kernels[1:], *lesson.studies[1:]):

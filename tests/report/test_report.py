@@ -547,7 +547,7 @@ def test_the_title_counts_the_drawn_rungs_of_the_last_dtype() -> None:
     def title() -> str:
         return site.question(project, [ladder])[1].partition("? ")[2]
 
-    assert title() == "Three FP32 kernels from 4 % to 100 % of cuBLAS"
+    assert title() == "Four FP32 kernels from 4 % to 100 % of cuBLAS"
     options["variants"] = ["a", "c"]
     assert title() == "Two FP32 kernels from 4 % to 40 % of cuBLAS"
     options["dtypes"] = ["f16"]
@@ -594,3 +594,21 @@ def test_a_shape_far_smaller_than_the_timed_one_gives_no_advice_on_waves(timed, 
     run: Any = SimpleNamespace(subjects={"k@8": subject}, rates={"k@big": 1.0})
     rules = [finding.rule for _, finding in site.kernel_views._fixes(run, cases)]
     assert rules == ["idle part of the last wave"] * advised
+
+
+@pytest.mark.parametrize(
+    ("pipe", "bound", "text"),
+    [
+        ("issue slots", "math", "which has no roof for issue slots, it reaches 85 % of FP32 FMA"),
+        ("FP32", "l2", "In the roofline it reaches 85 % of L2 bandwidth at 64³."),
+        ("FP32", "math", ""),
+        ("shared memory and L1", "l1", ""),
+    ],
+)
+def test_a_kernels_page_says_where_the_roofline_names_another_limit(pipe, bound, text) -> None:
+    row = {"variant": "k", "m": 64, "n": 64, "k": 64, "bound by": bound, "of the roof (%)": 85.4}
+    data = pd.DataFrame([{**row, "lowest roof": "FP32 FMA"}])
+    run: Any = SimpleNamespace(studies=[SimpleNamespace(plot="roofline", data=data)])
+    subject = site.kernel_views.advice.Subject({"variant": "k"}, busy={pipe: 0.9})
+    sentence = site.kernel_views._other_roof(run, subject)
+    assert text in sentence and bool(text) == bool(sentence)

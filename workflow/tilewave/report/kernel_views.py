@@ -11,18 +11,22 @@ import pandas as pd
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
-from tilewave.plots.base import excess_percent, present, shape_label
+from tilewave.plots.base import dtype_short, excess_percent, present, shape_label
 from tilewave.report import advice, kernel_code, verdict
 from tilewave.report.cells import Table, number, plural, table
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
 from tilewave.report.summary import device_name, troubles, verdict_counts
+from tilewave.theory import bounds
+from tilewave.theory.traffic import MATH
 
 SHARE, SPEED = "paired_share", "tflops"
 SMALL = 1 / 16
 """Work, as a share of the largest timed work, below which a shape gives no advice on tiles and waves."""
 _OF_MEASURED = " (% of measured)"
 """End of the columns with the busy share of a pipe in the table of the plot *limits*."""
+_ROOFS = {bounds.DATA: "l1", bounds.PORT: "l2", bounds.DRAM: "dram", bounds.ISSUE: ""}
+"""The roof of each pipe in the plot *roofline*: arithmetic where none is named, and none for issue slots."""
 
 
 class KernelRow:
@@ -117,6 +121,21 @@ def _drawn_limits(studies: Sequence[StudyView]) -> dict[str, dict[str, float]]:
     return drawn
 
 
+def _other_roof(run: KernelRun, subject: advice.Subject) -> str:
+    """Return a sentence on the case's nearest roof in the study *roofline*, if that is another than its limiter's."""
+    drawn = [s.data for s in run.studies if s.plot == "roofline" and s.data is not None]
+    for rows in drawn:
+        for row in rows[rows["variant"] == subject.case["variant"]].to_dict("records"):
+            limiter, bound = subject.limiter, row["bound by"]
+            if not limiter or not present(bound) or bound == _ROOFS.get(limiter, MATH):
+                continue
+            roof = row["lowest roof"] if bound == MATH else f"{bound.upper()} bandwidth"
+            none = "" if _ROOFS.get(limiter, MATH) else f", which has no roof for {limiter},"
+            share = f"{row['of the roof (%)']:.0f} %"
+            return f"In the roofline{none} it reaches {share} of {roof} at {shape_label(row)}."
+    return ""
+
+
 def _advised_cases(
     cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFrame
 ) -> set[str]:
@@ -176,12 +195,14 @@ def sentence(
     if not case:
         return ""
     row = cases.loc[case].to_dict()
-    at = f"{shape_label(row)} in {row['dtype']}" if present(row["dtype"]) else shape_label(row)
+    dtype = f" in {dtype_short(row['dtype'])}" if present(row["dtype"]) else ""
+    at = shape_label(row) + dtype
     parts = []
     if case in run.shares:
         parts.append(f"At {at} it has {run.shares[case]:.1f} % of the speed of cuBLAS.")
     if limit := run.subjects[case].limit if case in run.subjects else "":
         parts.append(limit if parts else f"At {at} {limit[0].lower()}{limit[1:]}")
+        parts += filter(None, [_other_roof(run, run.subjects[case])])
     first = next(((finding.rule, finding) for _, finding in fixes if finding.bound), None)
     if first:
         rule, finding = first

@@ -1,4 +1,4 @@
-"""Lessons for a class: texts beside the run's figures, each with a question that a command answers."""
+"""Lessons for a class: a picture of an idea, texts, and a question that a command answers."""
 
 import functools
 from collections.abc import Container, Mapping, Sequence

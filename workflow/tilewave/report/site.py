@@ -44,10 +44,9 @@ def story(shown: Sequence[StudyView]) -> list[StudyView]:
 
 
 def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | None, str]:
-    """Return the study of the ladder, if drawn, and the index's title with its first and its last rung.
+    """Return the study of the ladder, if drawn, and the index's title with its first and its fastest rung.
 
-    The rungs are those of the last dtype that the study draws, which its takeaway is about too, at the largest
-    size, as far as each is faster than all before it.
+    The rungs are those of the last dtype that the study draws, which its takeaway is about too, at the largest size.
     """
     title = "Why is a CUDA kernel slow?"
     study = next((study for study in shown if study.plot == "ladder"), None)
@@ -60,15 +59,12 @@ def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | 
     for dtype in reversed(options.get("dtypes") or list(rows["dtype"].unique())):
         part = rows[rows["dtype"] == dtype]
         work = part["m"] * part["n"] * part["k"]
-        climbed = list[float]()
-        for share in part[work == work.max()].drop_duplicates("kernel")[SHARE]:
-            if not climbed or share > climbed[-1]:
-                climbed.append(float(share))
-        if len(climbed) > 1:
-            count = _NUMBERS[len(climbed)] if len(climbed) < len(_NUMBERS) else str(len(climbed))
+        shares = part[work == work.max()].drop_duplicates("kernel")[SHARE]
+        if len(shares) > 1:
+            count = _NUMBERS[len(shares)] if len(shares) < len(_NUMBERS) else str(len(shares))
             name = dtype_short(dtype).partition(" (")[0]
-            shares = f"from {climbed[0]:.0f} % to {climbed[-1]:.0f} % of cuBLAS"
-            return study, f"{title} {count} {name} kernels {shares}"
+            span = f"from {shares.iloc[0]:.0f} % to {shares.max():.0f} % of cuBLAS"
+            return study, f"{title} {count} {name} kernels {span}"
     return study, title
 
 
