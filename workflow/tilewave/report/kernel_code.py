@@ -9,9 +9,8 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import markupsafe
 import pandas as pd
@@ -40,7 +39,16 @@ COUNTERS = {
     "samples": "samples",
 }
 """Column of a listing -> column of an instruction's row."""
-SAMPLED = ["case", "function", "address", "samples", *(field.name for field in fields(Origin))]
+PLACE = ["function", "address", "file", "line", "kernel_line", "source", "environment"]
+COLUMNS = [*PLACE, *COUNTERS.values()]
+
+
+class SourceLine(NamedTuple):
+    """A line of a source file, and its counters."""
+
+    number: int
+    text: str
+    counts: Mapping[str, float]
 
 
 def first_build(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
@@ -145,39 +153,47 @@ def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
 def rows_of(
     instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return a case's rows from a GPU, else from its execution, followed by its samples."""
+    """Return a case's rows from a GPU, else from its execution, followed by its samples.
+
+    Columns: PLACE and COUNTERS.
+    """
     rows = instructions[instructions["case"] == case]
     counted = rows[rows["stage"] != result.EXECUTE]
     rows = counted if len(counted) else rows
-    if stalls is None or not len(rows) or not (stalls["case"] == case).any():
-        return rows
-    sampled = stalls[stalls["case"] == case]
-    return pd.concat([rows, sampled[[name for name in SAMPLED if name in sampled]]])
+    sampled = rows.iloc[:0] if stalls is None else stalls[stalls["case"] == case]
+    if len(rows) and len(sampled):
+        rows = pd.concat([part.reindex(columns=COLUMNS) for part in (rows, sampled)])
+    rows = rows.reindex(columns=COLUMNS).rename(columns={old: new for new, old in COUNTERS.items()})
+    return rows.astype(dict.fromkeys(COUNTERS, float))
 
 
-def sums(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return the counters summed by a column, named as COUNTERS; NaN where nothing was counted."""
-    numbers = rows.reindex(columns=list(COUNTERS.values())).apply(pd.to_numeric).astype(float)
-    return numbers.set_axis(list(COUNTERS), axis=1).groupby(rows[by]).sum(min_count=1)
+def sums(rows: pd.DataFrame, by: str | list[str]) -> dict[Any, dict[str, float]]:
+    """Return the counters summed by columns, without those that nothing counted."""
+    summed = rows.groupby(by)[[*COUNTERS]].sum(min_count=1).to_dict("index")
+    return {
+        key: {name: value for name, value in counts.items() if value == value}
+        for key, counts in summed.items()
+    }
 
 
-def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the lines of the kernel's file and of its counted headers, with counters, by line number.
+def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, list[SourceLine]]:
+    """Return the lines of the kernel's file and of its counted headers, with counters.
 
-    Columns: `text`, COUNTERS, and in the kernel's file `called ...`: sums over the header lines that a line calls.
+    Counters: COUNTERS, and in the kernel's file `called ...`: sums over the header lines that a line calls.
     """
-    files = {}
-    for name, text in origins.by_last_name(origins.kernel_texts(kernel)).items():
-        is_kernel = name == kernel.path.name
-        if not is_kernel and name not in set(rows["file"]):
-            continue
-        here = rows["file"] == name
-        lines = pd.DataFrame({"text": text.splitlines()})
-        lines.index += 1
-        elsewhere = rows[~here] if is_kernel else rows.iloc[:0]
-        called = sums(elsewhere, "kernel_line").add_prefix("called ")
-        files[name] = lines.join(sums(rows[here], "line")).join(called)
-    return files
+    counted = sums(rows, ["file", "line"])
+    for line, counts in sums(rows[rows["file"] != kernel.path.name], "kernel_line").items():
+        called = {f"called {name}": value for name, value in counts.items()}
+        counted[kernel.path.name, line] = counted.get((kernel.path.name, line), {}) | called
+    files = {kernel.path.name, *rows["file"]}
+    return {
+        name: [
+            SourceLine(line, code, counted.get((name, line), {}))
+            for line, code in enumerate(text.splitlines(), 1)
+        ]
+        for name, text in origins.by_last_name(origins.kernel_texts(kernel)).items()
+        if name in files
+    }
 
 
 def machine_code(
@@ -187,14 +203,8 @@ def machine_code(
 
     listing: text from `sass.as_text`; rows: from `rows_of`.
     """
-    if "function" in rows:  # only with several launches
-        rows = rows[rows["function"].fillna(function) == function]
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
-    by_row = sums(rows, "address")
-    counted = {
-        int(at): {name: value for name, value in counts.items() if value == value}
-        for at, counts in zip(by_row.index, by_row.to_dict("records"))
-    }
+    counted = sums(rows[rows["function"].isna() | (rows["function"] == function)], "address")
     return [
         (line, by_address.get(line.address, origins.NOWHERE), counted.get(line.address, {}))
         for line in sass.parse(listing)
@@ -204,44 +214,45 @@ def machine_code(
 
 def _text(value: float | None, column: str, total: float = 0.0) -> str:
     """Return a counter as text, empty for 0; samples in percent of the total."""
-    if not value or value != value:
+    if not value:
         return ""
-    share = f"{100 * value / total:.1f}" if column == "samples" and total else ""
-    return number(value) if column != "samples" else "" if share == "0.0" else share
+    share = f"{100 * value / total:.1f}" if column == "samples" else number(value)
+    return "" if share == "0.0" else share
 
 
-def _mark(counts: Mapping[str, Any], total: float) -> str:
+def _mark(counts: Mapping[str, float], total: float) -> str:
     """Return the CSS classes of a line: `hot` with excess wavefronts, `waits` with many samples."""
-    hot = (counts.get("excess") or 0) > 0
-    waits = total and (counts.get("samples") or 0) / total >= HOT
-    return " ".join(["hot"] * hot + ["waits"] * bool(waits))
+    waits = total > 0 and counts.get("samples", 0.0) / total >= HOT
+    return " ".join(["hot"] * (counts.get("excess", 0.0) > 0) + ["waits"] * waits)
 
 
-def _file(name: str, frame: pd.DataFrame, start: int, total: float) -> Listing:
+def _file(name: str, lines: list[SourceLine], start: int, total: float) -> Listing:
     """Return the shown lines of a file: all of the kernel's after its front matter, of a header those near counters.
 
     start: number of lines of front matter; 0 for a header. Numbers in brackets are those of called lines.
     """
-    used = frame.index[(frame["executed"] > 0) | (frame["samples"] > 0)]
-    near = {at for line in used for at in range(line - 2, line + 3)} if not start else None
-    columns = [column for column in COUNTERS
-               if (frame.filter(regex=f"^(called )?{column}$") > 0).any(axis=None)]  # fmt: skip
+    positive = [{key for key, value in line.counts.items() if value > 0} for line in lines]
+    columns = [name for name in COUNTERS if {name, f"called {name}"} & set().union(*positive)]
+    used = [bool({"executed", "samples"} & names) for names in positive]
     rows = []
-    for line, counts in zip(frame.index, frame.to_dict("records")):
-        if line <= start or (near is not None and line not in near):
+    for line, text, counts in lines[start:]:
+        if not start and not any(used[max(0, line - 3) : line + 2]):
             continue
         cells = []
         for column in columns:
-            text = _text(counts[column], column, total)
-            if not text and (column == "samples" or not counts["executed"] > 0):
+            cell = _text(counts.get(column), column, total)
+            if not cell and (column == "samples" or not counts.get("executed")):
                 called = _text(counts.get(f"called {column}"), column, total)
-                text = f"({called})" if called else ""
-            cells.append(text)
-        rows.append((_mark(counts, total), [str(line), *cells, str(counts["text"])]))
+                cell = f"({called})" if called else ""
+            cells.append(cell)
+        rows.append((_mark(counts, total), [str(line), *cells, text]))
     while rows and not rows[0][1][-1].strip():
         rows.pop(0)
-    titles = ["samples (%)" if column == "samples" else column for column in columns]
-    return Listing(name, ["line", *titles, "source"], rows)
+    return Listing(name, ["line", *map(_title, columns), "source"], rows)
+
+
+def _title(column: str) -> str:
+    return "samples (%)" if column == "samples" else column
 
 
 def _sass(
@@ -286,11 +297,11 @@ def listings(
     rows = rows_of(instructions, case, stalls) if len(instructions) else instructions
     if not len(rows) or kernel.provider != "nvrtc":
         return None
-    whole = sums(rows.assign(all=0), "all").loc[0]
-    total = float(whole.fillna(0.0)["samples"])
+    totals = rows[[*COUNTERS]].sum().to_dict()
+    total = totals["samples"]
     files = [
-        _file(name, frame, kernel.front_lines if name == kernel.path.name else 0, total)
-        for name, frame in source(kernel, rows).items()
+        _file(name, lines, kernel.front_lines if name == kernel.path.name else 0, total)
+        for name, lines in source(kernel, rows).items()
     ]
     entry = first_build(document, case.partition("@")[0])
     symbols = {kernel.entry: entry.get("symbol", kernel.entry), **entry.get("symbols", {})}
@@ -301,16 +312,15 @@ def listings(
             code.append(("", [*[""] * (len(columns) + 2), name]))
         machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
         code += _sass(machine, kernel, columns, total)
-    titles = ["samples (%)" if column == "samples" else column for column in columns]
-    unplaced = sums(rows[rows["line"] == 0].assign(all=0), "all")["wavefronts"].sum()
+    unplaced = rows["wavefronts"][rows["line"] == 0].sum()
     return {
         "case": case,
         "source": str(rows["source"].iloc[0]),
         "environment": str(rows["environment"].iloc[0]),
         "files": [file for file in files if file.rows],
-        "sass": Listing("SASS", ["address", *titles, "line", "instruction"], code),
-        "wavefronts": _text(whole["wavefronts"], "wavefronts"),
-        "excess": number(whole.fillna(0.0)["excess"]),
+        "sass": Listing("SASS", ["address", *map(_title, columns), "line", "instruction"], code),
+        "wavefronts": _text(totals["wavefronts"], "wavefronts"),
+        "excess": number(totals["excess"]),
         "samples": number(total) if total else "",
         "unplaced": number(unplaced) if unplaced else "",
     }

@@ -12,7 +12,7 @@ from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
 from tilewave.plots.base import excess_percent, present, shape_label
-from tilewave.report import advice, kernel_code, verdict
+from tilewave.report import advice, kernel_code
 from tilewave.report.cells import Table, number, plural, table
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
@@ -80,6 +80,7 @@ class KernelRun:
         project: Project,
         target: Mapping[str, Any],
         frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame],
+        problems: pd.DataFrame,
         environments: Mapping[str, Mapping[str, Any]],
         compiled: Mapping[str, Any],
         studies: Sequence[StudyView],
@@ -93,8 +94,9 @@ class KernelRun:
             return dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
 
         self.project, self.cases, self.environments = project, cases, environments
+        self.problems = problems
         self.compiled, self.studies, self.accesses = compiled, studies, accesses
-        self.cases_by_kernel, self.records = by_kernel(cases), by_kernel(records)
+        self.cases_by_kernel = by_kernel(cases)
         self.instructions, self.stalls = by_kernel(instructions), by_kernel(stalls)
         self.shares, self.rates = _values(records, SHARE), _values(records, SPEED)
         chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
@@ -228,8 +230,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     follows = kernel.front.follows or ""
     follows = follows if follows in project.plan.kernels else ""
     after = project.followers.get(name, [])
-    records = run.records.get(name)
-    groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
+    failures = [group for group in troubles(cases, run.problems) if not group.mild]
     fixes = _fixes(run, cases)
     first = sentence(run, name, headline, fixes)
     registers = variants["registers"] if "registers" in variants else pd.Series(dtype=float)
@@ -246,7 +247,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "idea": idea(kernel),
         "cases": plural(len(cases), "case"),
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
-        "failures": [group for group in groups if not group.mild],
+        "failures": failures,
         "row": KernelRow(kernel, cases, run.shares, registers, percent, first),
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),

@@ -118,8 +118,9 @@ def write(
     for folder in FOLDERS:
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
+    problems = summary.problems(cases, records)
     shown = [
-        StudyView(project, name, (cases, records), environments, reports)
+        StudyView(project, name, (cases, records, problems), environments, reports)
         for name in project.plan.studies
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
@@ -137,7 +138,9 @@ def write(
 
     tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
     accesses = read(Path(str(inputs.accesses)))
-    run = kernel_views.KernelRun(project, target, tables, environments, compiled, shown, accesses)
+    run = kernel_views.KernelRun(
+        project, target, tables, problems, environments, compiled, shown, accesses
+    )
 
     def kernel_page(name: str) -> kernel_views.KernelRow:
         kernel = kernel_views.view(run, name)
@@ -162,7 +165,7 @@ def write(
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, shown, rows, taught))
-    groups = summary.troubles(cases, records)
+    groups = summary.troubles(cases, problems)
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
     ordered = story(shown)

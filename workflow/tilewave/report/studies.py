@@ -72,17 +72,17 @@ class StudyView:
         self,
         project: Project,
         name: str,
-        frames: tuple[pd.DataFrame, pd.DataFrame],
+        frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
         environments: Mapping[str, Mapping[str, Any]],
         reports: Path,
     ) -> None:
-        """Collect what the page shows; frames: the run's cases and records; reports: the folder of the pages."""
+        """Collect what the page shows; frames: the run's cases, records, problems; reports: the folder of the pages."""
         entries = project.config.studies
         entry = entries[name]
         self.name, self.page, self.plot = name, f"study/{name}.html", entry.plot
         self.title, self.question = entry.title, entry.question
         wanted = set(project.plan.studies[name])
-        cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
+        cases, records, problems = (frame[frame["case"].isin(wanted)] for frame in frames)
         folder = reports / "figures"
         sidecar, caption, svg, data = (
             folder / f"{name}.{kind}" for kind in ("json", "txt", "svg", "csv")
@@ -97,7 +97,7 @@ class StudyView:
         self.notes = caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []
         self.cases, self.kernels = plural(len(cases), "case"), list(dict.fromkeys(cases["kernel"]))
         self.verdicts = [(word, count) for word, count in verdict_counts(cases) if count]
-        self.sources, self.groups = sources(records, environments), troubles(cases, records)
+        self.sources, self.groups = sources(records, environments), troubles(cases, problems)
         self.files = [
             (kind.upper(), f"../figures/{name}.{kind}")
             for kind in (("json",) if self.undrawn else FIGURE_KINDS)

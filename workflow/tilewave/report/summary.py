@@ -77,12 +77,11 @@ def _judged(cases: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return judged.assign(status=judged["verdict"]).reset_index()
 
 
-def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
-    """Group the cases that are not ok or not correct by status and reason, the worst first.
+def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each case and stage that is not ok, and for each check that is not *correct*.
 
-    A case is listed under each status other than ok, with its stages, and under its verdict where its check
-    ended but is not *correct*. A probe that failed as its kernel file says is *not checked*. Reasons that differ
-    only in numbers share a group, which has the reason of its first case and says so.
+    A probe that failed as its kernel file says is *not checked*. Columns: case, stage, status, reason, and the
+    reason without its numbers.
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates().fillna({"reason": ""})
     planned = rows.drop(verdict.unplanned(cases, rows).index)
@@ -96,11 +95,21 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     pairs = [_problem(*pair) for pair in zip(rows["status"], rows["reason"])]
     rows[["status", "reason"]] = pd.DataFrame(pairs, index=rows.index, columns=["status", "reason"])
     rows = pd.concat([planned, rows[rows["status"] != result.OK], judged[[*rows.columns]]])
-    rows["pattern"] = rows["reason"].str.replace(r"\d[\d.,]*", "#", regex=True)
+    return rows.assign(pattern=rows["reason"].str.replace(r"\d[\d.,]*", "#", regex=True))
+
+
+def troubles(cases: pd.DataFrame, problems: pd.DataFrame) -> list[ReasonGroup]:
+    """Group the problems of these cases by status and reason, the worst first.
+
+    A case is listed under each status other than ok, with its stages, and under its verdict where its check
+    ended but is not *correct*. Reasons that differ only in numbers share a group, which has the reason of its
+    first case and says so.
+    """
     order = {case: index for index, case in enumerate(cases["case"])}
+    rows = problems[problems["case"].isin(order.keys())]
     listed = []
     for (word, _), part in rows.groupby(["status", "pattern"], sort=False):
-        names = sorted(part["case"].unique(), key=lambda case: order.get(case, -1))
+        names = sorted(part["case"].unique(), key=order.__getitem__)
         reason = str(part["reason"][part["case"] == names[0]].iloc[0])
         reason += " (the numbers differ from case to case)" * (part["reason"].nunique() > 1)
         counts = part.groupby("stage")["case"].nunique()
