@@ -214,8 +214,8 @@ def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table 
     return table(pd.DataFrame(rows)) if rows else None
 
 
-def view(run: KernelRun, name: str) -> dict[str, Any]:
-    """Return the data of a kernel's page; `row` is its `KernelRow`."""
+def view(run: KernelRun, name: str) -> tuple[KernelRow, dict[str, Any]]:
+    """Return a kernel's row in the table of kernels, and the data of its page."""
     project, cases = run.project, run.cases_by_kernel[name]
     kernel, document = project.kernels[name], run.compiled.get(name, {})
     built = document.get("variants", {})
@@ -239,7 +239,7 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
     code = kernel_code.listings(kernel, instructions, counted, stalls, built) if counted else None
     if code:
         code["device"] = device_name(run.environments.get(code["environment"], {}))
-    return {
+    return KernelRow(kernel, cases, run.shares, registers, percent, first), {
         "kernel": kernel,
         "sentence": first,
         "follows": follows,
@@ -248,7 +248,6 @@ def view(run: KernelRun, name: str) -> dict[str, Any]:
         "cases": plural(len(cases), "case"),
         "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
         "failures": failures,
-        "row": KernelRow(kernel, cases, run.shares, registers, percent, first),
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),
         "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,
