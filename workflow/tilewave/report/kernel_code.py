@@ -5,9 +5,10 @@ Counters stand beside lines of source and machine code; lanes are those of acces
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ COUNTERS = {
     "samples": "samples",
 }
 """Column of a listing -> column of an instruction's row."""
+GEOMETRY = ["block_threads", "shared_bytes"]
 PLACE = ["function", "address", "file", "line", "kernel_line", "source", "environment"]
 COLUMNS = [*PLACE, *COUNTERS.values()]
 
@@ -73,7 +75,7 @@ def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
     """Return a row with the geometry of each launch of one kernel of a series."""
     series = cases.get(LAUNCHES, pd.Series(dtype=str)).dropna()
     rows = [launch for text in series for launch in json.loads(text) if launch["entry"] == entry]
-    return pd.DataFrame(rows, columns=["block_threads", "shared_bytes"])
+    return pd.DataFrame(rows, columns=GEOMETRY)
 
 
 def variants(
@@ -86,39 +88,33 @@ def variants(
     limits, rows = SmLimits.if_known(environment), []
     # The leading launch comes first.
     entries = sorted(kernel.entries, key=lambda entry: entry != kernel.entry)
+    series = len(entries) > 1
     for name, compiled in document.items():
         variant_cases = cases[cases["variant"] == name]
-        for arch, entry, launched in (
-            (arch, entry, launched) for arch, entry in compiled.items() for launched in entries
-        ):
-            launches = _of_entry(variant_cases, launched) if len(entries) > 1 else variant_cases
-            used = entry.get("resources", {}).get(launched, {})
+        for (arch, build), entry in itertools.product(compiled.items(), entries):
+            launches = _of_entry(variant_cases, entry) if series else variant_cases
+            threads, shared = (pd.to_numeric(launches[size]).max() for size in GEOMETRY)
+            used = build.get("resources", {}).get(entry, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
-            sizes = pd.to_numeric(launches["shared_bytes"]).dropna()
-            shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
+            shared = used.get("static_shared_bytes") if pd.isna(shared) else float(shared)
+            macros = (f"{macro} {value}" for macro, value in build.get("macros", {}).items())
             row = {
-                "variant": f"{name}: {launched}" if len(entries) > 1 else name,
-                "macros": ", ".join(
-                    f"{key} {value}" for key, value in entry.get("macros", {}).items()
-                ),
+                "variant": f"{name}: {entry}" if series else name,
+                "macros": ", ".join(macros),
                 "architecture": arch,
             }
             rows.append(row)
-            if entry["status"] != result.OK and not entry.get("sha256"):
-                row["problem"] = f"{entry['status']}: {entry.get('reason', '')}"
+            if build["status"] != result.OK and not build.get("sha256"):
+                row["problem"] = f"{build['status']}: {build.get('reason', '')}"
                 continue
-            threads = pd.to_numeric(launches["block_threads"]).max()
             resident = if_known(limits, threads, used.get("registers"), shared)
+            limiters = ", ".join(resident.limiters) if resident else ""
             row |= {
                 "registers": used.get("registers"),
                 "shared": shared,
                 "spills": " / ".join(map(str, spilled)) if None not in spilled else "",
-                "occupancy": (
-                    f"{100 * resident.fraction:.0f} % ({', '.join(resident.limiters)})"
-                    if resident
-                    else ""
-                ),
-                "SHA-256 of the cubin": str(entry.get("sha256", ""))[:12],
+                "occupancy": f"{100 * resident.fraction:.0f} % ({limiters})" if resident else "",
+                "SHA-256 of the cubin": str(build.get("sha256", ""))[:12],
             }
     return pd.DataFrame(rows)
 
@@ -127,10 +123,8 @@ def change(kernel: Kernel, before: Kernel) -> tuple[str, list[tuple[str, str]]] 
     """Return how many source lines changed between two rungs, and their diff, without front matter."""
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
-    lines = unified(
-        *("\n".join(rung.text.splitlines()[rung.front_lines :]).strip("\n").splitlines()
-          for rung in (before, kernel))
-    )  # fmt: skip
+    rungs = [rung.text.splitlines()[rung.front_lines :] for rung in (before, kernel)]
+    lines = unified(*("\n".join(code).strip("\n").splitlines() for code in rungs))
     count = Counter(kind for kind, _ in lines)
     return f"{count['added']} lines added, {count['removed']} removed", lines
 
@@ -263,8 +257,8 @@ def _sass(
 ) -> list[tuple[str, list[str]]]:
     """Return instructions with counters or samples, and their neighbours; gaps show only their length."""
     empty = [""] * (len(columns) + 2)
-    weights = [counts.get("samples", 0.0) if total else counts.get("executed", 0.0)
-               for _, _, counts in code]  # fmt: skip
+    weight = "samples" if total else "executed"
+    weights = [counts.get(weight, 0.0) for _, _, counts in code]
     listed = set(sorted(range(len(code)), key=lambda at: -weights[at])[:MOST_INSTRUCTIONS])
     counted = [
         at in listed and ("executed" in counts or (total > 0 and weights[at] / total >= SEEN))
@@ -345,24 +339,17 @@ def lanes(
         case_accesses = accesses[case]
         entry = first_build(document, case_accesses["variant"])
         leading = entry.get("symbol", kernel.entry)
-        by_function: dict[str, list[Mapping[str, Any]]] = {}
+        by_function = defaultdict[str, list[Mapping[str, Any]]](list)
         for row in case_accesses["accesses"]:
-            by_function.setdefault(row.get("function") or leading, []).append(row)
+            if row["opcode"].startswith(case_accesses["instruction"] or ""):
+                by_function[row.get("function") or leading].append(row)
         diagrams: list[captured.Diagram] = []
         for symbol, rows in by_function.items():
-            lines: Mapping[int, Origin] = origins.of_listing(_listing(entry), symbol, texts)
-
-            def location(address: int, lines: Mapping[int, Origin] = lines) -> tuple[str, int]:
-                origin = lines.get(address, origins.NOWHERE)
-                return origin.file or kernel.path.name, origin.line
-
-            diagrams += captured.diagrams(rows, location)
-        shown = [
-            diagram
-            for diagram in captured.worst_first(diagrams)
-            if diagram.opcode.startswith(case_accesses["instruction"] or "")
-        ]
-        for diagram in shown[: 1 if probe else DRAWN]:
+            lines = defaultdict[int, tuple[str, int]](lambda: (kernel.path.name, 0))
+            for address, origin in origins.of_listing(_listing(entry), symbol, texts).items():
+                lines[address] = origin.file, origin.line
+            diagrams += captured.diagrams(rows, lines.__getitem__)
+        for diagram in captured.worst_first(diagrams)[: 1 if probe else DRAWN]:
             svg = markupsafe.Markup(diagram.svg(standalone=False))
             drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
     return list(drawings.values())

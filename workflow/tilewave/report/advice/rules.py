@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.plots.base import present
-from tilewave.records.counters.catalogue import (
-    AVERAGE,
-    BUSIEST,
-    SAMPLE_OF,
-    STALL_SAMPLES,
-    STATES,
-    WAVES,
-)
+from tilewave.records.counters import catalogue
 from tilewave.report.advice.subject import FULL, Finding, Row, Subject, total, worst_line
 from tilewave.theory import bounds, quantization
 from tilewave.theory.data_sheets import data_sheet
@@ -153,7 +146,7 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
 
 def _filled(subject: Subject) -> tuple[float, float] | None:
     """Return the number of waves, and the share of their block slots that is used."""
-    fraction = subject.value(WAVES)
+    fraction = subject.value(catalogue.WAVES)
     blocks, occupancy = subject.size("blocks"), subject.occupancy
     sms = subject.device.get("sms")
     if fraction is None and blocks and sms and occupancy and occupancy.blocks:
@@ -164,7 +157,7 @@ def _filled(subject: Subject) -> tuple[float, float] | None:
 def last_wave(subject: Subject) -> Finding | None:
     """Find the tail effect: empty slots of the last wave, or cycles of an SM without a warp if more."""
     filled = _filled(subject)
-    average, busiest = subject.value(AVERAGE), subject.value(BUSIEST)
+    average, busiest = subject.value(catalogue.AVERAGE), subject.value(catalogue.BUSIEST)
     if filled is None:
         return None
     waves, used = filled
@@ -275,7 +268,7 @@ def top_stall(subject: Subject) -> Finding | None:
         return None
     state = max(waits, key=lambda name: waits[name])
     share = waits[state]
-    column = STALL_SAMPLES.format(SAMPLE_OF.get(state, state))
+    column = catalogue.STALL_SAMPLES.format(catalogue.SAMPLE_OF.get(state, state))
     origin, count = worst_line(
         subject.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
     )
@@ -286,7 +279,7 @@ def top_stall(subject: Subject) -> Finding | None:
         where = f"; {share_here} of its samples, taken at {shape}, are in {_at(origin)}"
     return Finding(
         "top stall",
-        f"warps mostly {STATES[state]}: {_percent(share)} of their time{where}",
+        f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}",
         share,
         subject.bounded(share),
         origin if count else NOWHERE,
