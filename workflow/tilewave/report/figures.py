@@ -56,14 +56,10 @@ def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
     With recorded values, all environments except this machine's are recorded.
     """
-    documented: Mapping[str, Mapping[str, Any]] = target["environments"]
+    recorded = target["recorded"] is not None
     return {
-        name: {
-            **facts,
-            "id": name,
-            "recorded": target["recorded"] is not None and name != target["host"],
-        }
-        for name, facts in documented.items()
+        name: {**facts, "id": name, "recorded": recorded and name != target["host"]}
+        for name, facts in target["environments"].items()
     }
 
 
@@ -99,9 +95,7 @@ def table_of(path: Path) -> pd.DataFrame:
     return table.astype(dict.fromkeys(table.select_dtypes("str").columns, object))
 
 
-def loaded(
-    inputs: Inputs,
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def loaded(inputs: Inputs) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Read the target document and the tables of cases, records and instructions."""
     paths = (inputs.cases, inputs.records, inputs.instructions)
     cases, records, instructions = (table_of(Path(str(path))) for path in paths)
@@ -138,13 +132,8 @@ def of_tables(
         records=records.reset_index(drop=True),
         instructions=instructions.reset_index(drop=True),
         environments=environments(target),
-        target={
-            "label": target["label"],
-            "live": target["live"],
-            "sms": target["device"].get("sms"),
-            "environment": target["environment"],
-            "reason": target["reason"],
-        },
+        target={name: target[name] for name in ("label", "live", "environment", "reason")}
+        | {"sms": target["device"].get("sms")},
     )
 
 
@@ -184,9 +173,7 @@ def sidecar(study: StudyData) -> dict[str, Any]:
         "commits": sorted({str(f["commit"]) for f in facts.values() if f.get("commit")}),
         "environments": facts,
         "sources": _counts(valued["source"]),
-        "statuses": {
-            str(stage): _counts(rows["status"]) for stage, rows in states.groupby("stage")
-        },
+        "statuses": {stage: _counts(part) for stage, part in states.groupby("stage")["status"]},
         "verdicts": _counts(study.cases["verdict"]) if "verdict" in study.cases else {},
     }
 

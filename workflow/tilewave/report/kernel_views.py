@@ -42,7 +42,7 @@ class KernelRow:
         self.operation, self.excess = kernel.front.operation, excess
         dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if present(dtype))
         self.dtypes, self.cases = ", ".join(dtypes), number(len(cases))
-        counts = {word: count for word, count in verdict_counts(cases) if count}
+        counts = dict(verdict_counts(cases))
         right = counts.pop(result.CORRECT, 0)
         counts.pop(result.NOT_CHECKED, 0)
         bad = [f"{number(count)} {word}" for word, count in counts.items()]
@@ -59,17 +59,10 @@ class KernelRow:
         self.registers = "–".join(dict.fromkeys(used))
 
 
-# --------------------------------------------------------------------------------------------- speed
-
-
 def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
     """Return the metric's value by case, for correct cases."""
     rows = records[(records["metric"] == metric) & (records["verdict"] == result.CORRECT)]
-    rows = rows[rows["value"].notna()]
-    return dict(zip(rows["case"].astype(str), rows["value"].astype(float)))
-
-
-# ------------------------------------------------------------------------------------------- the run
+    return rows.set_index("case")["value"].astype(float).dropna().to_dict()
 
 
 class KernelRun:
@@ -161,13 +154,11 @@ def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Findin
 
 def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
     """Return the case that the page begins with: with a known limiter, timed if possible, the largest."""
-    candidates = [
-        case for case in cases["case"] if case in run.subjects and run.subjects[case].limit
-    ]
-    candidates = [case for case in candidates if case in run.shares] or candidates
-    candidates = candidates or [case for case in cases["case"] if case in run.shares]
-    work = work_of(cases).set_axis(cases["case"])
-    return str(work[candidates].idxmax()) if candidates else ""
+    limited = [case for case, subject in run.subjects.items() if subject.limit]
+    by_case = work_of(cases).set_axis(cases["case"])
+    limited, timed = by_case.index.isin(limited), by_case.index.isin(run.shares.keys())
+    chosen = next((rows for rows in (limited & timed, limited, timed) if rows.any()), None)
+    return "" if chosen is None else str(by_case[chosen].idxmax())
 
 
 def sentence(
@@ -184,13 +175,11 @@ def sentence(
         parts.append(f"At {at} it has {run.shares[case]:.1f} % of the speed of cuBLAS.")
     if limit := run.subjects[case].limit if case in run.subjects else "":
         parts.append(limit if parts else f"At {at} {limit[0].lower()}{limit[1:]}")
-    first = next(((finding.rule, finding) for _, finding in fixes if finding.bound), None)
+    first = next((finding for _, finding in fixes if finding.bound), None)
     if first:
-        rule, finding = first
-        where = f" at {finding.origin.file}:{finding.origin.line}" if finding.origin.line else ""
-        parts.append(
-            f"First to fix: {rule}{where}, at most {100 * (finding.bound or 0):.0f} % of the time."
-        )
+        where = f" at {advice.place(first.origin)}" if first.origin.line else ""
+        gain = f"at most {100 * (first.bound or 0):.0f} % of the time"
+        parts.append(f"First to fix: {first.rule}{where}, {gain}.")
     rungs = run.cases[run.cases["kernel"].isin(run.project.followers.get(name, []))]
     alike = rungs[(rungs["sizes"] == row["sizes"]) & rungs["case"].isin(run.shares.keys())]
     if len(alike) and case in run.shares:
@@ -206,7 +195,7 @@ def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table 
             "at most (%)": None if finding.bound is None else max(1, round(100 * finding.bound)),
             "what": finding.rule,
             "finding": finding.sentence,
-            "line": f"{finding.origin.file}:{finding.origin.line}" if finding.origin.line else "",
+            "line": advice.place(finding.origin),
             "case": case.removeprefix(f"{name}@"),
         }
         for case, finding in fixes
@@ -246,7 +235,7 @@ def view(run: KernelRun, name: str) -> tuple[KernelRow, dict[str, Any]]:
         "next": after,
         "idea": idea(kernel),
         "cases": plural(len(cases), "case"),
-        "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
+        "verdicts": verdict_counts(cases),
         "failures": failures,
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),

@@ -180,7 +180,7 @@ def write(
             "rungs": rungs,
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
-            "verdicts": summary.verdict_counts(cases),
+            "verdicts": summary.verdict_counts(cases, summary.ALWAYS),
             "judged": judged,
             "no_kernels": list(project.no_kernels.values()),
             # The title has the finding on the ladder.

@@ -96,7 +96,7 @@ class StudyView:
         # The caption between takeaway and source.
         self.notes = caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []
         self.cases, self.kernels = plural(len(cases), "case"), list(dict.fromkeys(cases["kernel"]))
-        self.verdicts = [(word, count) for word, count in verdict_counts(cases) if count]
+        self.verdicts = verdict_counts(cases)
         self.sources, self.groups = sources(records, environments), troubles(cases, problems)
         self.files = [
             (kind.upper(), f"../figures/{name}.{kind}")

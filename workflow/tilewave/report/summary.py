@@ -1,6 +1,7 @@
 """The whole run: problems, statuses, sources, summary.md for pull requests, junit.xml for CI."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -14,19 +15,11 @@ from tilewave.report.cells import markdown as as_markdown
 from tilewave.report.cells import markdown_row, number, plural
 
 _SPOILT = tuple(word.rstrip(": ") for word in result.SPOILT)
+_FAULTS = (result.WRONG, *result.FINDINGS, *result.FAILURES, result.STALE)
 # The order of problems on the page, the worst first.
-_SEVERITY = (
-    result.WRONG,
-    result.RACE,
-    result.UNINITIALISED,
-    result.BARRIER,
-    *result.FAILURES,
-    result.STALE,
-    result.NOT_MEASURED,
-    *_SPOILT,
-    result.NOT_CHECKED,
-    result.UNSUPPORTED,
-)
+_SEVERITY = (*_FAULTS, result.NOT_MEASURED, *_SPOILT, result.NOT_CHECKED, result.UNSUPPORTED)
+ALWAYS = (result.CORRECT, result.WRONG, result.NOT_CHECKED)
+"""Verdicts that the whole run's counts have even without a case."""
 
 MOST_FINDINGS = 10
 """The most findings of summary.md."""
@@ -120,11 +113,10 @@ def troubles(cases: pd.DataFrame, problems: pd.DataFrame) -> list[ReasonGroup]:
     return sorted(listed, key=lambda group: _SEVERITY.index(group.word))
 
 
-def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
-    """Return the number of cases by verdict, always with `correct`, `wrong` and `not checked`."""
-    counts = {str(word): int(n) for word, n in cases["verdict"].value_counts().items()}
-    always = (result.CORRECT, result.WRONG, result.NOT_CHECKED)
-    return [(w, counts.get(w, 0)) for w in result.VERDICTS if w in always or counts.get(w)]
+def verdict_counts(cases: pd.DataFrame, always: Container[str] = ()) -> list[tuple[str, int]]:
+    """Return the number of cases by verdict, with 0 only for those in `always`."""
+    counts = Counter(cases["verdict"])
+    return [(word, counts[word]) for word in result.VERDICTS if word in always or word in counts]
 
 
 # ---------------------------------------------------------------------------------------- sources
@@ -236,7 +228,7 @@ def markdown(
     groups: Sequence[ReasonGroup],
 ) -> str:
     """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
-    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
+    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases, ALWAYS))
     lines = [
         f"# {as_markdown(banner.headline)}",
         "",
@@ -279,9 +271,8 @@ def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
             ElementTree.SubElement(test, "failure", message=why)
         elif skipped:
             ElementTree.SubElement(test, "skipped", message=result.NOT_CHECKED)
-    counts = {"tests": len(tests), "failures": len(suite.findall("*/failure")),
-              "skipped": len(suite.findall("*/skipped"))}  # fmt: skip
-    suite.attrib |= {name: str(count) for name, count in counts.items()}
+    failures, skips = (len(suite.findall(f"*/{kind}")) for kind in ("failure", "skipped"))
+    suite.attrib |= {"tests": f"{len(tests)}", "failures": f"{failures}", "skipped": f"{skips}"}
     ElementTree.indent(suite)
     document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return document + b"\n"

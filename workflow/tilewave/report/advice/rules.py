@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.plots.base import present
 from tilewave.records.counters import catalogue
-from tilewave.report.advice.subject import FULL, Finding, Row, Subject, total, worst_line
+from tilewave.report.advice.subject import FULL, Finding, Row, Subject, place, total, worst_line
 from tilewave.theory import bounds, quantization
 from tilewave.theory.data_sheets import data_sheet
 from tilewave.theory.latency import SCHEDULERS
@@ -51,7 +51,7 @@ def _percent(share: float) -> str:
 
 
 def _at(origin: Origin) -> str:
-    return f"{origin.file}:{origin.line}" if origin.line else "an unknown line"
+    return place(origin) or "an unknown line"
 
 
 def _over(needless: float, actual: float) -> float:

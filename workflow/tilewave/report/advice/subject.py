@@ -132,6 +132,11 @@ class Subject:
         return if_known(SmLimits.if_known(self.device), *sizes)
 
 
+def place(origin: Origin) -> str:
+    """Return `file:line`, empty if unknown."""
+    return f"{origin.file}:{origin.line}" if origin.line else ""
+
+
 def total(rows: Iterable[Row], name: str) -> float:
     """Return the sum of a column; an absent value counts as 0."""
     return sum(float(row[name]) for row in rows if present(row.get(name)))

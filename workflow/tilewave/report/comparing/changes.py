@@ -88,12 +88,7 @@ def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame
     """
     bounds = [_least(side, after.gpu, timed) for side in (before, after)]
     rows = [
-        {
-            "case": case,
-            "before_us": old.microseconds,
-            "after_us": new.microseconds,
-            "limiter": new.limiter,
-        }
+        (case, old.microseconds, new.microseconds, new.limiter)
         for case, old in bounds[0].items()
         if (new := bounds[1].get(case)) and old.microseconds != new.microseconds
     ]

@@ -157,11 +157,7 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
         "Lines whose excess wavefronts differ": lines,
     }
     return [
-        (
-            title,
-            list(table),
-            [[cell(value) for value in row] for row in table.itertuples(index=False)],
-        )
+        (title, list(table), [[*map(cell, row)] for row in table.itertuples(index=False)])
         for title, table in tables.items()
         if len(table)
     ]

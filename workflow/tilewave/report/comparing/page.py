@@ -159,19 +159,13 @@ def _variant(case: str) -> str:
 
 def _resources(comparison: Comparison, case: str) -> list[str]:
     """Return texts such as `registers 18` or `registers 18 → 19`."""
-    old, new = (
-        side.cases.drop_duplicates("case")
-        .set_index("case")
-        .reindex(columns=changes.RESOURCES)
-        .loc[case]
-        for side in (comparison.before, comparison.after)
-    )
-    resources = []
-    for name in changes.RESOURCES:
-        if pd.notna(old[name]) and pd.notna(new[name]):
-            amounts = dict.fromkeys(output.amount(float(value)) for value in (old[name], new[name]))
-            resources.append(f"{output.named(name)} {' → '.join(amounts)}")
-    return resources
+    sides = comparison.before, comparison.after
+    used = pd.concat([side.cases[side.cases["case"] == case].head(1) for side in sides])
+    used = used.reindex(columns=changes.RESOURCES).dropna(axis=1).astype(float)
+    return [
+        f"{output.named(name)} {' → '.join(dict.fromkeys(map(output.amount, amounts)))}"
+        for name, amounts in used.items()
+    ]
 
 
 def _variants(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:

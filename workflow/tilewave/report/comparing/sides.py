@@ -103,7 +103,6 @@ class _SideFiles:
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
     """Return the cases with the column OCCUPANCY, empty where registers, geometry or limits are unknown."""
-
     used = cases.reindex(columns=["block_threads", "registers", "shared_bytes"])
     rows = used.apply(pd.to_numeric, errors="coerce").astype(float).to_numpy()
     residents = [if_known(limits, *row) for row in rows]
