@@ -94,8 +94,8 @@ def test_lines_have_their_counts_and_those_of_calls(kernel: Kernel) -> None:
         ((0, "LDC", None, None), (0x10, "LDS", 0, 0), (0x20, "LDGSTS.E", 16, 12), (0x30, "LDS", 4, 0))
     ]  # fmt: skip
     table = pd.DataFrame([*rows, rows[2] | {"stage": "execute"}])
-    rows = kernel_code.rows_of(table, "k@1")
-    assert kernel_code.rows_of(table, "k@2").empty
+    rows = kernel_code.rows_of(table, "k@1", table.iloc[:0])
+    assert kernel_code.rows_of(table, "k@2", table.iloc[:0]).empty
     source, header = kernel_code.source(kernel, rows).items()
     assert [source[0], header[0]] == ["k.cu", "tile.cuh"]
     copy, run, call = header[1][2], source[1][1], source[1][2]

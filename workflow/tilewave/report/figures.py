@@ -184,11 +184,11 @@ def _document(study: StudyData, more: Mapping[str, str] = {}) -> str:
 
 
 class Drawing(NamedTuple):
-    """The content of a study's files."""
+    """The content of a study's files; summary: returns the table of a plot without one."""
 
     study: StudyData
     table: pd.DataFrame
-    summary: Callable[[], pd.DataFrame] | None
+    summary: Callable[[], pd.DataFrame]
     draw: Callable[[Style], Figure]
 
 
@@ -198,9 +198,11 @@ def drawing(project: Project, study: StudyData) -> Drawing:
     module = plots.load(plot, project.where, f"studies.{study.name}.plot")
     table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(plot, study, table))
-    summary = None
-    if plots.offers(plot, "summary"):
-        summary = functools.cache(functools.partial(plots.summary, plot, table))
+
+    @functools.cache
+    def summary() -> pd.DataFrame:
+        return plots.summary(plot, table) if plots.offers(plot, "summary") else table
+
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 
 
@@ -264,8 +266,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":
-            summed = content.summary() if content.summary else table
-            summed.to_csv(path, index=False, lineterminator="\n")
+            content.summary().to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
@@ -273,8 +274,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         elif path.suffix == ".txt":
             path.write_text(caption_text(study, drawn()), encoding="utf-8")
         elif path.suffix == ".tex":
-            frame = content.summary() if content.summary else table
-            path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
+            path.write_text(cells.latex(cells.table(content.summary())), encoding="utf-8")
         else:
             look.save(drawn(), path, style)
 

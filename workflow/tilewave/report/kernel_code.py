@@ -53,13 +53,9 @@ class SourceLine(NamedTuple):
     counts: Mapping[str, float]
 
 
-def first_build(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
-    """Return the first compilation of a variant, or of the first variant.
-
-    document: compilations by variant and architecture.
-    """
-    archs = document.get(variant, {}) if variant else next(iter(document.values()), {})
-    return next(iter(archs.values()), {})
+def first_build(document: Mapping[str, Any], variant: str) -> Mapping[str, Any]:
+    """Return a variant's compilation for the first architecture; document: by variant and architecture."""
+    return next(iter(document.get(variant, {}).values()), {})
 
 
 def _listing(entry: Mapping[str, Any]) -> str:
@@ -144,9 +140,7 @@ def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
 # ----------------------------------------------------------------------------------- source, counters
 
 
-def rows_of(
-    instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def rows_of(instructions: pd.DataFrame, case: str, stalls: pd.DataFrame) -> pd.DataFrame:
     """Return a case's rows from a GPU, else from its execution, followed by its samples.
 
     Columns: PLACE and COUNTERS.
@@ -154,7 +148,7 @@ def rows_of(
     rows = instructions[instructions["case"] == case]
     counted = rows[rows["stage"] != result.EXECUTE]
     rows = counted if len(counted) else rows
-    sampled = rows.iloc[:0] if stalls is None else stalls[stalls["case"] == case]
+    sampled = stalls[stalls["case"] == case] if len(stalls) else stalls
     if len(rows) and len(sampled):
         rows = pd.concat([part.reindex(columns=COLUMNS) for part in (rows, sampled)])
     rows = rows.reindex(columns=COLUMNS).rename(columns={old: new for new, old in COUNTERS.items()})
@@ -284,7 +278,7 @@ def listings(
     kernel: Kernel,
     instructions: pd.DataFrame,
     case: str,
-    stalls: pd.DataFrame | None,
+    stalls: pd.DataFrame,
     document: Mapping[str, Any],
 ) -> dict[str, Any] | None:
     """Return source and machine code of a case with counters and samples; None where nothing was counted."""

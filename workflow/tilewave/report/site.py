@@ -59,10 +59,8 @@ def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | 
     for dtype in reversed(options.get("dtypes") or list(rows["dtype"].unique())):
         part = rows[rows["dtype"] == dtype]
         work = part["m"] * part["n"] * part["k"]
-        climbed = list[float]()
-        for share in part[work == work.max()].drop_duplicates("kernel")[SHARE]:
-            if not climbed or share > climbed[-1]:
-                climbed.append(float(share))
+        largest = part[work == work.max()].drop_duplicates("kernel")
+        climbed = largest[SHARE].cummax().unique()
         if len(climbed) > 1:
             count = _NUMBERS[len(climbed)] if len(climbed) < len(_NUMBERS) else str(len(climbed))
             name = dtype_short(dtype).partition(" (")[0]
@@ -113,7 +111,6 @@ def write(
     target, cases, records, instructions = figures.loaded(inputs)
     instructions = figures.without_executions(instructions)
     environments = figures.environments(target)
-    compiled = read(Path(str(inputs.kernels)))
     for folder in FOLDERS:
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
@@ -132,10 +129,19 @@ def write(
         text = render(template, {**about, "root": root, **context})
         write_atomically(reports / name, text.encode())
 
-    tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
-    accesses = read(Path(str(inputs.accesses)))
+    stalls, accesses = figures.table_of(Path(str(inputs.stalls))), read(Path(str(inputs.accesses)))
     run = kernel_views.KernelRun(
-        project, target, tables, problems, environments, compiled, shown, accesses
+        project,
+        target,
+        cases,
+        records,
+        instructions,
+        stalls,
+        problems,
+        environments,
+        read(Path(str(inputs.kernels))),
+        shown,
+        accesses,
     )
 
     def item_page(item: str | StudyView) -> kernel_views.KernelRow | None:
@@ -147,7 +153,8 @@ def write(
         return row
 
     rows: dict[str, kernel_views.KernelRow] = {}
-    for _, row in pool.shared(item_page, [*project.plan.kernels, *shown], workers):
+    items: list[str | StudyView] = [*project.plan.kernels, *shown]
+    for _, row in pool.shared(item_page, items, workers):
         if row is not None:
             rows[row.name] = row
             done(row.name)

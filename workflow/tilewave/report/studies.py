@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,6 @@ READABLE = 12
 """The least font size on a phone, in pixels of 1/96 inch."""
 FILTERED = ("document", "verdict", "dtype", "kernel", "study")
 """Columns that filter a table, where they have more than one value."""
-
-
-@dataclass(frozen=True)
-class PageImage:
-    """A drawing with its size in pixels, so that nothing moves while it loads.
-
-    larger: the factor at which its smallest text is READABLE; a phone shows this size and scrolls.
-    """
-
-    address: str
-    width: int
-    height: int
-    alt: str
-    larger: float
 
 
 def svg_size(path: Path) -> tuple[int, int]:
@@ -65,7 +50,9 @@ def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[
 class StudyView:
     """A study on the pages, with addresses relative to its page.
 
-    undrawn: why there is neither figure nor data; more: number of rows if not all are shown.
+    undrawn: why there is neither figure nor data; more: number of rows if not all are shown; figure: with its
+    size in pixels, so that nothing moves while it loads, and the factor at which its smallest text is READABLE:
+    a phone shows this size and scrolls.
     """
 
     def __init__(
@@ -113,7 +100,8 @@ class StudyView:
         if svg.is_file():
             alt = f"Figure of the study {self.title}: {self.takeaway or self.question}"
             larger = READABLE / (figures.style_of(project).small * 96 / 72)
-            self.figure = PageImage(f"../figures/{name}.svg", *svg_size(svg), alt, larger)
+            self.figure = {"address": f"../figures/{name}.svg", "alt": alt, "larger": larger}
+            self.figure["width"], self.figure["height"] = svg_size(svg)
         self.data = _csv(data)
         if self.data is not None:
             shown, complete = _rows(entry.plot, self.data, summary)

@@ -122,16 +122,6 @@ def verdict_counts(cases: pd.DataFrame, always: Container[str] = ()) -> list[tup
 # ---------------------------------------------------------------------------------------- sources
 
 
-@dataclass(frozen=True)
-class FigureSource:
-    """Number of values from one source and environment."""
-
-    source: str
-    count: str
-    environment: str
-    device: str
-
-
 def device_name(facts: Mapping[str, Any]) -> str:
     """Return the name of an environment's GPU, else of its CPU."""
     return str(facts.get("gpu") or facts.get("cpu") or "unknown machine")
@@ -139,12 +129,17 @@ def device_name(facts: Mapping[str, Any]) -> str:
 
 def sources(
     records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]
-) -> list[FigureSource]:
-    """Count the values by source and environment."""
+) -> list[dict[str, str]]:
+    """Return source, count, environment and device of the values from each source and environment."""
     valued = figures.figures_of(records)
-    counts = valued[["source", "environment"]].astype(str).value_counts().to_dict()
+    counts = Counter(zip(valued["source"].map(str), valued["environment"].map(str)))
     return [
-        FigureSource(source, plural(count, "value"), name, device_name(environments.get(name, {})))
+        {
+            "source": source,
+            "count": plural(count, "value"),
+            "environment": name,
+            "device": device_name(environments.get(name, {})),
+        }
         for (source, name), count in sorted(counts.items())
     ]
 

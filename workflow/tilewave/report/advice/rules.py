@@ -78,21 +78,16 @@ def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origi
 def busiest_pipe(subject: Subject) -> Finding | None:
     """Find work on the busiest pipe that is not arithmetic; without it the launch is as long as the next pipe."""
     pipe = subject.limiter
-    blocks, sms = (
-        subject.size("working_blocks") or subject.size("blocks"),
-        subject.device.get("sms"),
-    )
+    blocks = subject.size("working_blocks") or subject.size("blocks")
+    sms = subject.device.get("sms")
     if pipe not in WORK or not (blocks and sms):
         return None
     work, column = WORK[pipe]
     rows = [row for row in subject.instructions if present(row.get(column))]
     origin, most = worst_line(rows, lambda row: float(row[column]))
     following = max(share for name, share in subject.busy.items() if name != pipe)
-    where = (
-        f"; {_percent(most / total(rows, column))} of the counted work is at {_at(origin)}"
-        if most
-        else ""
-    )
+    where = f" of the counted work is at {_at(origin)}"
+    where = f"; {_percent(most / total(rows, column))}{where}" if most else ""
     return Finding(
         work,
         f"{pipe}: busy {_percent(subject.busy[pipe])} of the cycles, the next pipe {_percent(following)}{where}",
@@ -207,23 +202,19 @@ def occupancy_limiter(subject: Subject) -> Finding | None:
         return None
     limiters = occupancy.limiters
     freed = min(blocks for name, blocks in occupancy.limits.items() if name not in limiters)
-    bound = subject.bounded(1 - occupancy.blocks / freed, waiting)
     return Finding(
         "occupancy limiter",
         f"{' and '.join(limiters)} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}) where {freed * occupancy.warps // occupancy.blocks} "
         f"would fit; warps wait for latencies {_percent(waiting)} of their time",
         waiting,
-        bound,
+        subject.bounded(1 - occupancy.blocks / freed, waiting),
     )
 
 
 def spills(subject: Subject) -> Finding | None:
     """Find registers kept in local memory; each access makes a warp wait at most as long as a miss."""
-    spilled = max(
-        int(subject.resources.get("spill_store_bytes") or 0),
-        int(subject.resources.get("spill_load_bytes") or 0),
-        subject.size("spill_bytes") or 0,
-    )
+    used = [subject.resources.get(f"spill_{kind}_bytes") for kind in ("store", "load")]
+    spilled = max(int(size or 0) for size in (*used, subject.size("spill_bytes")))
     rows = [row for row in subject.instructions if LOCAL.match(str(row["opcode"]))]
     executed = total(rows, "executed")
     threads, blocks = subject.size("block_threads"), subject.size("blocks")

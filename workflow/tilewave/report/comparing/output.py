@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pandas as pd
 
@@ -106,17 +105,12 @@ def amount(value: float) -> str:
 # ---------------------------------------------------------------------------------------------- tables
 
 
-def times(comparison: Comparison) -> pd.DataFrame:
+def times(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the table of times for readers: by verdict, the largest change first."""
-    order = {word: at for at, word in enumerate(FIRST)}
-    rows = comparison.times.assign(far=-(comparison.times["ratio"].astype(float) - 1).abs())
-    rows = rows.sort_values(
-        ["verdict", "far"],
-        key=lambda column: column.map(order) if column.name == "verdict" else column,
-    )
-    change, low, high = (
-        (100 * (rows[name].astype(float) - 1)).round(2) for name in ("ratio", "low", "high")
-    )
+    rows = rows.astype(dict.fromkeys(("ratio", "low", "high"), float))
+    rows = rows.assign(order=rows["verdict"].map(FIRST.index), far=-(rows["ratio"] - 1).abs())
+    rows = rows.sort_values(["order", "far"])
+    change, low, high = ((100 * (rows[name] - 1)).round(2) for name in ("ratio", "low", "high"))
     return pd.DataFrame({
         "case": rows["case"], "before (us)": rows["before_us"], "after (us)": rows["after_us"],
         "change (%)": change, "from (%)": low, "to (%)": high, "verdict": rows["verdict"],
@@ -145,13 +139,10 @@ def counts(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
     """Return title, head and rows of each table with rows."""
-    changed = replace(
-        comparison, times=comparison.times[comparison.times["verdict"] != ratios.SAME]
-    )
     lines = comparison.lines.rename(columns={"before": "excess before", "after": "excess after"})
     tables = {
         "Verdicts that changed": comparison.verdicts,
-        "Times": times(changed),
+        "Times": times(comparison.times[comparison.times["verdict"] != ratios.SAME]),
         "Least times of cases that were not timed": least(comparison),
         "Counts and resources that differ": counts(comparison.counts),
         "Lines whose excess wavefronts differ": lines,

@@ -219,7 +219,7 @@ def write(folder: Path, comparison: Comparison) -> Path:
         "worse": len(worse),
         "pictures": _pictures(comparison),
         "verdict_changes": _table(comparison.verdicts),
-        "times": _table(output.times(comparison)),
+        "times": _table(output.times(comparison.times)),
         "least": _table(output.least(comparison)),
         "counts": _table(output.counts(comparison.counts)),
         "variants": variants,

@@ -81,7 +81,7 @@ def compared(
         ]
         tables, in_turn = [side for side, _ in runs], _in_turn(*runs)
     broken = [sides[1].skipped[name] for name in sides[1].mistakes if name in sides[0].kernels]
-    return Comparison.of(tables[0], tables[1], gone, new, in_turn, skipped, broken)
+    return Comparison(tables[0], tables[1], gone, new, in_turn, skipped, broken)
 
 
 class _SideFiles:
