@@ -279,9 +279,6 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
             look.save(drawn(), path, style)
 
 
-# ------------------------------------------------------------------------------------------ all of them
-
-
 def _content(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a study's slice without the columns and types that other studies' rows bring."""
     kept = frame.dropna(axis=1, how="all")

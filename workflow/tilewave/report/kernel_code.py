@@ -67,13 +67,6 @@ def _listing(entry: Mapping[str, Any]) -> str:
 # ------------------------------------------------------------------------------------------- variants
 
 
-def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
-    """Return a row with the geometry of each launch of one kernel of a series."""
-    series = cases.get(LAUNCHES, pd.Series(dtype=str)).dropna()
-    rows = [launch for text in series for launch in json.loads(text) if launch["entry"] == entry]
-    return pd.DataFrame(rows, columns=GEOMETRY)
-
-
 def variants(
     kernel: Kernel,
     document: Mapping[str, Any],
@@ -84,18 +77,24 @@ def variants(
     limits, rows = SmLimits.if_known(environment), []
     # The leading launch comes first.
     entries = sorted(kernel.entries, key=lambda entry: entry != kernel.entry)
-    series = len(entries) > 1
+    if series := len(entries) > 1:
+        steps = [
+            {**step, "variant": f"{variant}: {step['entry']}"}
+            for variant, text in cases.reindex(columns=["variant", LAUNCHES]).dropna().to_numpy()
+            for step in json.loads(text)
+        ]
+        cases = pd.DataFrame(steps, columns=["variant", *GEOMETRY])
+    largest = cases.groupby("variant")[GEOMETRY].max().astype(float)
     for name, compiled in document.items():
-        variant_cases = cases[cases["variant"] == name]
         for (arch, build), entry in itertools.product(compiled.items(), entries):
-            launches = _of_entry(variant_cases, entry) if series else variant_cases
-            threads, shared = (pd.to_numeric(launches[size]).max() for size in GEOMETRY)
+            title = f"{name}: {entry}" if series else name
+            threads, shared = largest.loc[title] if title in largest.index else (None, None)
             used = build.get("resources", {}).get(entry, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             shared = used.get("static_shared_bytes") if pd.isna(shared) else float(shared)
             macros = (f"{macro} {value}" for macro, value in build.get("macros", {}).items())
             row = {
-                "variant": f"{name}: {entry}" if series else name,
+                "variant": title,
                 "macros": ", ".join(macros),
                 "architecture": arch,
             }

@@ -126,9 +126,6 @@ def _advised_cases(run: KernelRun) -> set[str]:
     return chosen
 
 
-# ------------------------------------------------------------------------------- limits, what to fix
-
-
 def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Finding]]:
     """Return (case, finding) for a kernel's largest profiled cases, the largest gain first.
 
@@ -211,10 +208,7 @@ def view(run: KernelRun, name: str) -> tuple[KernelRow, dict[str, Any]]:
     profiled = largest_of(cases, instructions["case"]) if len(instructions) else []
     counted = headline if headline in profiled else next(iter(profiled), "")
     excess = excess_percent(instructions[instructions["case"] == counted]) if counted else {}
-    follows = kernel.front.follows or ""
-    follows = follows if follows in project.plan.kernels else ""
-    after = project.followers.get(name, [])
-    failures = [group for group in troubles(cases, run.problems) if not group.mild]
+    follows = kernel.front.follows if kernel.front.follows in project.plan.kernels else None
     fixes = _fixes(run, cases)
     first = sentence(run, name, headline, fixes)
     registers = pd.to_numeric(variants.get("registers", pd.Series(dtype=float))).dropna()
@@ -226,11 +220,11 @@ def view(run: KernelRun, name: str) -> tuple[KernelRow, dict[str, Any]]:
         "kernel": kernel,
         "sentence": first,
         "follows": follows,
-        "next": after,
+        "next": project.followers.get(name, []),
         "idea": idea(kernel),
         "cases": plural(len(cases), "case"),
         "verdicts": verdict_counts(cases),
-        "failures": failures,
+        "failures": [group for group in troubles(cases, run.problems) if not group.mild],
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),
         "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,

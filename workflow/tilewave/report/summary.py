@@ -119,9 +119,6 @@ def verdict_counts(cases: pd.DataFrame, always: Container[str] = ()) -> list[tup
     return [(word, counts[word]) for word in result.VERDICTS if word in always or word in counts]
 
 
-# ---------------------------------------------------------------------------------------- sources
-
-
 def device_name(facts: Mapping[str, Any]) -> str:
     """Return the name of an environment's GPU, else of its CPU."""
     return str(facts.get("gpu") or facts.get("cpu") or "unknown machine")
@@ -131,8 +128,7 @@ def sources(
     records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]
 ) -> list[dict[str, str]]:
     """Return source, count, environment and device of the values from each source and environment."""
-    valued = figures.figures_of(records)
-    counts = Counter(zip(valued["source"].map(str), valued["environment"].map(str)))
+    counts = figures.figures_of(records).groupby(["source", "environment"]).size()
     return [
         {
             "source": source,
@@ -140,7 +136,7 @@ def sources(
             "environment": name,
             "device": device_name(environments.get(name, {})),
         }
-        for (source, name), count in sorted(counts.items())
+        for (source, name), count in counts.items()
     ]
 
 
@@ -201,9 +197,6 @@ def environment_views(
         shown = {key: fact for key, fact in facts.items() if key not in ("id", "recorded")}
         views.append({"id": name, "name": device_name(facts), "role": role, "facts": shown})
     return views
-
-
-# ------------------------------------------------------------------------------------ the run in short
 
 
 @dataclass(frozen=True)

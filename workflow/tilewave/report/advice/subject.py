@@ -175,6 +175,12 @@ def least(
         return None
 
 
+def _rows(table: pd.DataFrame) -> list[Row]:
+    """Return the table's rows; `DataFrame.to_dict` takes three times as long."""
+    names = list(table)
+    return [dict(zip(names, row)) for row in zip(*(table[name].tolist() for name in names))]
+
+
 def subjects(
     target: Mapping[str, Any],
     cases: pd.DataFrame,
@@ -198,11 +204,11 @@ def subjects(
         for table in (records, instructions)
     )
     counted = counted[counted["status"] == result.OK]
-    by_case = {case: part.to_dict("records") for case, part in rows.groupby("case")}
+    by_case = {case: _rows(part) for case, part in rows.groupby("case")}
     sampled: dict[str, Sequence[Row]] = {}
     if stalls is not None and len(stalls):
         variants = stalls.groupby(stalls["case"].str.partition("@")[0])
-        sampled = {name: part.to_dict("records") for name, part in variants}
+        sampled = {name: _rows(part) for name, part in variants}
     about = cases.drop_duplicates("case").set_index("case", drop=False)
     by_name = dict[str, Subject]()
     for case, part in counted.groupby("case"):

@@ -57,9 +57,6 @@ class Side:
     gpu: DataSheet | None = None
 
 
-# --------------------------------------------------------------------------------------------- times
-
-
 TIMES = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "verdict"]
 
 
@@ -112,9 +109,6 @@ def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str,
         if row["case"] not in timed and not present(row.get(LAUNCHES))
     }
     return {case: bound for case, bound in bounds.items() if bound}
-
-
-# -------------------------------------------------------------------------------------------- counts
 
 
 def instructions(side: Side) -> pd.DataFrame:
@@ -188,9 +182,6 @@ def verdicts(before: Side, after: Side) -> pd.DataFrame:
     )
     pairs = pd.DataFrame({"before": old, "after": new}).dropna()
     return pairs[pairs["before"] != pairs["after"]].rename_axis("case").reset_index()
-
-
-# ------------------------------------------------------------------------------------------------ all
 
 
 @dataclass

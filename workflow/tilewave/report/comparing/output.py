@@ -27,9 +27,6 @@ FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.SAME)
 _RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
 
 
-# ----------------------------------------------------------------------------------------- fails a run
-
-
 def rules(text: str) -> dict[str, float]:
     """Parse ``slower:3%,excess`` into percentages by rule. Raises UserError for anything else."""
     limits = {}
@@ -84,9 +81,6 @@ def undecided(comparison: Comparison) -> bool:
     return len(verdicts) > 0 and bool((verdicts == result.NOT_CHECKED).all())
 
 
-# ----------------------------------------------------------------------------------------------- texts
-
-
 def percent(ratio: float) -> str:
     """Format a ratio of times: `3.0 % slower`."""
     return f"{abs(ratio - 1) * 100:.1f} % {'slower' if ratio > 1 else 'faster'}"
@@ -100,9 +94,6 @@ def named(count: str) -> str:
 def amount(value: float) -> str:
     """Format a count; a fraction, as of a percentage, gets one decimal."""
     return count(value) if value == int(value) else f"{value:.1f}"
-
-
-# ---------------------------------------------------------------------------------------------- tables
 
 
 def times(rows: pd.DataFrame) -> pd.DataFrame:

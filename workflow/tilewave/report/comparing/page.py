@@ -58,9 +58,6 @@ def where(side: Side) -> str:
     return "; ".join(machines) or "nothing was measured"
 
 
-# ------------------------------------------------------------------------------------------ figures
-
-
 def _draw(rows: pd.DataFrame, xlabel: str, middle: float, margin: float = 0.0) -> Figure:
     """Draw a mark for each row (columns label, x, kind; low and high for its interval) from top to bottom."""
     labels = list(dict.fromkeys(rows["label"]))
@@ -150,9 +147,6 @@ def _table(frame: pd.DataFrame) -> Table | None:
     return table(frame) if len(frame) else None
 
 
-# --------------------------------------------------------------------------------------------- code
-
-
 def _variant(case: str) -> str:
     return case.partition("@")[0]
 
@@ -195,9 +189,6 @@ def _variants(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
             "files": files, "sass": machine,
         })  # fmt: skip
     return shown, unshown
-
-
-# ---------------------------------------------------------------------------------------------- all
 
 
 def write(folder: Path, comparison: Comparison) -> Path:

@@ -119,9 +119,6 @@ def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimit
         return None
 
 
-# ------------------------------------------------------------------------------------- kernels, run now
-
-
 def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
     """Write the folders of kernels of a git revision below ``where``, and return their paths.
 
@@ -258,13 +255,12 @@ def _in_turn(before: tuple[Side, Pipeline], after: tuple[Side, Pipeline]) -> pd.
     (old, old_pipeline), (new, pipeline) = before, after
     if not pipeline.target["live"]:
         return pd.DataFrame()
-    correct = [set(side.cases.query("verdict == @result.CORRECT")["case"]) for side in (old, new)]
+    sides = (side.cases.query("verdict == @result.CORRECT") for side in (old, new))
+    correct = set.intersection(*(set(cases["case"]) for cases in sides))
     rivals, jobs = old_pipeline.planned("time"), []
     for case, job in pipeline.planned("time").items():
         rival = rivals.get(case)
-        if not (isinstance(job, Job) and isinstance(rival, Job)):
-            continue
-        if not all(case in cases for cases in correct):
+        if not (isinstance(job, Job) and isinstance(rival, Job) and case in correct):
             continue
         old_pipeline.provide([rival.variant])
         pipeline.provide([job.variant])
