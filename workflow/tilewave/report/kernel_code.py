@@ -88,7 +88,7 @@ def variants(
     for name, compiled in document.items():
         for (arch, build), entry in itertools.product(compiled.items(), entries):
             title = f"{name}: {entry}" if series else name
-            threads, shared = largest.loc[title] if title in largest.index else (None, None)
+            threads, shared = largest.loc[title] if title in largest.index else (math.nan, math.nan)
             used = build.get("resources", {}).get(entry, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             shared = used.get("static_shared_bytes") if pd.isna(shared) else float(shared)
@@ -156,7 +156,7 @@ def rows_of(instructions: pd.DataFrame, case: str, stalls: pd.DataFrame) -> pd.D
 
 def sums(rows: pd.DataFrame, by: str | list[str]) -> dict[Any, dict[str, float]]:
     """Return the counters summed by columns, without those that nothing counted."""
-    summed = rows.groupby(by)[[*COUNTERS]].sum(min_count=1).to_dict("index")
+    summed = rows.groupby(by, sort=False)[[*COUNTERS]].sum(min_count=1).to_dict("index")
     return {
         key: {name: value for name, value in counts.items() if value == value}
         for key, counts in summed.items()
