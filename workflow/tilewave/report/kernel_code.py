@@ -5,6 +5,7 @@ Counters stand beside lines of source and machine code; lanes are those of acces
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -124,9 +125,14 @@ def change(kernel: Kernel, before: Kernel) -> tuple[str, list[tuple[str, str]]] 
     return f"{count['added']} lines added, {count['removed']} removed", lines
 
 
+@functools.cache
+def _work(sizes: str) -> float:
+    return float(math.prod(json.loads(sizes).values()))
+
+
 def work_of(cases: pd.DataFrame) -> pd.Series[float]:
     """Return the product of each case's sizes; 1 without sizes."""
-    return cases["sizes"].map(lambda text: float(math.prod(json.loads(text).values())))
+    return cases["sizes"].map(_work)
 
 
 def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:

@@ -12,7 +12,7 @@ from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
 from tilewave.plots.base import excess_percent, present, shape_label
-from tilewave.report import advice, kernel_code
+from tilewave.report import advice, kernel_code, verdict
 from tilewave.report.cells import Table, number, plural, table
 from tilewave.report.kernel_code import largest_of, work_of
 from tilewave.report.studies import StudyView
@@ -43,9 +43,8 @@ class KernelRow:
         dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if present(dtype))
         self.dtypes, self.cases = ", ".join(dtypes), number(len(cases))
         counts = dict(verdict_counts(cases))
-        right = counts.pop(result.CORRECT, 0)
-        counts.pop(result.NOT_CHECKED, 0)
-        bad = [f"{number(count)} {word}" for word, count in counts.items()]
+        right = counts.get(result.CORRECT, 0)
+        bad = [f"{number(counts[word])} {word}" for word in counts if verdict.wrong(word)]
         self.bad = bool(bad)
         self.verdict = ", ".join(bad) or (f"{number(right)} correct" if right else "not checked")
         timed = cases[cases["case"].isin(shares.keys())]
@@ -148,9 +147,9 @@ def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Findin
 
 def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
     """Return the case that the page begins with: with a known limiter, timed if possible, the largest."""
-    limited = [case for case, subject in run.subjects.items() if subject.limit]
+    advised = [case for case in cases["case"] if case in run.subjects and run.subjects[case].limit]
     by_case = work_of(cases).set_axis(cases["case"])
-    limited, timed = by_case.index.isin(limited), by_case.index.isin(run.shares.keys())
+    limited, timed = (by_case.index.isin(names) for names in (advised, [*run.shares]))
     chosen = next((rows for rows in (limited & timed, limited, timed) if rows.any()), None)
     return "" if chosen is None else str(by_case[chosen].idxmax())
 
@@ -161,7 +160,8 @@ def sentence(
     """Return the page's first sentences: share of cuBLAS, limiter, first fix, next rung; empty without data."""
     if not case:
         return ""
-    row = run.cases[run.cases["case"] == case].to_dict("records")[0]
+    cases = run.by_kernel[0][name]
+    row = cases[cases["case"] == case].iloc[0].to_dict()
     at = f"{shape_label(row)} in {row['dtype']}" if present(row["dtype"]) else shape_label(row)
     parts = []
     if case in run.shares:

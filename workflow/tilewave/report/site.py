@@ -129,20 +129,10 @@ def write(
         text = render(template, {**about, "root": root, **context})
         write_atomically(reports / name, text.encode())
 
-    stalls, accesses = figures.table_of(Path(str(inputs.stalls))), read(Path(str(inputs.accesses)))
-    run = kernel_views.KernelRun(
-        project,
-        target,
-        cases,
-        records,
-        instructions,
-        stalls,
-        problems,
-        environments,
-        read(Path(str(inputs.kernels))),
-        shown,
-        accesses,
-    )
+    stalls = figures.table_of(Path(str(inputs.stalls)))
+    compiled, accesses = (read(Path(str(path))) for path in (inputs.kernels, inputs.accesses))
+    tables = cases, records, instructions, stalls, problems
+    run = kernel_views.KernelRun(project, target, *tables, environments, compiled, shown, accesses)
 
     def item_page(item: str | StudyView) -> kernel_views.KernelRow | None:
         if isinstance(item, StudyView):
