@@ -1,7 +1,6 @@
 """Origins of instructions: lines of the kernel file and its headers, and the calls between."""
 
 import functools
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,14 +94,15 @@ def test_lines_have_their_counts_and_those_of_calls(kernel: Kernel) -> None:
         ((0, "LDC", None, None), (0x10, "LDS", 0, 0), (0x20, "LDGSTS.E", 16, 12), (0x30, "LDS", 4, 0))
     ]  # fmt: skip
     table = pd.DataFrame([*rows, rows[2] | {"stage": "execute"}])
-    rows = kernel_code.rows_of(table, "k@1")
-    assert kernel_code.rows_of(table, "k@2").empty
+    rows = kernel_code.rows_of(table, "k@1", table.iloc[:0])
+    assert kernel_code.rows_of(table, "k@2", table.iloc[:0]).empty
     source, header = kernel_code.source(kernel, rows).items()
     assert [source[0], header[0]] == ["k.cu", "tile.cuh"]
-    copy, run, call = header[1].loc[3], source[1].loc[2], source[1].loc[3]
-    assert copy["text"] == "asm(1);" and (copy["executed"], copy["excess"]) == (8, 12)
-    assert math.isnan(copy["sectors"]) and math.isnan(copy["called executed"])
-    assert run["called excess"] == 12 and math.isnan(run["executed"]) and call["wavefronts"] == 4
+    copy, run, call = header[1][2], source[1][1], source[1][2]
+    assert copy.text == "asm(1);" and (copy.counts["executed"], copy.counts["excess"]) == (8, 12)
+    assert "sectors" not in copy.counts and "called executed" not in copy.counts
+    assert run.counts["called excess"] == 12 and "executed" not in run.counts
+    assert call.counts["wavefronts"] == 4
     code = kernel_code.machine_code(kernel, LISTING, "k", rows)
     assert [counts.get("wavefronts") for _, _, counts in code] == [None, 0, 16, 4, None]
     assert code[2][1] == COPY and code[4][0].text == "EXIT"

@@ -150,7 +150,7 @@ def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     row = shown.only("case", "stage", "status", "reason")
     cases = pd.DataFrame([{"case": JOB.case, "kernel": "a", "verdict": result.CORRECT}])
     records = pd.DataFrame([row | {"source": "events", "metric": "", "value": 1.0}])
-    (group,) = summary.troubles(cases, records)
+    (group,) = summary.troubles(cases, summary.problems(cases, records))
     assert (group.word, group.cases) == ("disturbed", [JOB.case])
     for strict, problems in ((True, 0), ("release", 1)):
         project = SimpleNamespace(config=SimpleNamespace(strict=strict))

@@ -225,7 +225,7 @@ def test_a_page_shows_every_kernel_of_a_series(name: str, tmp_path: Path) -> Non
     assert resolved.launch is not None
     assert cases["scratch_bytes"][0] == sum(buffer.nbytes for buffer in resolved.launch.scratch) > 0
     document = {chosen.id: {"sm_90": {**entry, "shown": True}}}
-    shown = kernel_code.listings(kernel, rows, cases["case"][0], None, document)
+    shown = kernel_code.listings(kernel, rows, cases["case"][0], rows.iloc[:0], document)
     assert shown is not None
     lines = [cells for _, cells in shown["sass"].rows]
     marks = [cells[-1] for cells in lines if not cells[0] and "…" not in cells[-1]]

@@ -233,7 +233,7 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
     assert lost in measuring.log_lines("counters", {"results": [outcome], "counts": {}})
     row = outcome.only("case", "stage", "status", "reason")
     cases = pd.DataFrame([{"case": "a@64", "verdict": result.CORRECT}])
-    (group,) = summary.troubles(cases, pd.DataFrame([row]))
+    (group,) = summary.troubles(cases, summary.problems(cases, pd.DataFrame([row])))
     assert (group.word, group.cases) == (result.NOT_MEASURED, ["a@64"]) and lost in group.reason
 
 

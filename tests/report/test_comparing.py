@@ -95,17 +95,17 @@ def test_counts_and_lines() -> None:
     }  # fmt: skip
     (line,) = changes.lines(before, after).to_dict("records")  # the moved line is the same line
     assert line == {"case": "k@64", "place": "k.cu:6", "text": load, "before": 4, "after": 12}
-    comparison = Comparison.of(before, after)
+    comparison = Comparison(before, after)
     assert "k.cu:6" in output.text(comparison) and "| k.cu:6 |" in output.markdown(comparison)
     json.dumps(comparison.document())
     rules = output.rules("wrong,excess,registers,spills,slower:3%")
     expected = ["correct, now wrong", "wavefronts shared excess 4 to 12", "registers 32 to 40"]
     assert output.failures(comparison, rules) == [f"k@64: {change}" for change in expected]
     unchecked = side("c", instruction(3, store, 0), verdict="not checked")
-    (line,) = output.failures(Comparison.of(unchecked, after), output.rules("wrong"))
+    (line,) = output.failures(Comparison(unchecked, after), output.rules("wrong"))
     assert line == "k@64: not checked, now wrong"
-    assert compare.judged(Comparison.of(before, unchecked), "") == (3, [])
-    assert compare.judged(Comparison.of(before, after), "") == (0, [])
+    assert compare.judged(Comparison(before, unchecked), "") == (3, [])
+    assert compare.judged(Comparison(before, after), "") == (0, [])
 
 
 def test_counts_for_benchmark_services() -> None:
@@ -142,7 +142,7 @@ def test_functions_of_a_series_share_addresses() -> None:
 def test_slower_by_so_many_percent_fails_and_rules_that_are_none() -> None:
     noise = np.linspace(-0.1, 0.1, 10)
     timed = samples({"k@64": (100 + noise, 110 - noise)})
-    comparison = Comparison.of(side("a"), side("b"), in_turn=timed)
+    comparison = Comparison(side("a"), side("b"), in_turn=timed)
     assert output.failures(comparison, output.rules("slower:3%")) == ["k@64: 10.0 % slower"]
     assert output.failures(comparison, output.rules("slower:12")) == []
     for text in ("faster", "slower:x", "excess:3%"):
@@ -253,7 +253,7 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
                 listing=lambda _, code=code: LISTING.replace("IADD", code))
         for code in ("IADD", "IMAD")
     ]  # fmt: skip
-    comparison = Comparison.of(*sides, in_turn=timed)
+    comparison = Comparison(*sides, in_turn=timed)
     page = pages.write(tmp_path / "new", comparison).read_text()
     assert not re.findall(r'(?:src|href|srcset)="(?!#|data:)', page)
     text = re.sub("<.*?>", " ", page)

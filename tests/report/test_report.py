@@ -479,11 +479,11 @@ def test_reasons_that_differ_in_numbers_only_share_a_line() -> None:
             ("b", "time", "predicted 270.5 s")]  # fmt: skip
     records = pd.DataFrame(rows, columns=["case", "stage", "reason"]).assign(status="not measured")
     cases = pd.DataFrame({"case": ["a", "b"], "verdict": ["not checked"] * 2})
-    (group,) = summary.troubles(cases, records)
+    (group,) = summary.troubles(cases, summary.problems(cases, records))
     shown = (group.word, group.stages, group.cases)
     assert shown == ("not measured", "check 1, time 2", ["a", "b"])
     assert group.reason.startswith("predicted 34 s (the numbers differ")
-    (group,) = summary.troubles(cases.iloc[::-1], records)
+    (group,) = summary.troubles(cases.iloc[::-1], summary.problems(cases, records))
     assert group.cases == ["b", "a"] and group.reason.startswith("predicted 270.5 s (")
 
 
@@ -504,13 +504,14 @@ def test_every_unchecked_case_is_listed_once_with_the_reason_of_the_first() -> N
     cases = pd.DataFrame(
         {"case": list(reasons), "verdict": "not checked", "ends": ["timed out", "ok", "ok"]}
     )
-    groups = summary.troubles(cases, records)
+    groups = summary.troubles(cases, summary.problems(cases, records))
     listed = [case for group in groups for case in group.cases]
     assert sorted(listed) == sorted(cases["case"])
     (hang,) = (group for group in groups if group.cases == ["hang"])
     assert (hang.word, hang.reason) == ("not checked", "timed out: no result within 2 s")
     assert {group.word for group in groups} <= set(summary.MILD)
-    (failed, *_) = summary.troubles(cases.assign(ends="ok"), records)
+    cases = cases.assign(ends="ok")
+    (failed, *_) = summary.troubles(cases, summary.problems(cases, records))
     assert failed.word == "timed out" and not failed.mild
 
 
@@ -520,7 +521,7 @@ def test_a_race_that_the_kernel_file_announces_is_no_failure() -> None:
     cases = pd.DataFrame({"case": ["p"], "verdict": ["race"], "finds": ["race"]})
     for finds, mild in (("race", True), ("", False)):
         announced = cases.assign(finds=finds)
-        (group,) = summary.troubles(announced, pd.DataFrame([row]))
+        (group,) = summary.troubles(announced, summary.problems(announced, pd.DataFrame([row])))
         assert (group.word, group.mild) == ("race", mild) and group.reason.endswith(reason)
 
 

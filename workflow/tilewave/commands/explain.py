@@ -157,7 +157,9 @@ def compared(before: Side, after: Side) -> Comparison:
     changed = times["ratio"] > 1 + MARGIN, times["ratio"] < 1 - MARGIN
     times["verdict"] = np.select(changed, [ratios.SLOWER, ratios.FASTER], ratios.SAME)
     times = times.dropna(subset="ratio").reindex(columns=TIMES).assign(margin=MARGIN)
-    return dataclasses.replace(Comparison.of(before, after, gone, new), times=times)
+    comparison = Comparison(before, after, gone, new)
+    comparison.times = times
+    return comparison
 
 
 def run(options: Namespace) -> int:

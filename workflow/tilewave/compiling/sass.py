@@ -2,11 +2,11 @@
 
 import functools
 import itertools
+import operator
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ BEGINNING = re.compile(r"^(?P<label>\$\S+):$|^\s*/\*(?P<address>[0-9a-f]{4,})\*/
 CALL = re.compile(r"\bCALL\.REL\S* `\((?P<label>\$\S+)\)")
 PLACE = re.compile(r'"(?P<file>[^"]+)", line (?P<line>\d+)')
 BYTES = 16
+"""Size of an instruction, from sm_70 on."""
 MOST_S = 120
 """Limit of nvdisasm in seconds; it takes 2 s for the largest shipped kernel."""
-"""Size of an instruction, from sm_70 on."""
 
 WITHOUT_CODE = "// where instructions came from\n"
 """The first line of `places`."""
@@ -119,8 +119,7 @@ def _place(text: str) -> Place | None:
     return Place(match["file"].rpartition("/")[2], int(match["line"])) if match else None
 
 
-@dataclass(frozen=True)
-class SassInstruction:
+class SassInstruction(NamedTuple):
     """An instruction of a function."""
 
     function: str
@@ -139,17 +138,20 @@ class SassInstruction:
         return next((place.line for place in self.chain if place.file == source_name), 0)
 
 
-def _rows(text: str) -> Iterator[tuple[str, str, str, Chain]]:
-    """Yield function, address, text and chain of each instruction of `as_text`."""
+@functools.lru_cache(maxsize=4)  # requests for one listing follow each other
+def parse(text: str) -> tuple[SassInstruction, ...]:
+    """Return the instructions of `as_text`, in order."""
+    instructions: list[SassInstruction] = []
     function, fresh = "", True
     chain: list[Place] = []
     origin: Chain = ()
     for row in ROW.finditer(text):
-        address, name, code, place = row.group("address", "function", "text", "place")
+        name, address, code, place = row.groups()
         if address:
             if not fresh:
                 origin, fresh = tuple(chain), True
-            yield function, address, code, origin
+            code = " ".join(code.split())
+            instructions.append(SassInstruction(function, int(address, 16), code, origin))
         elif name:
             function, origin, fresh = name, (), True
         else:
@@ -157,15 +159,7 @@ def _rows(text: str) -> Iterator[tuple[str, str, str, Chain]]:
                 chain, fresh = [], False
             if parsed := _place(place):
                 chain.append(parsed)
-
-
-@functools.lru_cache(maxsize=4)  # requests for one listing follow each other
-def parse(text: str) -> tuple[SassInstruction, ...]:
-    """Return the instructions of `as_text`, in order."""
-    return tuple(
-        SassInstruction(function, int(address, 16), " ".join(code.split()), chain)
-        for function, address, code, chain in _rows(text)
-    )
+    return tuple(instructions)
 
 
 def places(text: str) -> str:
@@ -174,7 +168,8 @@ def places(text: str) -> str:
     Each line has the number of consecutive instructions from the same source lines, and these lines.
     """
     lines, function = [WITHOUT_CODE.rstrip()], ""
-    for (name, chain), rows in itertools.groupby(_rows(text), key=lambda row: (row[0], row[3])):
+    place = operator.attrgetter("function", "chain")
+    for (name, chain), rows in itertools.groupby(parse(text), key=place):
         if name != function:
             lines.append(f".text.{name}:")
             function = name
@@ -198,7 +193,7 @@ def chains(text: str, function: str) -> Mapping[int, Chain]:
     """Return address -> source lines, for a function of a listing or of its `places`."""
     if text.startswith(WITHOUT_CODE):
         return _of_places(text, function)
-    return {int(address, 16): chain for name, address, _, chain in _rows(text) if name == function}
+    return {row.address: row.chain for row in parse(text) if row.function == function}
 
 
 def callers(text: str, function: str) -> Mapping[int, tuple[Chain, ...]]:

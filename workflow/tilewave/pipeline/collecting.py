@@ -31,6 +31,7 @@ class Tables:
 
         self._tables = tables
         self.pipeline, self.results = pipeline, results
+        self._origins = functools.cache(pipeline.origins)
 
     @functools.cached_property
     def _verdict(self) -> dict[str, str]:
@@ -66,13 +67,12 @@ class Tables:
     @functools.cached_property
     def instructions(self) -> pd.DataFrame:
         counted = [*self.results["counters"], *self.results["execute"]]
-        pipeline = self.pipeline
-        return self._tables.instructions_table(counted, pipeline.recorded, pipeline.origins)
+        return self._tables.instructions_table(counted, self.pipeline.recorded, self._origins)
 
     @functools.cached_property
     def stalls(self) -> pd.DataFrame:
-        pipeline, sampled = self.pipeline, self.results[result.SAMPLE]
-        return self._tables.instructions_table(sampled, pipeline.recorded, pipeline.origins, STALLS)
+        sampled, recorded = self.results[result.SAMPLE], self.pipeline.recorded
+        return self._tables.instructions_table(sampled, recorded, self._origins, STALLS)
 
     def all(self) -> dict[str, pd.DataFrame]:
         return {name: getattr(self, name) for name in NAMES}

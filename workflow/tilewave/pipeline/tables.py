@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -341,12 +342,12 @@ def instructions_table(
     if not len(table):
         return table
     functions = table.get("function", pd.Series("", table.index)).fillna("")
-    columns: dict[str, list[Any]] = {name: [] for name in vars(NOWHERE)}
-    origins: dict[tuple[str, str], Mapping[int, Origin]] = {}
-    for case, function, address in zip(table["case"], functions, table["address"]):
-        place = case.partition("@")[0], function
-        if place not in origins:
-            origins[place] = origins_of(*place)
-        for name, value in vars(origins[place].get(address, NOWHERE)).items():
-            columns[name].append(value)
+    origins_of = functools.cache(origins_of)
+    origins = [
+        origins_of(case.partition("@")[0], function).get(address, NOWHERE)
+        for case, function, address in zip(
+            table["case"].tolist(), functions.tolist(), table["address"].tolist()
+        )
+    ]
+    columns = {name: [getattr(origin, name) for origin in origins] for name in vars(NOWHERE)}
     return table.assign(**columns)

@@ -56,14 +56,10 @@ def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
     With recorded values, all environments except this machine's are recorded.
     """
-    documented: Mapping[str, Mapping[str, Any]] = target["environments"]
+    recorded = target["recorded"] is not None
     return {
-        name: {
-            **facts,
-            "id": name,
-            "recorded": target["recorded"] is not None and name != target["host"],
-        }
-        for name, facts in documented.items()
+        name: {**facts, "id": name, "recorded": recorded and name != target["host"]}
+        for name, facts in target["environments"].items()
     }
 
 
@@ -94,14 +90,13 @@ def without_executions(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_of(path: Path) -> pd.DataFrame:
-    """Read a table with Python strings; selecting rows of Arrow strings takes three times as long."""
+    """Read a table with Python strings, each once: selecting rows of Arrow strings takes three times as long."""
     table = pd.read_parquet(path)
-    return table.astype(dict.fromkeys(table.select_dtypes("str").columns, object))
+    texts = table.select_dtypes("str").columns
+    return table.astype(dict.fromkeys(texts, "category")).astype(dict.fromkeys(texts, object))
 
 
-def loaded(
-    inputs: Inputs,
-) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def loaded(inputs: Inputs) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Read the target document and the tables of cases, records and instructions."""
     paths = (inputs.cases, inputs.records, inputs.instructions)
     cases, records, instructions = (table_of(Path(str(path))) for path in paths)
@@ -138,13 +133,8 @@ def of_tables(
         records=records.reset_index(drop=True),
         instructions=instructions.reset_index(drop=True),
         environments=environments(target),
-        target={
-            "label": target["label"],
-            "live": target["live"],
-            "sms": target["device"].get("sms"),
-            "environment": target["environment"],
-            "reason": target["reason"],
-        },
+        target={name: target[name] for name in ("label", "live", "environment", "reason")}
+        | {"sms": target["device"].get("sms")},
     )
 
 
@@ -184,9 +174,7 @@ def sidecar(study: StudyData) -> dict[str, Any]:
         "commits": sorted({str(f["commit"]) for f in facts.values() if f.get("commit")}),
         "environments": facts,
         "sources": _counts(valued["source"]),
-        "statuses": {
-            str(stage): _counts(rows["status"]) for stage, rows in states.groupby("stage")
-        },
+        "statuses": {stage: _counts(part) for stage, part in states.groupby("stage")["status"]},
         "verdicts": _counts(study.cases["verdict"]) if "verdict" in study.cases else {},
     }
 
@@ -197,11 +185,11 @@ def _document(study: StudyData, more: Mapping[str, str] = {}) -> str:
 
 
 class Drawing(NamedTuple):
-    """The content of a study's files."""
+    """The content of a study's files; summary: returns the table of a plot without one."""
 
     study: StudyData
     table: pd.DataFrame
-    summary: Callable[[], pd.DataFrame] | None
+    summary: Callable[[], pd.DataFrame]
     draw: Callable[[Style], Figure]
 
 
@@ -211,9 +199,11 @@ def drawing(project: Project, study: StudyData) -> Drawing:
     module = plots.load(plot, project.where, f"studies.{study.name}.plot")
     table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(plot, study, table))
-    summary = None
-    if plots.offers(plot, "summary"):
-        summary = functools.cache(functools.partial(plots.summary, plot, table))
+
+    @functools.cache
+    def summary() -> pd.DataFrame:
+        return plots.summary(plot, table) if plots.offers(plot, "summary") else table
+
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 
 
@@ -277,8 +267,7 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
     for path in map(Path, map(str, outputs)):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.parent.name == "tables":
-            summed = content.summary() if content.summary else table
-            summed.to_csv(path, index=False, lineterminator="\n")
+            content.summary().to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".csv":
             table.to_csv(path, index=False, lineterminator="\n")
         elif path.suffix == ".json":
@@ -286,13 +275,9 @@ def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> 
         elif path.suffix == ".txt":
             path.write_text(caption_text(study, drawn()), encoding="utf-8")
         elif path.suffix == ".tex":
-            frame = content.summary() if content.summary else table
-            path.write_text(cells.latex(cells.table(frame)), encoding="utf-8")
+            path.write_text(cells.latex(cells.table(content.summary())), encoding="utf-8")
         else:
             look.save(drawn(), path, style)
-
-
-# ------------------------------------------------------------------------------------------ all of them
 
 
 def _content(frame: pd.DataFrame) -> pd.DataFrame:

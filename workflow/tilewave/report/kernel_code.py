@@ -5,13 +5,14 @@ Counters stand beside lines of source and machine code; lanes are those of acces
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import markupsafe
 import pandas as pd
@@ -40,16 +41,22 @@ COUNTERS = {
     "samples": "samples",
 }
 """Column of a listing -> column of an instruction's row."""
-SAMPLED = ["case", "function", "address", "samples", *(field.name for field in fields(Origin))]
+GEOMETRY = ["block_threads", "shared_bytes"]
+PLACE = ["function", "address", "file", "line", "kernel_line", "source", "environment"]
+COLUMNS = [*PLACE, *COUNTERS.values()]
 
 
-def first_build(document: Mapping[str, Any], variant: str = "") -> Mapping[str, Any]:
-    """Return the first compilation of a variant, or of the first variant.
+class SourceLine(NamedTuple):
+    """A line of a source file, and its counters."""
 
-    document: compilations by variant and architecture.
-    """
-    archs = document.get(variant, {}) if variant else next(iter(document.values()), {})
-    return next(iter(archs.values()), {})
+    number: int
+    text: str
+    counts: Mapping[str, float]
+
+
+def first_build(document: Mapping[str, Any], variant: str) -> Mapping[str, Any]:
+    """Return a variant's compilation for the first architecture; document: by variant and architecture."""
+    return next(iter(document.get(variant, {}).values()), {})
 
 
 def _listing(entry: Mapping[str, Any]) -> str:
@@ -59,13 +66,6 @@ def _listing(entry: Mapping[str, Any]) -> str:
 
 
 # ------------------------------------------------------------------------------------------- variants
-
-
-def _of_entry(cases: pd.DataFrame, entry: str) -> pd.DataFrame:
-    """Return a row with the geometry of each launch of one kernel of a series."""
-    series = cases.get(LAUNCHES, pd.Series(dtype=str)).dropna()
-    rows = [launch for text in series for launch in json.loads(text) if launch["entry"] == entry]
-    return pd.DataFrame(rows, columns=["block_threads", "shared_bytes"])
 
 
 def variants(
@@ -78,39 +78,39 @@ def variants(
     limits, rows = SmLimits.if_known(environment), []
     # The leading launch comes first.
     entries = sorted(kernel.entries, key=lambda entry: entry != kernel.entry)
+    if series := len(entries) > 1:
+        steps = [
+            {**step, "variant": f"{variant}: {step['entry']}"}
+            for variant, text in cases.reindex(columns=["variant", LAUNCHES]).dropna().to_numpy()
+            for step in json.loads(text)
+        ]
+        cases = pd.DataFrame(steps, columns=["variant", *GEOMETRY])
+    largest = cases.groupby("variant")[GEOMETRY].max().astype(float)
     for name, compiled in document.items():
-        variant_cases = cases[cases["variant"] == name]
-        for arch, entry, launched in (
-            (arch, entry, launched) for arch, entry in compiled.items() for launched in entries
-        ):
-            launches = _of_entry(variant_cases, launched) if len(entries) > 1 else variant_cases
-            used = entry.get("resources", {}).get(launched, {})
+        for (arch, build), entry in itertools.product(compiled.items(), entries):
+            title = f"{name}: {entry}" if series else name
+            threads, shared = largest.loc[title] if title in largest.index else (math.nan, math.nan)
+            used = build.get("resources", {}).get(entry, {})
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
-            sizes = pd.to_numeric(launches["shared_bytes"]).dropna()
-            shared = float(sizes.max()) if len(sizes) else used.get("static_shared_bytes")
+            shared = used.get("static_shared_bytes") if pd.isna(shared) else float(shared)
+            macros = (f"{macro} {value}" for macro, value in build.get("macros", {}).items())
             row = {
-                "variant": f"{name}: {launched}" if len(entries) > 1 else name,
-                "macros": ", ".join(
-                    f"{key} {value}" for key, value in entry.get("macros", {}).items()
-                ),
+                "variant": title,
+                "macros": ", ".join(macros),
                 "architecture": arch,
             }
             rows.append(row)
-            if entry["status"] != result.OK and not entry.get("sha256"):
-                row["problem"] = f"{entry['status']}: {entry.get('reason', '')}"
+            if build["status"] != result.OK and not build.get("sha256"):
+                row["problem"] = f"{build['status']}: {build.get('reason', '')}"
                 continue
-            threads = pd.to_numeric(launches["block_threads"]).max()
             resident = if_known(limits, threads, used.get("registers"), shared)
+            limiters = ", ".join(resident.limiters) if resident else ""
             row |= {
                 "registers": used.get("registers"),
                 "shared": shared,
                 "spills": " / ".join(map(str, spilled)) if None not in spilled else "",
-                "occupancy": (
-                    f"{100 * resident.fraction:.0f} % ({', '.join(resident.limiters)})"
-                    if resident
-                    else ""
-                ),
-                "SHA-256 of the cubin": str(entry.get("sha256", ""))[:12],
+                "occupancy": f"{100 * resident.fraction:.0f} % ({limiters})" if resident else "",
+                "SHA-256 of the cubin": str(build.get("sha256", ""))[:12],
             }
     return pd.DataFrame(rows)
 
@@ -119,17 +119,20 @@ def change(kernel: Kernel, before: Kernel) -> tuple[str, list[tuple[str, str]]] 
     """Return how many source lines changed between two rungs, and their diff, without front matter."""
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
-    lines = unified(
-        *("\n".join(rung.text.splitlines()[rung.front_lines :]).strip("\n").splitlines()
-          for rung in (before, kernel))
-    )  # fmt: skip
+    rungs = [rung.text.splitlines()[rung.front_lines :] for rung in (before, kernel)]
+    lines = unified(*("\n".join(code).strip("\n").splitlines() for code in rungs))
     count = Counter(kind for kind, _ in lines)
     return f"{count['added']} lines added, {count['removed']} removed", lines
 
 
+@functools.cache
+def _work(sizes: str) -> float:
+    return float(math.prod(json.loads(sizes).values()))
+
+
 def work_of(cases: pd.DataFrame) -> pd.Series[float]:
     """Return the product of each case's sizes; 1 without sizes."""
-    return cases["sizes"].map(lambda text: float(math.prod(json.loads(text).values())))
+    return cases["sizes"].map(_work)
 
 
 def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
@@ -142,42 +145,48 @@ def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
 # ----------------------------------------------------------------------------------- source, counters
 
 
-def rows_of(
-    instructions: pd.DataFrame, case: str, stalls: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """Return a case's rows from a GPU, else from its execution, followed by its samples."""
+def rows_of(instructions: pd.DataFrame, case: str, stalls: pd.DataFrame) -> pd.DataFrame:
+    """Return a case's rows from a GPU, else from its execution, followed by its samples.
+
+    Columns: PLACE and COUNTERS.
+    """
     rows = instructions[instructions["case"] == case]
     counted = rows[rows["stage"] != result.EXECUTE]
     rows = counted if len(counted) else rows
-    if stalls is None or not len(rows) or not (stalls["case"] == case).any():
-        return rows
-    sampled = stalls[stalls["case"] == case]
-    return pd.concat([rows, sampled[[name for name in SAMPLED if name in sampled]]])
+    sampled = stalls[stalls["case"] == case] if len(stalls) else stalls
+    if len(rows) and len(sampled):
+        rows = pd.concat([part.reindex(columns=COLUMNS) for part in (rows, sampled)])
+    rows = rows.reindex(columns=COLUMNS).rename(columns={old: new for new, old in COUNTERS.items()})
+    return rows.astype(dict.fromkeys(COUNTERS, float))
 
 
-def sums(rows: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Return the counters summed by a column, named as COUNTERS; NaN where nothing was counted."""
-    numbers = rows.reindex(columns=list(COUNTERS.values())).apply(pd.to_numeric).astype(float)
-    return numbers.set_axis(list(COUNTERS), axis=1).groupby(rows[by]).sum(min_count=1)
+def sums(rows: pd.DataFrame, by: str | list[str]) -> dict[Any, dict[str, float]]:
+    """Return the counters summed by columns, without those that nothing counted."""
+    summed = rows.groupby(by, sort=False)[[*COUNTERS]].sum(min_count=1).to_dict("index")
+    return {
+        key: {name: value for name, value in counts.items() if value == value}
+        for key, counts in summed.items()
+    }
 
 
-def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the lines of the kernel's file and of its counted headers, with counters, by line number.
+def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, list[SourceLine]]:
+    """Return the lines of the kernel's file and of its counted headers, with counters.
 
-    Columns: `text`, COUNTERS, and in the kernel's file `called ...`: sums over the header lines that a line calls.
+    Counters: COUNTERS, and in the kernel's file `called ...`: sums over the header lines that a line calls.
     """
-    files = {}
-    for name, text in origins.by_last_name(origins.kernel_texts(kernel)).items():
-        is_kernel = name == kernel.path.name
-        if not is_kernel and name not in set(rows["file"]):
-            continue
-        here = rows["file"] == name
-        lines = pd.DataFrame({"text": text.splitlines()})
-        lines.index += 1
-        elsewhere = rows[~here] if is_kernel else rows.iloc[:0]
-        called = sums(elsewhere, "kernel_line").add_prefix("called ")
-        files[name] = lines.join(sums(rows[here], "line")).join(called)
-    return files
+    counted = sums(rows, ["file", "line"])
+    for line, counts in sums(rows[rows["file"] != kernel.path.name], "kernel_line").items():
+        called = {f"called {name}": value for name, value in counts.items()}
+        counted[kernel.path.name, line] = counted.get((kernel.path.name, line), {}) | called
+    files = {kernel.path.name, *rows["file"]}
+    return {
+        name: [
+            SourceLine(line, code, counted.get((name, line), {}))
+            for line, code in enumerate(text.splitlines(), 1)
+        ]
+        for name, text in origins.by_last_name(origins.kernel_texts(kernel)).items()
+        if name in files
+    }
 
 
 def machine_code(
@@ -187,14 +196,8 @@ def machine_code(
 
     listing: text from `sass.as_text`; rows: from `rows_of`.
     """
-    if "function" in rows:  # only with several launches
-        rows = rows[rows["function"].fillna(function) == function]
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
-    by_row = sums(rows, "address")
-    counted = {
-        int(at): {name: value for name, value in counts.items() if value == value}
-        for at, counts in zip(by_row.index, by_row.to_dict("records"))
-    }
+    counted = sums(rows[rows["function"].isna() | (rows["function"] == function)], "address")
     return [
         (line, by_address.get(line.address, origins.NOWHERE), counted.get(line.address, {}))
         for line in sass.parse(listing)
@@ -204,44 +207,45 @@ def machine_code(
 
 def _text(value: float | None, column: str, total: float = 0.0) -> str:
     """Return a counter as text, empty for 0; samples in percent of the total."""
-    if not value or value != value:
+    if not value:
         return ""
-    share = f"{100 * value / total:.1f}" if column == "samples" and total else ""
-    return number(value) if column != "samples" else "" if share == "0.0" else share
+    share = f"{100 * value / total:.1f}" if column == "samples" else number(value)
+    return "" if share == "0.0" else share
 
 
-def _mark(counts: Mapping[str, Any], total: float) -> str:
+def _mark(counts: Mapping[str, float], total: float) -> str:
     """Return the CSS classes of a line: `hot` with excess wavefronts, `waits` with many samples."""
-    hot = (counts.get("excess") or 0) > 0
-    waits = total and (counts.get("samples") or 0) / total >= HOT
-    return " ".join(["hot"] * hot + ["waits"] * bool(waits))
+    waits = total > 0 and counts.get("samples", 0.0) / total >= HOT
+    return " ".join(["hot"] * (counts.get("excess", 0.0) > 0) + ["waits"] * waits)
 
 
-def _file(name: str, frame: pd.DataFrame, start: int, total: float) -> Listing:
+def _file(name: str, lines: list[SourceLine], start: int, total: float) -> Listing:
     """Return the shown lines of a file: all of the kernel's after its front matter, of a header those near counters.
 
     start: number of lines of front matter; 0 for a header. Numbers in brackets are those of called lines.
     """
-    used = frame.index[(frame["executed"] > 0) | (frame["samples"] > 0)]
-    near = {at for line in used for at in range(line - 2, line + 3)} if not start else None
-    columns = [column for column in COUNTERS
-               if (frame.filter(regex=f"^(called )?{column}$") > 0).any(axis=None)]  # fmt: skip
+    positive = [{key for key, value in line.counts.items() if value > 0} for line in lines]
+    columns = [name for name in COUNTERS if {name, f"called {name}"} & set().union(*positive)]
+    used = [bool({"executed", "samples"} & names) for names in positive]
     rows = []
-    for line, counts in zip(frame.index, frame.to_dict("records")):
-        if line <= start or (near is not None and line not in near):
+    for line, text, counts in lines[start:]:
+        if not start and not any(used[max(0, line - 3) : line + 2]):
             continue
         cells = []
         for column in columns:
-            text = _text(counts[column], column, total)
-            if not text and (column == "samples" or not counts["executed"] > 0):
+            cell = _text(counts.get(column), column, total)
+            if not cell and (column == "samples" or not counts.get("executed")):
                 called = _text(counts.get(f"called {column}"), column, total)
-                text = f"({called})" if called else ""
-            cells.append(text)
-        rows.append((_mark(counts, total), [str(line), *cells, str(counts["text"])]))
+                cell = f"({called})" if called else ""
+            cells.append(cell)
+        rows.append((_mark(counts, total), [str(line), *cells, text]))
     while rows and not rows[0][1][-1].strip():
         rows.pop(0)
-    titles = ["samples (%)" if column == "samples" else column for column in columns]
-    return Listing(name, ["line", *titles, "source"], rows)
+    return Listing(name, ["line", *map(_title, columns), "source"], rows)
+
+
+def _title(column: str) -> str:
+    return "samples (%)" if column == "samples" else column
 
 
 def _sass(
@@ -252,8 +256,8 @@ def _sass(
 ) -> list[tuple[str, list[str]]]:
     """Return instructions with counters or samples, and their neighbours; gaps show only their length."""
     empty = [""] * (len(columns) + 2)
-    weights = [counts.get("samples", 0.0) if total else counts.get("executed", 0.0)
-               for _, _, counts in code]  # fmt: skip
+    weight = "samples" if total else "executed"
+    weights = [counts.get(weight, 0.0) for _, _, counts in code]
     listed = set(sorted(range(len(code)), key=lambda at: -weights[at])[:MOST_INSTRUCTIONS])
     counted = [
         at in listed and ("executed" in counts or (total > 0 and weights[at] / total >= SEEN))
@@ -279,18 +283,18 @@ def listings(
     kernel: Kernel,
     instructions: pd.DataFrame,
     case: str,
-    stalls: pd.DataFrame | None,
+    stalls: pd.DataFrame,
     document: Mapping[str, Any],
 ) -> dict[str, Any] | None:
     """Return source and machine code of a case with counters and samples; None where nothing was counted."""
     rows = rows_of(instructions, case, stalls) if len(instructions) else instructions
     if not len(rows) or kernel.provider != "nvrtc":
         return None
-    whole = sums(rows.assign(all=0), "all").loc[0]
-    total = float(whole.fillna(0.0)["samples"])
+    totals = rows[[*COUNTERS]].sum().to_dict()
+    total = totals["samples"]
     files = [
-        _file(name, frame, kernel.front_lines if name == kernel.path.name else 0, total)
-        for name, frame in source(kernel, rows).items()
+        _file(name, lines, kernel.front_lines if name == kernel.path.name else 0, total)
+        for name, lines in source(kernel, rows).items()
     ]
     entry = first_build(document, case.partition("@")[0])
     symbols = {kernel.entry: entry.get("symbol", kernel.entry), **entry.get("symbols", {})}
@@ -301,16 +305,15 @@ def listings(
             code.append(("", [*[""] * (len(columns) + 2), name]))
         machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
         code += _sass(machine, kernel, columns, total)
-    titles = ["samples (%)" if column == "samples" else column for column in columns]
-    unplaced = sums(rows[rows["line"] == 0].assign(all=0), "all")["wavefronts"].sum()
+    unplaced = rows["wavefronts"][rows["line"] == 0].sum()
     return {
         "case": case,
         "source": str(rows["source"].iloc[0]),
         "environment": str(rows["environment"].iloc[0]),
         "files": [file for file in files if file.rows],
-        "sass": Listing("SASS", ["address", *titles, "line", "instruction"], code),
-        "wavefronts": _text(whole["wavefronts"], "wavefronts"),
-        "excess": number(whole.fillna(0.0)["excess"]),
+        "sass": Listing("SASS", ["address", *map(_title, columns), "line", "instruction"], code),
+        "wavefronts": _text(totals["wavefronts"], "wavefronts"),
+        "excess": number(totals["excess"]),
         "samples": number(total) if total else "",
         "unplaced": number(unplaced) if unplaced else "",
     }
@@ -335,24 +338,17 @@ def lanes(
         case_accesses = accesses[case]
         entry = first_build(document, case_accesses["variant"])
         leading = entry.get("symbol", kernel.entry)
-        by_function: dict[str, list[Mapping[str, Any]]] = {}
+        by_function = defaultdict[str, list[Mapping[str, Any]]](list)
         for row in case_accesses["accesses"]:
-            by_function.setdefault(row.get("function") or leading, []).append(row)
+            if row["opcode"].startswith(case_accesses["instruction"] or ""):
+                by_function[row.get("function") or leading].append(row)
         diagrams: list[captured.Diagram] = []
         for symbol, rows in by_function.items():
-            lines: Mapping[int, Origin] = origins.of_listing(_listing(entry), symbol, texts)
-
-            def location(address: int, lines: Mapping[int, Origin] = lines) -> tuple[str, int]:
-                origin = lines.get(address, origins.NOWHERE)
-                return origin.file or kernel.path.name, origin.line
-
-            diagrams += captured.diagrams(rows, location)
-        shown = [
-            diagram
-            for diagram in captured.worst_first(diagrams)
-            if diagram.opcode.startswith(case_accesses["instruction"] or "")
-        ]
-        for diagram in shown[: 1 if probe else DRAWN]:
+            lines = defaultdict[int, tuple[str, int]](lambda: (kernel.path.name, 0))
+            for address, origin in origins.of_listing(_listing(entry), symbol, texts).items():
+                lines[address] = origin.file, origin.line
+            diagrams += captured.diagrams(rows, lines.__getitem__)
+        for diagram in captured.worst_first(diagrams)[: 1 if probe else DRAWN]:
             svg = markupsafe.Markup(diagram.svg(standalone=False))
             drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
     return list(drawings.values())

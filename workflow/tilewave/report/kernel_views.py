@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -37,19 +37,18 @@ class KernelRow:
         kernel: Kernel,
         cases: pd.DataFrame,
         shares: Mapping[str, float],
-        registers: Sequence[float] = (),
-        excess: str = "",
-        sentence: str = "",
+        registers: pd.Series[float],
+        excess: str,
+        sentence: str,
     ) -> None:
         """Collect the cells; shares: of cuBLAS by case; registers: of each variant."""
         self.name, self.title, self.sentence = kernel.name, kernel.front.title, sentence
         self.operation, self.excess = kernel.front.operation, excess
         dtypes = dict.fromkeys(str(dtype) for dtype in cases["dtype"] if present(dtype))
         self.dtypes, self.cases = ", ".join(dtypes), number(len(cases))
-        counts = {word: count for word, count in verdict_counts(cases) if count}
-        right = counts.pop(result.CORRECT, 0)
-        counts.pop(result.NOT_CHECKED, 0)
-        bad = [f"{number(count)} {word}" for word, count in counts.items()]
+        counts = dict(verdict_counts(cases))
+        right = counts.get(result.CORRECT, 0)
+        bad = [f"{number(counts[word])} {word}" for word in counts if verdict.wrong(word)]
         self.bad = bool(bad)
         self.verdict = ", ".join(bad) or (f"{number(right)} correct" if right else "not checked")
         timed = cases[cases["case"].isin(shares.keys())]
@@ -59,51 +58,45 @@ class KernelRow:
         best = max(largest, key=lambda row: shares[row["case"]], default=None)
         self.share = f"{shares[best['case']]:.1f}" if best else ""
         self.at = f"{shape_label(best)} {best['dtype']}" if best else ""
-        used = [f"{min(registers):.0f}", f"{max(registers):.0f}"] if registers else [""]
+        used = [f"{size:.0f}" for size in (registers.min(), registers.max()) if size == size]
         self.registers = "–".join(dict.fromkeys(used))
-
-
-# --------------------------------------------------------------------------------------------- speed
 
 
 def _values(records: pd.DataFrame, metric: str) -> dict[str, float]:
     """Return the metric's value by case, for correct cases."""
     rows = records[(records["metric"] == metric) & (records["verdict"] == result.CORRECT)]
-    rows = rows[rows["value"].notna()]
-    return dict(zip(rows["case"].astype(str), rows["value"].astype(float)))
+    values: dict[str, float] = rows.set_index("case")["value"].astype(float).dropna().to_dict()
+    return values
 
 
-# ------------------------------------------------------------------------------------------- the run
-
-
+@dataclass
 class KernelRun:
-    """The data of all kernels' pages: the run's tables by kernel; shares, rates and subjects by case."""
+    """The data of all kernels' pages: the run's tables, also by kernel; shares, rates and subjects by case."""
 
-    def __init__(
-        self,
-        project: Project,
-        target: Mapping[str, Any],
-        frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame],
-        environments: Mapping[str, Mapping[str, Any]],
-        compiled: Mapping[str, Any],
-        studies: Sequence[StudyView],
-        accesses: Mapping[str, Mapping[str, Any]],
-    ) -> None:
-        """Split the run's tables; frames: cases, records, instructions and stalls."""
-        cases, records, instructions, stalls = frames
-        kernel_of = dict(zip(cases["case"], cases["kernel"]))
+    project: Project
+    target: Mapping[str, Any]
+    cases: pd.DataFrame
+    records: pd.DataFrame
+    instructions: pd.DataFrame
+    stalls: pd.DataFrame
+    problems: pd.DataFrame
+    environments: Mapping[str, Mapping[str, Any]]
+    compiled: Mapping[str, Any]
+    studies: Sequence[StudyView]
+    accesses: Mapping[str, Mapping[str, Any]]
 
-        def by_kernel(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-            return dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
-
-        self.project, self.cases, self.environments = project, cases, environments
-        self.compiled, self.studies, self.accesses = compiled, studies, accesses
-        self.cases_by_kernel, self.records = by_kernel(cases), by_kernel(records)
-        self.instructions, self.stalls = by_kernel(instructions), by_kernel(stalls)
-        self.shares, self.rates = _values(records, SHARE), _values(records, SPEED)
-        chosen = cases[cases["case"].isin(_advised_cases(cases, records, instructions))]
-        self.subjects = advice.subjects(target, chosen, records, instructions, compiled, stalls)
-        for case, busy in _drawn_limits(studies).items():
+    def __post_init__(self) -> None:
+        """Split the run's tables."""
+        kernel_of = dict(zip(self.cases["case"], self.cases["kernel"]))
+        self.by_kernel: list[dict[str, pd.DataFrame]] = [
+            dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
+            for rows in (self.cases, self.instructions, self.stalls)
+        ]
+        self.shares, self.rates = _values(self.records, SHARE), _values(self.records, SPEED)
+        chosen = self.cases[self.cases["case"].isin(_advised_cases(self))]
+        tables = self.records, self.instructions, self.compiled, self.stalls
+        self.subjects = advice.subjects(self.target, chosen, *tables)
+        for case, busy in _drawn_limits(self.studies).items():
             if case in self.subjects:
                 self.subjects[case] = replace(self.subjects[case], busy=busy)
 
@@ -111,13 +104,13 @@ class KernelRun:
 def _drawn_limits(studies: Sequence[StudyView]) -> dict[str, dict[str, float]]:
     """Return the busy share of each pipe by case, as the study of limits draws it: a page says the same."""
     drawn: dict[str, dict[str, float]] = {}
-    for study in studies:
-        data = study.data if study.data is not None else pd.DataFrame()
-        columns = {name: name.removesuffix(_OF_MEASURED)
-                   for name in map(str, data.columns) if name.endswith(_OF_MEASURED)}  # fmt: skip
+    for data in (study.data for study in studies if study.data is not None):
+        columns = [name for name in map(str, data.columns) if name.endswith(_OF_MEASURED)]
         if columns and "limiter" in data:
-            rows = data[data["limiter"].notna()].set_index("case")[[*columns]] / 100
-            drawn |= rows.rename(columns=columns).to_dict("index")
+            rows = data[data["limiter"].notna()].set_index("case")[columns] / 100
+            drawn |= rows.rename(columns=lambda name: name.removesuffix(_OF_MEASURED)).to_dict(
+                "index"
+            )
     return drawn
 
 
@@ -136,24 +129,19 @@ def _other_roof(run: KernelRun, subject: advice.Subject) -> str:
     return ""
 
 
-def _advised_cases(
-    cases: pd.DataFrame, records: pd.DataFrame, instructions: pd.DataFrame
-) -> set[str]:
+def _advised_cases(run: KernelRun) -> set[str]:
     """Return each kernel's largest case with counters, and its first variant's with counted instructions.
 
     Not every case has all counters.
     """
-    rows = records[(records["stage"] == "counters") & (records["status"] == result.OK)]
-    counted = cases[cases["case"].isin(set(rows["case"]))]
-    work = work_of(counted)
-    chosen = {str(counted.loc[at, "case"]) for at in work.groupby(counted["kernel"]).idxmax()}
-    profiled = set(instructions["case"]) if len(instructions) else set()
+    rows = run.records.query("stage == 'counters' and status == @result.OK")
+    counted = run.cases[run.cases["case"].isin(rows["case"])]
+    largest = work_of(counted).groupby(counted["kernel"]).idxmax()
+    chosen = set(counted.loc[largest, "case"])
+    profiled = set(run.instructions["case"]) if len(run.instructions) else set()
     for _, rows in counted[counted["case"].isin(profiled)].groupby("kernel"):
         chosen |= set(largest_of(rows, profiled)[:1])
     return chosen
-
-
-# ------------------------------------------------------------------------------- limits, what to fix
 
 
 def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Finding]]:
@@ -178,23 +166,21 @@ def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Findin
 
 def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
     """Return the case that the page begins with: with a known limiter, timed if possible, the largest."""
-    candidates = [
-        case for case in cases["case"] if case in run.subjects and run.subjects[case].limit
-    ]
-    candidates = [case for case in candidates if case in run.shares] or candidates
-    candidates = candidates or [case for case in cases["case"] if case in run.shares]
-    work = work_of(cases).set_axis(cases["case"])
-    return str(work[candidates].idxmax()) if candidates else ""
+    advised = [case for case in cases["case"] if case in run.subjects and run.subjects[case].limit]
+    by_case = work_of(cases).set_axis(cases["case"])
+    limited, timed = (by_case.index.isin(names) for names in (advised, [*run.shares]))
+    chosen = next((rows for rows in (limited & timed, limited, timed) if rows.any()), None)
+    return "" if chosen is None else str(by_case[chosen].idxmax())
 
 
 def sentence(
     run: KernelRun, name: str, case: str, fixes: Sequence[tuple[str, advice.Finding]]
 ) -> str:
     """Return the page's first sentences: share of cuBLAS, limiter, first fix, next rung; empty without data."""
-    cases = run.cases_by_kernel[name].set_index("case")
     if not case:
         return ""
-    row = cases.loc[case].to_dict()
+    cases = run.by_kernel[0][name]
+    row = cases[cases["case"] == case].iloc[0].to_dict()
     dtype = f" in {dtype_short(row['dtype'])}" if present(row["dtype"]) else ""
     at = shape_label(row) + dtype
     parts = []
@@ -203,13 +189,11 @@ def sentence(
     if limit := run.subjects[case].limit if case in run.subjects else "":
         parts.append(limit if parts else f"At {at} {limit[0].lower()}{limit[1:]}")
         parts += filter(None, [_other_roof(run, run.subjects[case])])
-    first = next(((finding.rule, finding) for _, finding in fixes if finding.bound), None)
+    first = next((finding for _, finding in fixes if finding.bound), None)
     if first:
-        rule, finding = first
-        where = f" at {finding.origin.file}:{finding.origin.line}" if finding.origin.line else ""
-        parts.append(
-            f"First to fix: {rule}{where}, at most {100 * (finding.bound or 0):.0f} % of the time."
-        )
+        where = f" at {advice.place(first.origin)}" if first.origin.line else ""
+        gain = f"at most {100 * (first.bound or 0):.0f} % of the time"
+        parts.append(f"First to fix: {first.rule}{where}, {gain}.")
     rungs = run.cases[run.cases["kernel"].isin(run.project.followers.get(name, []))]
     alike = rungs[(rungs["sizes"] == row["sizes"]) & rungs["case"].isin(run.shares.keys())]
     if len(alike) and case in run.shares:
@@ -225,7 +209,7 @@ def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table 
             "at most (%)": None if finding.bound is None else max(1, round(100 * finding.bound)),
             "what": finding.rule,
             "finding": finding.sentence,
-            "line": f"{finding.origin.file}:{finding.origin.line}" if finding.origin.line else "",
+            "line": advice.place(finding.origin),
             "case": case.removeprefix(f"{name}@"),
         }
         for case, finding in fixes
@@ -233,42 +217,35 @@ def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table 
     return table(pd.DataFrame(rows)) if rows else None
 
 
-def view(run: KernelRun, name: str) -> dict[str, Any]:
-    """Return the data of a kernel's page; `row` is its `KernelRow`."""
-    project, cases = run.project, run.cases_by_kernel[name]
-    kernel, document = project.kernels[name], run.compiled.get(name, {})
-    built = document.get("variants", {})
-    instructions = run.instructions.get(name, pd.DataFrame())
+def view(run: KernelRun, name: str) -> tuple[KernelRow, dict[str, Any]]:
+    """Return a kernel's row in the table of kernels, and the data of its page."""
+    project, kernel = run.project, run.project.kernels[name]
+    cases, instructions, stalls = (rows.get(name, pd.DataFrame()) for rows in run.by_kernel)
+    built = run.compiled.get(name, {}).get("variants", {})
     with_code = kernel.provider == "nvrtc"
     gpu = next((facts for facts in run.environments.values() if facts.get("gpu")), {})
     variants = kernel_code.variants(kernel, built, cases, gpu) if with_code else pd.DataFrame()
-    stalls, headline = run.stalls.get(name), _headline(run, cases)
+    headline = _headline(run, cases)
     profiled = largest_of(cases, instructions["case"]) if len(instructions) else []
     counted = headline if headline in profiled else next(iter(profiled), "")
     excess = excess_percent(instructions[instructions["case"] == counted]) if counted else {}
-    follows = kernel.front.follows or ""
-    follows = follows if follows in project.plan.kernels else ""
-    after = project.followers.get(name, [])
-    records = run.records.get(name)
-    groups = [] if records is None else troubles(cases, verdict.unplanned(cases, records))
+    follows = kernel.front.follows if kernel.front.follows in project.plan.kernels else None
     fixes = _fixes(run, cases)
     first = sentence(run, name, headline, fixes)
-    registers = variants["registers"] if "registers" in variants else pd.Series(dtype=float)
-    registers = pd.to_numeric(registers).dropna().tolist()
+    registers = pd.to_numeric(variants.get("registers", pd.Series(dtype=float))).dropna()
     percent = f"{excess[counted]:.1f}" if counted in excess else ""
     code = kernel_code.listings(kernel, instructions, counted, stalls, built) if counted else None
     if code:
         code["device"] = device_name(run.environments.get(code["environment"], {}))
-    return {
+    return KernelRow(kernel, cases, run.shares, registers, percent, first), {
         "kernel": kernel,
         "sentence": first,
         "follows": follows,
-        "next": after,
+        "next": project.followers.get(name, []),
         "idea": idea(kernel),
         "cases": plural(len(cases), "case"),
-        "verdicts": [(word, count) for word, count in verdict_counts(cases) if count],
-        "failures": [group for group in groups if not group.mild],
-        "row": KernelRow(kernel, cases, run.shares, registers, percent, first),
+        "verdicts": verdict_counts(cases),
+        "failures": [group for group in troubles(cases, run.problems) if not group.mild],
         "studies": [(s.name, s.title) for s in run.studies if name in s.kernels],
         "variants": None if variants.empty else table(variants),
         "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,

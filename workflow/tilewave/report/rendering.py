@@ -55,13 +55,16 @@ def linked(text: str, address: str, but: str = "") -> markupsafe.Markup:
     return markupsafe.Markup(pattern.sub(link, str(markupsafe.escape(text))))
 
 
-def _minimal(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8").strip()
+@functools.cache
+def _inline(name: str) -> markupsafe.Markup:
+    return markupsafe.Markup((TEMPLATES / name).read_text(encoding="utf-8").strip())
 
 
-def _allowed(text: str) -> str:
-    """Return the content security policy's source of an inline text."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+@functools.cache
+def _allowed(name: str) -> str:
+    """Return the content security policy's source of an inline file."""
+    digest = hashlib.sha256(_inline(name).encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 @functools.cache
@@ -80,25 +83,19 @@ def _templates() -> jinja2.Environment:
         return linked(text, f"{context['root']}glossary.html", but)
 
     environment.filters |= {"number": number, "cell": cell, "terms": terms}
-    css = _minimal("page.css")
 
     def policy(scripts: Sequence[str]) -> str:
         # Pages load files from the report's folder only.
         return (
-            f"default-src 'none'; img-src 'self' file: data:; style-src {_allowed(css)}; "
-            f"script-src {' '.join(_allowed(_minimal(script)) for script in scripts)}; "
+            f"default-src 'none'; img-src 'self' file: data:; style-src {_allowed('page.css')}; "
+            f"script-src {' '.join(map(_allowed, scripts))}; "
             "base-uri 'none'; form-action 'none'"
         )
 
-    def source(script: str) -> markupsafe.Markup:
-        return markupsafe.Markup(_minimal(script))
-
-    environment.globals |= {
-        "css": markupsafe.Markup(css), "policy": policy, "source": source, "extra": [],
-    }  # fmt: skip
+    environment.globals |= {"policy": policy, "inline": _inline, "extra": [], "root": ""}
     return environment
 
 
 def render(name: str, context: Mapping[str, Any]) -> str:
     """Return a page's HTML; text is escaped."""
-    return _templates().get_template(name).render({"root": "", **context})
+    return _templates().get_template(name).render(context)

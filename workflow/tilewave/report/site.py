@@ -5,7 +5,6 @@ study's source line name the source. The pages load nothing from outside their f
 scripts. The same tables give the same bytes: no date, no time of day, no order that depends on a set.
 """
 
-import functools
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -110,12 +109,12 @@ def write(
     target, cases, records, instructions = figures.loaded(inputs)
     instructions = figures.without_executions(instructions)
     environments = figures.environments(target)
-    compiled = read(Path(str(inputs.kernels)))
     for folder in FOLDERS:
         shutil.rmtree(reports / folder, ignore_errors=True)
         (reports / folder).mkdir(parents=True)
+    problems = summary.problems(cases, records)
     shown = [
-        StudyView(project, name, (cases, records), environments, reports)
+        StudyView(project, name, (cases, records, problems), environments, reports)
         for name in project.plan.studies
     ]
     taught = lessons.about(project.plan.kernels, project.plan.studies)
@@ -128,37 +127,33 @@ def write(
         text = render(template, {**about, "root": root, **context})
         write_atomically(reports / name, text.encode())
 
-    def study_page(study: StudyView) -> None:
-        page(f"study/{study.name}.html", "study.html.j2", {"study": study})
+    stalls = figures.table_of(Path(str(inputs.stalls)))
+    compiled, accesses = (read(Path(str(path))) for path in (inputs.kernels, inputs.accesses))
+    tables = cases, records, instructions, stalls, problems
+    run = kernel_views.KernelRun(project, target, *tables, environments, compiled, shown, accesses)
 
-    tables = cases, records, instructions, figures.table_of(Path(str(inputs.stalls)))
-    accesses = read(Path(str(inputs.accesses)))
-    run = kernel_views.KernelRun(project, target, tables, environments, compiled, shown, accesses)
-
-    def kernel_page(name: str) -> kernel_views.KernelRow:
-        kernel = kernel_views.view(run, name)
-        page(f"kernel/{name}.html", "kernel.html.j2", {"kernel": kernel})
-        row: kernel_views.KernelRow = kernel["row"]
+    def item_page(item: str | StudyView) -> kernel_views.KernelRow | None:
+        if isinstance(item, StudyView):
+            page(f"study/{item.name}.html", "study.html.j2", {"study": item})
+            return None
+        row, kernel = kernel_views.view(run, item)
+        page(f"kernel/{item}.html", "kernel.html.j2", {"kernel": kernel})
         return row
 
-    names = list(project.plan.kernels)
     rows: dict[str, kernel_views.KernelRow] = {}
-    parts: dict[str, Callable[[], kernel_views.KernelRow | None]] = {
-        name: functools.partial(kernel_page, name) for name in names
-    }
-    parts |= {f"study {study.name}": functools.partial(study_page, study) for study in shown}
-    for name, row in pool.shared(lambda name: parts[name](), list(parts), workers):
+    items: list[str | StudyView] = [*project.plan.kernels, *shown]
+    for _, row in pool.shared(item_page, items, workers):
         if row is not None:
-            rows[name] = row
-            done(name)
-    listed = [rows[name] for name in names]
+            rows[row.name] = row
+            done(row.name)
+    listed = [rows[name] for name in project.plan.kernels]
     quantized = [study for study in shown if "quantization" in study.plot]
     page("explorer.html", "explorer.html.j2", {"studies": quantized})
     page("glossary.html", "glossary.html.j2", glossary())
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
         page(lesson.address, "lesson.html.j2", lessons.view(lesson, shown, rows, taught))
-    groups = summary.troubles(cases, records)
+    groups = summary.troubles(cases, problems)
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
     ordered = story(shown)
@@ -167,9 +162,9 @@ def write(
     write_atomically(reports / "summary.md", in_short.encode())
     write_atomically(reports / "junit.xml", summary.junit(cases, judged))
     written = [
-        (f"{name}.csv", f"tables/{name}.csv")
-        for name in ("records", "instructions")
-        if (reports / "tables" / f"{name}.csv").is_file()
+        (name, f"tables/{name}")
+        for name in ("records.csv", "instructions.csv")
+        if (reports / "tables" / name).is_file()
     ]
     rungs, title = question(project, shown)
     page(
@@ -180,7 +175,7 @@ def write(
             "rungs": rungs,
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
-            "verdicts": summary.verdict_counts(cases),
+            "verdicts": summary.verdict_counts(cases, summary.ALWAYS),
             "judged": judged,
             "no_kernels": list(project.no_kernels.values()),
             # The title has the finding on the ladder.

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +20,6 @@ READABLE = 12
 """The least font size on a phone, in pixels of 1/96 inch."""
 FILTERED = ("document", "verdict", "dtype", "kernel", "study")
 """Columns that filter a table, where they have more than one value."""
-
-
-@dataclass(frozen=True)
-class PageImage:
-    """A drawing with its size in pixels, so that nothing moves while it loads.
-
-    larger: the factor at which its smallest text is READABLE; a phone shows this size and scrolls.
-    """
-
-    address: str
-    width: int
-    height: int
-    alt: str
-    larger: float
 
 
 def svg_size(path: Path) -> tuple[int, int]:
@@ -65,24 +50,26 @@ def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[
 class StudyView:
     """A study on the pages, with addresses relative to its page.
 
-    undrawn: why there is neither figure nor data; more: number of rows if not all are shown.
+    undrawn: why there is neither figure nor data; more: number of rows if not all are shown; figure: with its
+    size in pixels, so that nothing moves while it loads, and the factor at which its smallest text is READABLE:
+    a phone shows this size and scrolls.
     """
 
     def __init__(
         self,
         project: Project,
         name: str,
-        frames: tuple[pd.DataFrame, pd.DataFrame],
+        frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
         environments: Mapping[str, Mapping[str, Any]],
         reports: Path,
     ) -> None:
-        """Collect what the page shows; frames: the run's cases and records; reports: the folder of the pages."""
+        """Collect what the page shows; frames: the run's cases, records, problems; reports: the folder of the pages."""
         entries = project.config.studies
         entry = entries[name]
         self.name, self.page, self.plot = name, f"study/{name}.html", entry.plot
         self.title, self.question = entry.title, entry.question
         wanted = set(project.plan.studies[name])
-        cases, records = (frame[frame["case"].isin(wanted)] for frame in frames)
+        cases, records, problems = (frame[frame["case"].isin(wanted)] for frame in frames)
         folder = reports / "figures"
         sidecar, caption, svg, data = (
             folder / f"{name}.{kind}" for kind in ("json", "txt", "svg", "csv")
@@ -96,8 +83,8 @@ class StudyView:
         # The caption between takeaway and source.
         self.notes = caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []
         self.cases, self.kernels = plural(len(cases), "case"), list(dict.fromkeys(cases["kernel"]))
-        self.verdicts = [(word, count) for word, count in verdict_counts(cases) if count]
-        self.sources, self.groups = sources(records, environments), troubles(cases, records)
+        self.verdicts = verdict_counts(cases)
+        self.sources, self.groups = sources(records, environments), troubles(cases, problems)
         self.files = [
             (kind.upper(), f"../figures/{name}.{kind}")
             for kind in (("json",) if self.undrawn else FIGURE_KINDS)
@@ -113,7 +100,8 @@ class StudyView:
         if svg.is_file():
             alt = f"Figure of the study {self.title}: {self.takeaway or self.question}"
             larger = READABLE / (figures.style_of(project).small * 96 / 72)
-            self.figure = PageImage(f"../figures/{name}.svg", *svg_size(svg), alt, larger)
+            self.figure = {"address": f"../figures/{name}.svg", "alt": alt, "larger": larger}
+            self.figure["width"], self.figure["height"] = svg_size(svg)
         self.data = _csv(data)
         if self.data is not None:
             shown, complete = _rows(entry.plot, self.data, summary)

@@ -31,12 +31,9 @@ def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFram
     flat = [*results["check"], *results[result.TUNE]]
     records = tables.records_table(cases, flat, verdict)
     none = figures.with_instruction_columns(pd.DataFrame(columns=["case"]))
-    return pd.concat(
-        [
-            plot.table(
-                figures.of_tables(project, name, pipeline.target, cases, records, none)
-            ).assign(study=name)
-            for name in tuned.plan.studies
-        ],
-        ignore_index=True,
+    studies = (
+        figures.of_tables(project, name, pipeline.target, cases, records, none)
+        for name in tuned.plan.studies
     )
+    bests = [plot.table(study).assign(study=study.name) for study in studies]
+    return pd.concat(bests, ignore_index=True)

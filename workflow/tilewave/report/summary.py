@@ -1,6 +1,7 @@
 """The whole run: problems, statuses, sources, summary.md for pull requests, junit.xml for CI."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -14,19 +15,11 @@ from tilewave.report.cells import markdown as as_markdown
 from tilewave.report.cells import markdown_row, number, plural
 
 _SPOILT = tuple(word.rstrip(": ") for word in result.SPOILT)
+_FAULTS = (result.WRONG, *result.FINDINGS, *result.FAILURES, result.STALE)
 # The order of problems on the page, the worst first.
-_SEVERITY = (
-    result.WRONG,
-    result.RACE,
-    result.UNINITIALISED,
-    result.BARRIER,
-    *result.FAILURES,
-    result.STALE,
-    result.NOT_MEASURED,
-    *_SPOILT,
-    result.NOT_CHECKED,
-    result.UNSUPPORTED,
-)
+_SEVERITY = (*_FAULTS, result.NOT_MEASURED, *_SPOILT, result.NOT_CHECKED, result.UNSUPPORTED)
+ALWAYS = (result.CORRECT, result.WRONG, result.NOT_CHECKED)
+"""Verdicts that the whole run's counts have even without a case."""
 
 MOST_FINDINGS = 10
 """The most findings of summary.md."""
@@ -77,12 +70,11 @@ def _judged(cases: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return judged.assign(status=judged["verdict"]).reset_index()
 
 
-def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
-    """Group the cases that are not ok or not correct by status and reason, the worst first.
+def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each case and stage that is not ok, and for each check that is not *correct*.
 
-    A case is listed under each status other than ok, with its stages, and under its verdict where its check
-    ended but is not *correct*. A probe that failed as its kernel file says is *not checked*. Reasons that differ
-    only in numbers share a group, which has the reason of its first case and says so.
+    A probe that failed as its kernel file says is *not checked*. Columns: case, stage, status, reason, and the
+    reason without its numbers.
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates().fillna({"reason": ""})
     planned = rows.drop(verdict.unplanned(cases, rows).index)
@@ -96,11 +88,21 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     pairs = [_problem(*pair) for pair in zip(rows["status"], rows["reason"])]
     rows[["status", "reason"]] = pd.DataFrame(pairs, index=rows.index, columns=["status", "reason"])
     rows = pd.concat([planned, rows[rows["status"] != result.OK], judged[[*rows.columns]]])
-    rows["pattern"] = rows["reason"].str.replace(r"\d[\d.,]*", "#", regex=True)
+    return rows.assign(pattern=rows["reason"].str.replace(r"\d[\d.,]*", "#", regex=True))
+
+
+def troubles(cases: pd.DataFrame, problems: pd.DataFrame) -> list[ReasonGroup]:
+    """Group the problems of these cases by status and reason, the worst first.
+
+    A case is listed under each status other than ok, with its stages, and under its verdict where its check
+    ended but is not *correct*. Reasons that differ only in numbers share a group, which has the reason of its
+    first case and says so.
+    """
     order = {case: index for index, case in enumerate(cases["case"])}
+    rows = problems[problems["case"].isin(order.keys())]
     listed = []
     for (word, _), part in rows.groupby(["status", "pattern"], sort=False):
-        names = sorted(part["case"].unique(), key=lambda case: order.get(case, -1))
+        names = sorted(part["case"].unique(), key=order.__getitem__)
         reason = str(part["reason"][part["case"] == names[0]].iloc[0])
         reason += " (the numbers differ from case to case)" * (part["reason"].nunique() > 1)
         counts = part.groupby("stage")["case"].nunique()
@@ -111,24 +113,10 @@ def troubles(cases: pd.DataFrame, records: pd.DataFrame) -> list[ReasonGroup]:
     return sorted(listed, key=lambda group: _SEVERITY.index(group.word))
 
 
-def verdict_counts(cases: pd.DataFrame) -> list[tuple[str, int]]:
-    """Return the number of cases by verdict, always with `correct`, `wrong` and `not checked`."""
-    counts = {str(word): int(n) for word, n in cases["verdict"].value_counts().items()}
-    always = (result.CORRECT, result.WRONG, result.NOT_CHECKED)
-    return [(w, counts.get(w, 0)) for w in result.VERDICTS if w in always or counts.get(w)]
-
-
-# ---------------------------------------------------------------------------------------- sources
-
-
-@dataclass(frozen=True)
-class FigureSource:
-    """Number of values from one source and environment."""
-
-    source: str
-    count: str
-    environment: str
-    device: str
+def verdict_counts(cases: pd.DataFrame, always: Container[str] = ()) -> list[tuple[str, int]]:
+    """Return the number of cases by verdict, with 0 only for those in `always`."""
+    counts = Counter(cases["verdict"])
+    return [(word, counts[word]) for word in result.VERDICTS if word in always or word in counts]
 
 
 def device_name(facts: Mapping[str, Any]) -> str:
@@ -138,13 +126,17 @@ def device_name(facts: Mapping[str, Any]) -> str:
 
 def sources(
     records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]
-) -> list[FigureSource]:
-    """Count the values by source and environment."""
-    valued = figures.figures_of(records)
-    counts = valued[["source", "environment"]].astype(str).value_counts().to_dict()
+) -> list[dict[str, str]]:
+    """Return source, count, environment and device of the values from each source and environment."""
+    counts = figures.figures_of(records).groupby(["source", "environment"]).size()
     return [
-        FigureSource(source, plural(count, "value"), name, device_name(environments.get(name, {})))
-        for (source, name), count in sorted(counts.items())
+        {
+            "source": source,
+            "count": plural(count, "value"),
+            "environment": name,
+            "device": device_name(environments.get(name, {})),
+        }
+        for (source, name), count in counts.items()
     ]
 
 
@@ -207,9 +199,6 @@ def environment_views(
     return views
 
 
-# ------------------------------------------------------------------------------------ the run in short
-
-
 @dataclass(frozen=True)
 class Highlight:
     """A sentence derived from the data, and the page that it comes from."""
@@ -227,7 +216,7 @@ def markdown(
     groups: Sequence[ReasonGroup],
 ) -> str:
     """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
-    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases))
+    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases, ALWAYS))
     lines = [
         f"# {as_markdown(banner.headline)}",
         "",
@@ -270,9 +259,8 @@ def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
             ElementTree.SubElement(test, "failure", message=why)
         elif skipped:
             ElementTree.SubElement(test, "skipped", message=result.NOT_CHECKED)
-    counts = {"tests": len(tests), "failures": len(suite.findall("*/failure")),
-              "skipped": len(suite.findall("*/skipped"))}  # fmt: skip
-    suite.attrib |= {name: str(count) for name, count in counts.items()}
+    failures, skips = (len(suite.findall(f"*/{kind}")) for kind in ("failure", "skipped"))
+    suite.attrib |= {"tests": f"{len(tests)}", "failures": f"{failures}", "skipped": f"{skips}"}
     ElementTree.indent(suite)
     document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return document + b"\n"

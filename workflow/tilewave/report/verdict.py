@@ -70,8 +70,8 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
         spoilt &= records["status"] == result.OK
         unaccepted |= spoilt | (records["status"] == result.STALE)
     rows = records[unaccepted].drop_duplicates(["case", "status", "reason"])
-    rows = rows[["case", "stage", "status", "reason"]]
-    for case, stage, status, reason in rows.itertuples(index=False, name=None):
+    columns = (rows[name] for name in ("case", "stage", "status", "reason"))
+    for case, stage, status, reason in zip(*columns):
         line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")
         listed.append(Problem(str(case), line))
     return listed
@@ -153,10 +153,9 @@ def of(
     project: Project,
     cases: pd.DataFrame,
     records: pd.DataFrame,
-    undrawn_studies: Mapping[str, str] | None = None,
+    undrawn_studies: Mapping[str, str] = {},
 ) -> Verdict:
     """Return the verdict on a run's tables; undrawn_studies: reasons by study without a figure."""
-    undrawn_studies = undrawn_studies or {}
     records = unplanned(cases, records)
     counts, problems = summary(cases, records), _problems(cases, records, project.config.strict)
     bad = {problem.case for problem in problems}
@@ -200,14 +199,10 @@ def judge(
     """
     cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
     undrawn_studies = {}
-    if figures_path is not None:
-        paths = {
-            name: project.reports / "figures" / f"{name}.json" for name in project.plan.studies
-        }
-        sidecars = {name: read(path) for name, path in paths.items() if path.is_file()}
-        undrawn_studies = {
-            name: side[UNDRAWN] for name, side in sidecars.items() if side.get(UNDRAWN)
-        }
+    for name in project.plan.studies if figures_path is not None else ():
+        path = project.reports / "figures" / f"{name}.json"
+        if path.is_file() and (why := read(path).get(UNDRAWN)):
+            undrawn_studies[name] = why
     judged, strict = of(project, cases, records, undrawn_studies), project.config.strict
     lines = [judged.counts.rstrip("\n")]
     if undrawn_studies:

@@ -8,6 +8,6 @@ Tests compare the bounds with pairs of kernels that were timed.
 """
 
 from tilewave.report.advice.rules import OF_SHAPE, for_case
-from tilewave.report.advice.subject import Finding, Subject, least, subjects
+from tilewave.report.advice.subject import Finding, Subject, least, place, subjects
 
-__all__ = ["OF_SHAPE", "Finding", "Subject", "for_case", "least", "subjects"]
+__all__ = ["OF_SHAPE", "Finding", "Subject", "for_case", "least", "place", "subjects"]

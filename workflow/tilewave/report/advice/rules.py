@@ -7,15 +7,8 @@ from dataclasses import dataclass
 
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.plots.base import present
-from tilewave.records.counters.catalogue import (
-    AVERAGE,
-    BUSIEST,
-    SAMPLE_OF,
-    STALL_SAMPLES,
-    STATES,
-    WAVES,
-)
-from tilewave.report.advice.subject import FULL, Finding, Row, Subject, total, worst_line
+from tilewave.records.counters import catalogue
+from tilewave.report.advice.subject import FULL, Finding, Row, Subject, place, total, worst_line
 from tilewave.theory import bounds, quantization
 from tilewave.theory.data_sheets import data_sheet
 from tilewave.theory.latency import SCHEDULERS
@@ -58,7 +51,7 @@ def _percent(share: float) -> str:
 
 
 def _at(origin: Origin) -> str:
-    return f"{origin.file}:{origin.line}" if origin.line else "an unknown line"
+    return place(origin) or "an unknown line"
 
 
 def _over(needless: float, actual: float) -> float:
@@ -85,21 +78,16 @@ def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origi
 def busiest_pipe(subject: Subject) -> Finding | None:
     """Find work on the busiest pipe that is not arithmetic; without it the launch is as long as the next pipe."""
     pipe = subject.limiter
-    blocks, sms = (
-        subject.size("working_blocks") or subject.size("blocks"),
-        subject.device.get("sms"),
-    )
+    blocks = subject.size("working_blocks") or subject.size("blocks")
+    sms = subject.device.get("sms")
     if pipe not in WORK or not (blocks and sms):
         return None
     work, column = WORK[pipe]
     rows = [row for row in subject.instructions if present(row.get(column))]
     origin, most = worst_line(rows, lambda row: float(row[column]))
     following = max(share for name, share in subject.busy.items() if name != pipe)
-    where = (
-        f"; {_percent(most / total(rows, column))} of the counted work is at {_at(origin)}"
-        if most
-        else ""
-    )
+    where = f" of the counted work is at {_at(origin)}"
+    where = f"; {_percent(most / total(rows, column))}{where}" if most else ""
     return Finding(
         work,
         f"{pipe}: busy {_percent(subject.busy[pipe])} of the cycles, the next pipe {_percent(following)}{where}",
@@ -153,7 +141,7 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
 
 def _filled(subject: Subject) -> tuple[float, float] | None:
     """Return the number of waves, and the share of their block slots that is used."""
-    fraction = subject.value(WAVES)
+    fraction = subject.value(catalogue.WAVES)
     blocks, occupancy = subject.size("blocks"), subject.occupancy
     sms = subject.device.get("sms")
     if fraction is None and blocks and sms and occupancy and occupancy.blocks:
@@ -164,7 +152,7 @@ def _filled(subject: Subject) -> tuple[float, float] | None:
 def last_wave(subject: Subject) -> Finding | None:
     """Find the tail effect: empty slots of the last wave, or cycles of an SM without a warp if more."""
     filled = _filled(subject)
-    average, busiest = subject.value(AVERAGE), subject.value(BUSIEST)
+    average, busiest = subject.value(catalogue.AVERAGE), subject.value(catalogue.BUSIEST)
     if filled is None:
         return None
     waves, used = filled
@@ -214,23 +202,19 @@ def occupancy_limiter(subject: Subject) -> Finding | None:
         return None
     limiters = occupancy.limiters
     freed = min(blocks for name, blocks in occupancy.limits.items() if name not in limiters)
-    bound = subject.bounded(1 - occupancy.blocks / freed, waiting)
     return Finding(
         "occupancy limiter",
         f"{' and '.join(limiters)} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}) where {freed * occupancy.warps // occupancy.blocks} "
         f"would fit; warps wait for latencies {_percent(waiting)} of their time",
         waiting,
-        bound,
+        subject.bounded(1 - occupancy.blocks / freed, waiting),
     )
 
 
 def spills(subject: Subject) -> Finding | None:
     """Find registers kept in local memory; each access makes a warp wait at most as long as a miss."""
-    spilled = max(
-        int(subject.resources.get("spill_store_bytes") or 0),
-        int(subject.resources.get("spill_load_bytes") or 0),
-        subject.size("spill_bytes") or 0,
-    )
+    used = [subject.resources.get(f"spill_{kind}_bytes") for kind in ("store", "load")]
+    spilled = max(int(size or 0) for size in (*used, subject.size("spill_bytes")))
     rows = [row for row in subject.instructions if LOCAL.match(str(row["opcode"]))]
     executed = total(rows, "executed")
     threads, blocks = subject.size("block_threads"), subject.size("blocks")
@@ -275,7 +259,7 @@ def top_stall(subject: Subject) -> Finding | None:
         return None
     state = max(waits, key=lambda name: waits[name])
     share = waits[state]
-    column = STALL_SAMPLES.format(SAMPLE_OF.get(state, state))
+    column = catalogue.STALL_SAMPLES.format(catalogue.SAMPLE_OF.get(state, state))
     origin, count = worst_line(
         subject.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
     )
@@ -286,7 +270,7 @@ def top_stall(subject: Subject) -> Finding | None:
         where = f"; {share_here} of its samples, taken at {shape}, are in {_at(origin)}"
     return Finding(
         "top stall",
-        f"warps mostly {STATES[state]}: {_percent(share)} of their time{where}",
+        f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}",
         share,
         subject.bounded(share),
         origin if count else NOWHERE,

@@ -11,23 +11,13 @@ from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.records.columns import LAUNCHES
-from tilewave.records.counters import demand
-from tilewave.records.counters.catalogue import (
-    AVERAGE,
-    BUSIEST,
-    ELAPSED,
-    ISSUED,
-    PIPE,
-    STALLED,
-    STATES,
-    WARP_INSTRUCTIONS,
-)
+from tilewave.records.counters import catalogue, demand
 from tilewave.theory import bounds
 from tilewave.theory.bounds import Bound
 from tilewave.theory.data_sheets import DataSheet, data_sheet
 from tilewave.theory.occupancy import Occupancy, SmLimits, if_known
 
-PIPES = tuple(PIPE.format(pipe) for pipe in ("tensor", "fma", "fp64"))
+PIPES = tuple(catalogue.PIPE.format(pipe) for pipe in ("tensor", "fma", "fp64"))
 FULL = 0.75
 """Share of the cycles from which a pipe limits a kernel."""
 Row = Mapping[str, Any]
@@ -70,35 +60,33 @@ class Subject:
 
     def value(self, name: str) -> float | None:
         """Return a counter; None where it is absent or NaN."""
-        number = self.metrics.get(name)
-        return float(number) if present(number) and number is not None else None
+        return float(self.metrics[name]) if present(self.metrics.get(name)) else None
 
     def size(self, name: str) -> int | None:
         """Return a whole number of the case's row; None where it is absent."""
-        number = self.case.get(name)
-        return int(number) if present(number) and number is not None else None
+        return int(self.case[name]) if present(self.case.get(name)) else None
 
     @property
     def elapsed(self) -> float | None:
         """Cycles of the launch in the longest pass of the profiler."""
-        cycles = [value for name in (ELAPSED, BUSIEST) if (value := self.value(name))]
-        return max(cycles) if cycles and self.value(ELAPSED) else None
+        elapsed, busiest = self.value(catalogue.ELAPSED), self.value(catalogue.BUSIEST)
+        return max(elapsed, busiest or 0.0) if elapsed else None
 
     def on_sms(self, cycles: float) -> float | None:
         """Return the busiest SM's part of these cycles, counted over all SMs, as a share of the launch."""
         sms = self.device.get("sms")
         if not self.elapsed or not sms:
             return None
-        average, busiest = self.value(AVERAGE), self.value(BUSIEST)
+        average, busiest = self.value(catalogue.AVERAGE), self.value(catalogue.BUSIEST)
         uneven = busiest / average if average and busiest else 1.0
         return cycles / int(sms) * uneven / self.elapsed
 
     @functools.cached_property
     def at_work(self) -> float:
         """Share of the time in which instructions issue or the busiest pipe multiplies; 0 if not counted."""
-        if not self.elapsed or not (active := self.value(AVERAGE)):
+        if not self.elapsed or not (active := self.value(catalogue.AVERAGE)):
             return 0.0
-        shares = [self.value(name) or 0.0 for name in (ISSUED.name, *PIPES)]
+        shares = [self.value(name) or 0.0 for name in (catalogue.ISSUED.name, *PIPES)]
         return max(shares) / 100 * active / self.elapsed
 
     def bounded(self, *shares: float | None, saves: Container[str] = ()) -> float | None:
@@ -131,7 +119,9 @@ class Subject:
     @functools.cached_property
     def waits(self) -> dict[str, float]:
         """Share of the resident warps' time by stall state; empty if not counted."""
-        states = {state: self.value(STALLED.format(state)) or 0.0 for state in STATES}
+        states = {
+            state: self.value(catalogue.STALLED.format(state)) or 0.0 for state in catalogue.STATES
+        }
         total = sum(states.values())
         return {state: value / total for state, value in states.items()} if total else {}
 
@@ -140,6 +130,11 @@ class Subject:
         """Occupancy by the closed form; None where a fact of the kernel or the SM is unknown."""
         sizes = (self.size(name) for name in ("block_threads", "registers", "shared_bytes"))
         return if_known(SmLimits.if_known(self.device), *sizes)
+
+
+def place(origin: Origin) -> str:
+    """Return `file:line`, empty if unknown."""
+    return f"{origin.file}:{origin.line}" if origin.line else ""
 
 
 def total(rows: Iterable[Row], name: str) -> float:
@@ -172,12 +167,18 @@ def least(
     values: its counters; rows: its instructions; case: its row of the table of cases.
     """
     blocks = [case[name] for name in ("working_blocks", "blocks") if present(case.get(name))]
-    if gpu is None or not blocks or not values.get(WARP_INSTRUCTIONS):
+    if gpu is None or not blocks or not values.get(catalogue.WARP_INSTRUCTIONS):
         return None
     try:
         return bounds.bound(demand.of_launch(values, rows), gpu, int(blocks[0]))
     except KeyError:  # an architecture without the instruction
         return None
+
+
+def _rows(table: pd.DataFrame) -> list[Row]:
+    """Return the table's rows; `DataFrame.to_dict` takes three times as long."""
+    names = list(table)
+    return [dict(zip(names, row)) for row in zip(*(table[name].tolist() for name in names))]
 
 
 def subjects(
@@ -203,11 +204,11 @@ def subjects(
         for table in (records, instructions)
     )
     counted = counted[counted["status"] == result.OK]
-    by_case = {case: part.to_dict("records") for case, part in rows.groupby("case")}
+    by_case = {case: _rows(part) for case, part in rows.groupby("case")}
     sampled: dict[str, Sequence[Row]] = {}
     if stalls is not None and len(stalls):
         variants = stalls.groupby(stalls["case"].str.partition("@")[0])
-        sampled = {name: part.to_dict("records") for name, part in variants}
+        sampled = {name: _rows(part) for name, part in variants}
     about = cases.drop_duplicates("case").set_index("case", drop=False)
     by_name = dict[str, Subject]()
     for case, part in counted.groupby("case"):
@@ -217,16 +218,11 @@ def subjects(
         device = device if device.get("sms") else facts.get(target["environment"], {})
         builds = compiled.get(row["kernel"], {}).get("variants", {}).get(row["variant"], {})
         used: Mapping[str, Any] = next(iter(builds.get(arch, {}).get("resources", {}).values()), {})
+        bound = least(values, by_case.get(case, ()), data_sheet(str(device.get("gpu") or "")), row)
         subject = Subject(
             row, values, by_case.get(case, ()), used, device, sampled.get(row["variant"], ())
         )
-        gpu = data_sheet(str(device.get("gpu") or ""))
-        bound = least(values, subject.instructions, gpu, row)
-        elapsed = subject.elapsed
-        busy = (
-            {pipe: cycles / elapsed for pipe, cycles in bound.pipes.items()}
-            if bound and elapsed
-            else {}
-        )
+        pipes = bound.pipes if bound and subject.elapsed else {}
+        busy = {pipe: cycles / (subject.elapsed or 1.0) for pipe, cycles in pipes.items()}
         by_name[str(case)] = replace(subject, busy=busy, least=bound)
     return by_name

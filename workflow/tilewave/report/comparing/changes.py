@@ -57,9 +57,6 @@ class Side:
     gpu: DataSheet | None = None
 
 
-# --------------------------------------------------------------------------------------------- times
-
-
 TIMES = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "verdict"]
 
 
@@ -88,12 +85,7 @@ def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame
     """
     bounds = [_least(side, after.gpu, timed) for side in (before, after)]
     rows = [
-        {
-            "case": case,
-            "before_us": old.microseconds,
-            "after_us": new.microseconds,
-            "limiter": new.limiter,
-        }
+        (case, old.microseconds, new.microseconds, new.limiter)
         for case, old in bounds[0].items()
         if (new := bounds[1].get(case)) and old.microseconds != new.microseconds
     ]
@@ -117,9 +109,6 @@ def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str,
         if row["case"] not in timed and not present(row.get(LAUNCHES))
     }
     return {case: bound for case, bound in bounds.items() if bound}
-
-
-# -------------------------------------------------------------------------------------------- counts
 
 
 def instructions(side: Side) -> pd.DataFrame:
@@ -175,9 +164,8 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
         return table.groupby(["case", "text"]).agg(value=(EXCESS, "sum"), place=("place", "first"))
 
     old, new = by_line(before), by_line(after)
-    both = old.merge(
-        new, how="outer", left_index=True, right_index=True, suffixes=("_before", "_after")
-    ).reset_index()
+    suffixes = "_before", "_after"
+    both = old.merge(new, "outer", ["case", "text"], suffixes=suffixes).reset_index()
     counted = (set(side.index.get_level_values("case")) for side in (old, new))
     both = both[both["case"].isin(set.intersection(*counted))]
     both["place"] = both["place_after"].fillna(both["place_before"])
@@ -196,48 +184,29 @@ def verdicts(before: Side, after: Side) -> pd.DataFrame:
     return pairs[pairs["before"] != pairs["after"]].rename_axis("case").reset_index()
 
 
-# ------------------------------------------------------------------------------------------------ all
-
-
-@dataclass(frozen=True)
+@dataclass
 class Comparison:
     """Two sides and the tables of their differences.
 
-    gone, new: kernels of one side only; compared: number of cases on both sides; skipped: why kernel files
-    of either side were skipped; broken: these reasons for kernels that only the first side can use.
+    gone, new: kernels of one side only; in_turn: samples of kernels timed in turn (`sides.compared`);
+    skipped: why kernel files of either side were skipped; broken: these reasons for kernels that only the
+    first side can use; compared: number of cases on both sides.
     """
 
     before: Side
     after: Side
-    gone: Sequence[str]
-    new: Sequence[str]
-    times: pd.DataFrame
-    counts: pd.DataFrame
-    lines: pd.DataFrame
-    verdicts: pd.DataFrame
-    compared: int
-    least: pd.DataFrame
-    skipped: Sequence[str]
-    broken: Sequence[str]
+    gone: Sequence[str] = ()
+    new: Sequence[str] = ()
+    in_turn: pd.DataFrame = field(default_factory=pd.DataFrame)
+    skipped: Sequence[str] = ()
+    broken: Sequence[str] = ()
 
-    @classmethod
-    def of(
-        cls,
-        before: Side,
-        after: Side,
-        gone: Sequence[str] = (),
-        new: Sequence[str] = (),
-        in_turn: pd.DataFrame | None = None,
-        skipped: Sequence[str] = (),
-        broken: Sequence[str] = (),
-    ) -> Comparison:
-        """Compare two sides; in_turn: samples of kernels timed in turn (`sides.compared`)."""
-        both = set(before.cases["case"]) & set(after.cases["case"])
-        timed = times(pd.DataFrame() if in_turn is None else in_turn)
-        return cls(
-            before, after, gone, new, timed, counts(before, after), lines(before, after),
-            verdicts(before, after), len(both), least_times(before, after, list(timed["case"])), skipped, broken,
-        )  # fmt: skip
+    def __post_init__(self) -> None:
+        sides = self.before, self.after
+        self.times = times(self.in_turn)
+        self.least = least_times(*sides, list(self.times["case"]))
+        self.counts, self.lines, self.verdicts = counts(*sides), lines(*sides), verdicts(*sides)
+        self.compared = len(set.intersection(*(set(side.cases["case"]) for side in sides)))
 
     def document(self) -> dict[str, Any]:
         """Return the comparison as a JSON document."""

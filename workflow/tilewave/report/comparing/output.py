@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pandas as pd
 
@@ -26,9 +25,6 @@ SHOWN = 40
 FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.SAME)
 """Order of the verdicts in the tables."""
 _RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
-
-
-# ----------------------------------------------------------------------------------------- fails a run
 
 
 def rules(text: str) -> dict[str, float]:
@@ -85,9 +81,6 @@ def undecided(comparison: Comparison) -> bool:
     return len(verdicts) > 0 and bool((verdicts == result.NOT_CHECKED).all())
 
 
-# ----------------------------------------------------------------------------------------------- texts
-
-
 def percent(ratio: float) -> str:
     """Format a ratio of times: `3.0 % slower`."""
     return f"{abs(ratio - 1) * 100:.1f} % {'slower' if ratio > 1 else 'faster'}"
@@ -103,20 +96,12 @@ def amount(value: float) -> str:
     return count(value) if value == int(value) else f"{value:.1f}"
 
 
-# ---------------------------------------------------------------------------------------------- tables
-
-
-def times(comparison: Comparison) -> pd.DataFrame:
+def times(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the table of times for readers: by verdict, the largest change first."""
-    order = {word: at for at, word in enumerate(FIRST)}
-    rows = comparison.times.assign(far=-(comparison.times["ratio"].astype(float) - 1).abs())
-    rows = rows.sort_values(
-        ["verdict", "far"],
-        key=lambda column: column.map(order) if column.name == "verdict" else column,
-    )
-    change, low, high = (
-        (100 * (rows[name].astype(float) - 1)).round(2) for name in ("ratio", "low", "high")
-    )
+    rows = rows.astype(dict.fromkeys(("ratio", "low", "high"), float))
+    rows = rows.assign(order=rows["verdict"].map(FIRST.index), far=-(rows["ratio"] - 1).abs())
+    rows = rows.sort_values(["order", "far"])
+    change, low, high = ((100 * (rows[name] - 1)).round(2) for name in ("ratio", "low", "high"))
     return pd.DataFrame({
         "case": rows["case"], "before (us)": rows["before_us"], "after (us)": rows["after_us"],
         "change (%)": change, "from (%)": low, "to (%)": high, "verdict": rows["verdict"],
@@ -145,23 +130,16 @@ def counts(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
     """Return title, head and rows of each table with rows."""
-    changed = replace(
-        comparison, times=comparison.times[comparison.times["verdict"] != ratios.SAME]
-    )
     lines = comparison.lines.rename(columns={"before": "excess before", "after": "excess after"})
     tables = {
         "Verdicts that changed": comparison.verdicts,
-        "Times": times(changed),
+        "Times": times(comparison.times[comparison.times["verdict"] != ratios.SAME]),
         "Least times of cases that were not timed": least(comparison),
         "Counts and resources that differ": counts(comparison.counts),
         "Lines whose excess wavefronts differ": lines,
     }
     return [
-        (
-            title,
-            list(table),
-            [[cell(value) for value in row] for row in table.itertuples(index=False)],
-        )
+        (title, list(table), [[*map(cell, row)] for row in table.itertuples(index=False)])
         for title, table in tables.items()
         if len(table)
     ]

@@ -58,9 +58,6 @@ def where(side: Side) -> str:
     return "; ".join(machines) or "nothing was measured"
 
 
-# ------------------------------------------------------------------------------------------ figures
-
-
 def _draw(rows: pd.DataFrame, xlabel: str, middle: float, margin: float = 0.0) -> Figure:
     """Draw a mark for each row (columns label, x, kind; low and high for its interval) from top to bottom."""
     labels = list(dict.fromkeys(rows["label"]))
@@ -150,28 +147,19 @@ def _table(frame: pd.DataFrame) -> Table | None:
     return table(frame) if len(frame) else None
 
 
-# --------------------------------------------------------------------------------------------- code
-
-
 def _variant(case: str) -> str:
     return case.partition("@")[0]
 
 
 def _resources(comparison: Comparison, case: str) -> list[str]:
     """Return texts such as `registers 18` or `registers 18 → 19`."""
-    old, new = (
-        side.cases.drop_duplicates("case")
-        .set_index("case")
-        .reindex(columns=changes.RESOURCES)
-        .loc[case]
-        for side in (comparison.before, comparison.after)
-    )
-    resources = []
-    for name in changes.RESOURCES:
-        if pd.notna(old[name]) and pd.notna(new[name]):
-            amounts = dict.fromkeys(output.amount(float(value)) for value in (old[name], new[name]))
-            resources.append(f"{output.named(name)} {' → '.join(amounts)}")
-    return resources
+    sides = comparison.before, comparison.after
+    used = pd.concat([side.cases[side.cases["case"] == case].head(1) for side in sides])
+    used = used.reindex(columns=changes.RESOURCES).dropna(axis=1).astype(float)
+    return [
+        f"{output.named(name)} {' → '.join(dict.fromkeys(map(output.amount, amounts)))}"
+        for name, amounts in used.items()
+    ]
 
 
 def _variants(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
@@ -203,9 +191,6 @@ def _variants(comparison: Comparison) -> tuple[list[dict[str, Any]], list[str]]:
     return shown, unshown
 
 
-# ---------------------------------------------------------------------------------------------- all
-
-
 def write(folder: Path, comparison: Comparison) -> Path:
     """Write ``index.html`` into a folder, which need not exist, and return its path."""
     before, after = comparison.before, comparison.after
@@ -225,7 +210,7 @@ def write(folder: Path, comparison: Comparison) -> Path:
         "worse": len(worse),
         "pictures": _pictures(comparison),
         "verdict_changes": _table(comparison.verdicts),
-        "times": _table(output.times(comparison)),
+        "times": _table(output.times(comparison.times)),
         "least": _table(output.least(comparison)),
         "counts": _table(output.counts(comparison.counts)),
         "variants": variants,

@@ -81,7 +81,7 @@ def compared(
         ]
         tables, in_turn = [side for side, _ in runs], _in_turn(*runs)
     broken = [sides[1].skipped[name] for name in sides[1].mistakes if name in sides[0].kernels]
-    return Comparison.of(tables[0], tables[1], gone, new, in_turn, skipped, broken)
+    return Comparison(tables[0], tables[1], gone, new, in_turn, skipped, broken)
 
 
 class _SideFiles:
@@ -103,7 +103,6 @@ class _SideFiles:
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
     """Return the cases with the column OCCUPANCY, empty where registers, geometry or limits are unknown."""
-
     used = cases.reindex(columns=["block_threads", "registers", "shared_bytes"])
     rows = used.apply(pd.to_numeric, errors="coerce").astype(float).to_numpy()
     residents = [if_known(limits, *row) for row in rows]
@@ -118,9 +117,6 @@ def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimit
         return SmLimits.from_environment(gpu) if gpu else SmLimits.of(arch)
     except KeyError:
         return None
-
-
-# ------------------------------------------------------------------------------------- kernels, run now
 
 
 def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
@@ -259,13 +255,12 @@ def _in_turn(before: tuple[Side, Pipeline], after: tuple[Side, Pipeline]) -> pd.
     (old, old_pipeline), (new, pipeline) = before, after
     if not pipeline.target["live"]:
         return pd.DataFrame()
-    correct = [set(side.cases.query("verdict == @result.CORRECT")["case"]) for side in (old, new)]
+    sides = (side.cases.query("verdict == @result.CORRECT") for side in (old, new))
+    correct = set.intersection(*(set(cases["case"]) for cases in sides))
     rivals, jobs = old_pipeline.planned("time"), []
     for case, job in pipeline.planned("time").items():
         rival = rivals.get(case)
-        if not (isinstance(job, Job) and isinstance(rival, Job)):
-            continue
-        if not all(case in cases for cases in correct):
+        if not (isinstance(job, Job) and isinstance(rival, Job) and case in correct):
             continue
         old_pipeline.provide([rival.variant])
         pipeline.provide([job.variant])
