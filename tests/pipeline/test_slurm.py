@@ -98,6 +98,7 @@ def test_a_node_dies_and_nothing_is_lost(cluster, tmp_path):
             executing = [job for name, job in jobs().items() if "execute" in name]
             running = [job for job in executing if job["JobState"] == "RUNNING"]
             time.sleep(0.1)
+        assert running, (tmp_path / "said.txt").read_text()
         died = running[0]
         cluster("fail", died["NodeList"])
         before = executed(tmp_path)
