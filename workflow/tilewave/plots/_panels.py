@@ -17,6 +17,8 @@ from tilewave.plots.style import BLUE, GREY, INK, MM, Style
 
 _WIDE = 8.0
 """Width (%) from which a part of a bar has its text inside."""
+_WIDE_DIGIT = 4.0
+"""Width (%) from which it has a single digit."""
 
 
 def rows_mm(count: int) -> float:
@@ -51,9 +53,10 @@ def dots(
 
 
 def label_dots(
-    ax: Axes, rows: pd.DataFrame, names: Mapping[str, str], style: Style, away: float = math.nan
-) -> None:
-    """Write names of columns above the dots of the row where these are farthest apart.
+    ax: Axes, rows: pd.DataFrame, names: Mapping[str, str], style: Style, away: float = math.nan,
+    row: int | None = None,
+) -> None:  # fmt: skip
+    """Write names of columns above the dots of a row, by default the one where these are farthest apart.
     The limits of the axes must be set. away: where a line is, which the names must not cross."""
     if len(names) < 2:
         return
@@ -61,6 +64,7 @@ def label_dots(
     at = rows[list(names)].astype(float).map(lambda value: float(to_axes.transform((value, 0))[0]))
     crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
     far = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
+    far = far if row is None else row
     ends = at.iloc[far].sort_values(kind="stable")
     wide = 0.3 * style.small / 72 * sum(map(len, names.values()))  # half of both, in inches
     tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
@@ -89,7 +93,7 @@ def stacks(
     ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str], texts: pd.DataFrame
 ) -> list[Artist]:
     """Draw a bar of 100 % for each row of the frame, its columns stacked, and return the legend's handles.
-    texts: what stands in the parts that are wide enough."""
+    texts: what stands in the parts that are wide enough; a single digit needs less."""
     shown = [name for name in colors if name in parts]
     long = parts[shown].reset_index(drop=True).melt(ignore_index=False, var_name="part")
     sns.histplot(
@@ -101,8 +105,8 @@ def stacks(
     for name in shown:
         ink = "white" if colors[name] == BLUE else INK
         for row, (middle, share) in enumerate(zip(middles[name], parts[name], strict=True)):
-            if share >= _WIDE:
-                text, at = texts[name].iloc[row], (middle, row)
+            text, at = str(texts[name].iloc[row]), (middle, row)
+            if share >= (_WIDE if len(text) > 1 else _WIDE_DIGIT):
                 look.write(ax, text, at, color=ink, ha="center", va="center_baseline")
     look.rows_axis(ax, [str(label) for label in parts.index])
     ax.set(xlabel="", ylabel="", xlim=(0, 100))

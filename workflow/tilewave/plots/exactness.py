@@ -254,7 +254,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         tested = _tested(table)
         if tested.empty:
             return look.empty_figure(study, style, "executed counters beside measured ones")
-        names = {cause.cause: cause.name for cause in causes()} | {UNEXPLAINED: UNEXPLAINED}
+        names = {cause.cause: f"differs, {cause.name}" for cause in causes()}
+        names |= {UNEXPLAINED: f"differs, {UNEXPLAINED}"}
         counts = tested.loc[tested["equal"] == "no", "cause"].map(names).value_counts()
         rows = {"equal": int((tested["equal"] == "yes").sum()), **counts}
         fig, (ax,) = look.panels(style, [27.0])
@@ -262,7 +263,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         shares = [100 * count / len(tested) for count in rows.values()]
         bar = pd.DataFrame([shares], [f"{len(tested):,} counters"], labels)
         colors = [
-            RED if name == UNEXPLAINED else color
+            RED if name == names[UNEXPLAINED] else color
             for name, color in zip(rows, itertools.cycle(AREAS))
         ]
         texts = bar.map("{:.1f} %".format)

@@ -321,9 +321,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 rotation=math.degrees(math.atan(rate)), transform_rotates_text=True,
             )  # fmt: skip
         if (cycles := _parts(table).cycles) is not None:
-            warps = latency.warps_to_hide(cycles, 1, lanes=lanes_of(study))
+            warps = round(latency.warps_to_hide(cycles, 1, lanes=lanes_of(study)))
             ax.axvline(warps, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
-            name, bottom = f"{warps:.0f} warps keep an SM busy", ax.get_xaxis_transform()
+            name, bottom = f"with 1 chain, {warps} warps keep an SM busy", ax.get_xaxis_transform()
             look.write(ax, name, (warps, 0.03), (-4, 0), xycoords=bottom, ha="right")
         return look.finish(fig, study, style, _KEYS, notes)
 

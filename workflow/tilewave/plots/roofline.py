@@ -268,13 +268,17 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     for level, value in slowest.dropna().items():
         name, color = _NAMES[str(level)], _COLORS[str(level)]
         look.write(ax, name, (value, speeds.min()), (0, -5), ha="center", va="top", color=color)
-    shares = rows["of the roof (%)"].map(lambda share: f": {share:.0f}" if share > 0 else "")
+    roofs = rows["lowest roof"].astype(str).str.split()
+    names = roofs.str[-1].where(rows["bound by"] == MATH, roofs.str[0].str.upper())
+    shares = rows["of the roof (%)"].map(lambda share: f": {share:.0f} %" if share > 0 else "")
+    if not style.narrow:
+        shares += (" of " + names).where(shares != "", "")
     ends = [
         (right, speed, text, GREY if text.startswith("cuBLAS") else INK)
         for speed, text in zip(speeds, rows["label"] + shares, strict=True)
     ]
     names_beside(ax, ends, tall, style)
-    look.head(ax, "% of the lowest roof")
+    look.head(ax, "share of the lowest roof")
     ax.set(xlabel="FLOP per byte moved at L1, L2 or DRAM")
     look.grid(ax)
 

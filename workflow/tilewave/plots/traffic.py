@@ -339,7 +339,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         for at, (level, name) in enumerate(_LEVELS.items()):
             places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
             for column, color, mark, size, wide in (
-                (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 44, 1.0),
+                (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 14, 1.0),
             ):  # fmt: skip
                 sns.scatterplot(
                     x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
@@ -351,7 +351,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
         most = rows["requested"].astype(float).max()
         fewer = (most / rows["requested"].astype(float)).map("{:.0f}×".format)
-        look.beside(ax, fewer, [GREEN] * len(rows), "fewer loads")
+        look.beside(ax, fewer, [GREEN] * len(rows), "fewer by")
         ax.set(ylabel="", xlabel="bytes loaded / bytes of A and B")
         look.grid(ax, "x")
         handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
