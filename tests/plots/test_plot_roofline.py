@@ -218,9 +218,7 @@ def test_roofs_are_named_on_their_lines() -> None:
     ceilings = {"FMA 60.4 TFLOP/s", "DRAM 4.28 TB/s", "L2 7.40 TB/s"}
     assert ceilings | {"cuBLAS", "matmul_tiled"} <= shown["FP32"]
     assert "wgmma 820 TFLOP/s" in shown["FP16 (FP32 sum)"]
-    assert any(": 60 % of " in text.get_text() for text in fig.axes[0].texts), (
-        "the finding's share"
-    )
+    assert any(": 60 % of " in text.get_text() for text in fig.axes[0].texts), "the finding's share"
     assert "matmul_two_outputs" not in shown["FP32"], "it is wrong"
 
 

@@ -251,7 +251,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     dtype, speeds = str(rows["dtype"].iloc[0]), rows["TFLOP/s"]
     values = rows[list(_LEVELS)].astype(float)
     peaks = [peak.tflops for peak in limits.of(dtype)]
-    ax.set(xscale="log", yscale="log", ylabel="TFLOP/s", title=base.dtype_short(dtype))
+    ax.set(xscale="log", yscale="log", ylabel="speed (TFLOP/s)", title=base.dtype_short(dtype))
     ax.set_xlim(values.min(axis=None) / 2, 1.5 * values.max(axis=None))
     ax.set_ylim(speeds.min() / 2, 1.5 * max([*speeds, *peaks]))
     look.decades(ax.xaxis, ax.get_xlim())
@@ -259,11 +259,15 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     _roofs(ax, limits, dtype, style)
     right = ax.get_xlim()[1]
     ax.hlines(speeds, values.min(axis=1), right, color="#BBBBBB", linewidth=0.7, zorder=1)
-    sns.scatterplot(
-        rows.melt(["TFLOP/s"], list(_LEVELS), "level", "intensity").dropna(), x="intensity", y="TFLOP/s",
-        hue="level", style="level", hue_order=list(_LEVELS), style_order=list(_LEVELS), s=22,
-        palette=dict(_COLORS), markers=dict(_MARKERS), linewidth=0, legend=False, ax=ax, zorder=3,
-    )  # fmt: skip
+    marks = rows.melt(["label", "TFLOP/s"], list(_LEVELS), "level", "intensity").dropna()
+    hollow = marks[marks["label"].str.startswith("cuBLAS")]
+    white = dict.fromkeys(_COLORS, "white")
+    for part, size, palette in ((marks, 22, dict(_COLORS)), (hollow, 7, white)):
+        sns.scatterplot(
+            part, x="intensity", y="TFLOP/s", hue="level", style="level", hue_order=list(_LEVELS),
+            style_order=list(_LEVELS), s=size, palette=palette, markers=dict(_MARKERS), linewidth=0,
+            legend=False, ax=ax, zorder=3,
+        )  # fmt: skip
     slowest = values.loc[speeds.idxmin()]
     for level, value in slowest.dropna().items():
         name, color = _NAMES[str(level)], _COLORS[str(level)]

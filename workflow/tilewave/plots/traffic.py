@@ -100,7 +100,7 @@ _LEVELS: Mapping[str, str] = {
 """The levels at which loads are counted."""
 _COLORS = dict(zip(_LEVELS.values(), (GREEN, BLUE, RED, PURPLE)))
 _MARKERS = dict(zip(_LEVELS.values(), "D^so"))
-_STEP = 0.21
+_STEP = 0.23
 """Distance of a row's levels."""
 _MOST = 12
 """The most rows of the figure."""
@@ -332,14 +332,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         rows = _drawn(study, base.derived(table))
         if rows.empty:
             return look.empty_figure(study, style, "traffic")
-        fig, (ax,) = look.panels(style, [min(80.0, 9 * len(rows) + 18)])
+        fig, (ax,) = look.panels(style, [min(95.0, 11 * len(rows) + 18)])
         counts = rows.reset_index(drop=True).reindex(
             columns=[*_LEVELS, *map("{}_model".format, _LEVELS)]
         )
         for at, (level, name) in enumerate(_LEVELS.items()):
             places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
             for column, color, mark, size, wide in (
-                (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 14, 1.0),
+                (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 40, 1.0),
             ):  # fmt: skip
                 sns.scatterplot(
                     x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
@@ -351,7 +351,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
         most = rows["requested"].astype(float).max()
         fewer = (most / rows["requested"].astype(float)).map("{:.0f}×".format)
-        look.beside(ax, fewer, [GREEN] * len(rows), "fewer by")
+        look.beside(ax, fewer, [GREEN] * len(rows), "fewer ◆")
         ax.set(ylabel="", xlabel="bytes loaded / bytes of A and B")
         look.grid(ax, "x")
         handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
