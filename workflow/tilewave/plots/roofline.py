@@ -210,14 +210,14 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the share of its roofline bound that the fastest kernel of the first dtype reaches, without cuBLAS."""
+    """Return the share of its roofline bound that the fastest drawn kernel of the first dtype reaches, without cuBLAS."""
     rows = _drawn(study, table)
     rows = rows[~rows["kernel"].isin(base.vendors(study)) & rows["of the roof (%)"].notna()]
     if rows.empty:
         return ""
     best = rows[rows["dtype"] == rows["dtype"].iloc[0]].sort_values("TFLOP/s").iloc[-1]
     dtype = base.dtype_short(best["dtype"]).partition(" (")[0]
-    return f"The fastest {dtype} rung reaches {best['of the roof (%)']:.0f} % of its roofline bound"
+    return f"The fastest {dtype} rung drawn reaches {best['of the roof (%)']:.0f} % of its roofline bound"
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
