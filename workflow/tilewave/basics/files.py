@@ -9,6 +9,8 @@ from tilewave.basics.errors import KernelRefused, UserError
 
 MOST_BYTES = 1 << 20
 """Limit of a kernel file; Tilewave's longest has 22 KB."""
+MOST_DATA = 64 << 20
+"""Limit of a cubin, or of another file of data."""
 SYSTEM = ("/proc", "/sys", "/dev")
 """Folders of the system without files of users."""
 

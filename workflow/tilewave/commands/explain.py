@@ -102,8 +102,7 @@ def lines_of(launch: ProfiledLaunch) -> pd.DataFrame:
     return lines.sort_values(order, ascending=False, kind="stable").reset_index()
 
 
-def _table(launch: ProfiledLaunch, most: int) -> list[str]:
-    lines = lines_of(launch).head(most)
+def _table(lines: pd.DataFrame) -> list[str]:
     if lines.empty:
         return ["  It has no counters of instructions, which --section SourceCounters adds"]
     place = (lines["file"] + ":" + lines["line"].astype(str)).where(lines["line"] > 0, "")
@@ -112,10 +111,10 @@ def _table(launch: ProfiledLaunch, most: int) -> list[str]:
     return columns([output.named(name) for name in shown], shown.to_numpy().tolist(), 3)
 
 
-def findings(launch: ProfiledLaunch) -> list[str]:
+def findings(launch: ProfiledLaunch, subject: advice.Subject) -> list[str]:
     """Return the findings of the advice, then the first sentence of each of ncu's rules."""
     sentences = []
-    for finding in advice.for_case(subject_of(launch)):
+    for finding in advice.for_case(subject):
         bound = f" (at most {100 * finding.bound:.0f} % of the time)" if finding.bound else ""
         sentences.append(f"{finding.rule}: {finding.sentence}{bound}")
     rules = [rule for rule in launch.rules if rule["kind"] in ("optimization", "warning", "error")]
@@ -127,15 +126,19 @@ def findings(launch: ProfiledLaunch) -> list[str]:
     return sentences
 
 
-def explained(launch: ProfiledLaunch, most: int) -> str:
-    """Return a launch's time and sizes, its limit, findings and lines."""
+def explained(launch: ProfiledLaunch, most: int) -> tuple[str, dict[str, Any]]:
+    """Return a launch's time and sizes, its limit, findings and lines as text, and everything as a document."""
+    subject, rows = subject_of(launch), lines_of(launch)
+    sentences = findings(launch, subject)
     sizes = [f"{count(launch.metrics[TIME])} ns"] if TIME in launch.metrics else []
     case = {name: value for name, value in _case(launch).items() if isinstance(value, float)}
     sizes += [f"{count(value)} {output.named(name)}" for name, value in case.items()]
-    lines = [f"{launch.name}: {', '.join(sizes)}", f"  {subject_of(launch).limit}".rstrip()]
-    for sentence in findings(launch):
+    lines = [f"{launch.name}: {', '.join(sizes)}", f"  {subject.limit}".rstrip()]
+    for sentence in sentences:
         lines += PARAGRAPH.wrap(" ".join(sentence.split()))
-    return "\n".join([*filter(None, lines), *_table(launch, most)])
+    text = "\n".join([*filter(None, lines), *_table(rows.head(most))])
+    more = {"rows": rows.to_dict("records"), "findings": sentences}
+    return text, dataclasses.asdict(launch) | more
 
 
 def side(label: str, launches: Sequence[ProfiledLaunch]) -> Side:
@@ -171,11 +174,9 @@ def run(options: Namespace) -> int:
         problem = f"there are {len(options.reports)} reports"
         raise UserError.because(HERE, problem, "Name one or two; --fail-on compares two")
     reports = [of_report(path, options.kernel) for path in options.reports]
-    flags.show("\n\n".join(explained(launch, options.lines) for launch in reports[-1]))
-    document: dict[str, Any] = {"schema_version": 1, "kernels": []}
-    for launch in reports[-1]:
-        more = {"rows": lines_of(launch).to_dict("records"), "findings": findings(launch)}
-        document["kernels"].append(dataclasses.asdict(launch) | more)
+    texts, kernels = zip(*(explained(launch, options.lines) for launch in reports[-1]))
+    flags.show("\n\n".join(texts))
+    document: dict[str, Any] = {"schema_version": 1, "kernels": list(kernels)}
     broken: list[str] = []
     if len(reports) > 1:
         sides = [side(path.name, report) for path, report in zip(options.reports, reports)]

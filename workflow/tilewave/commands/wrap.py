@@ -61,8 +61,10 @@ def add(commands: Any) -> None:
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
-    help = "for all trials after the first (default: %(default)g)"
-    wrap.add_argument("--budget", type=float, default=trying.BUDGET_S, metavar="SECONDS", help=help)
+    wrap.add_argument(
+        "--budget", type=float, default=trying.BUDGET_S, metavar="SECONDS",
+        help="for all trials after the first (default: %(default)g)",
+    )  # fmt: skip
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")

@@ -11,7 +11,7 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.compiling import cubin as parts
 from tilewave.compiling.nvrtc import Compiled
 from tilewave.kernel.expressions import Names
-from tilewave.kernel.front_matter import MOST_CUBIN, Kernel
+from tilewave.kernel.front_matter import Kernel
 from tilewave.theory import architectures
 
 
@@ -23,7 +23,7 @@ def _content(kernel: Kernel, macros: Names) -> tuple[str, bytes | str]:
     if not files.lies_in(folder / name, [folder]):
         return name, "it does not lie in the kernel's folder"
     try:
-        return name, files.content(folder / name, MOST_CUBIN)
+        return name, files.content(folder / name, files.MOST_DATA)
     except UserError as error:
         return name, str(error.moved(HERE))
 

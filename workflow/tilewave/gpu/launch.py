@@ -1,6 +1,6 @@
 """Launches of kernels: load a cubin, pack arguments, enqueue.
 
-cuda.core loads code, sets attributes, and asks for the occupancy. The launch itself is the driver's: cuda.core's
+cuda.core loads code and gives a kernel's facts and its occupancy. The launch itself is the driver's: cuda.core's
 `launch` takes numbers and pointers, but no struct, FP8 number or tensor map of raw bytes by value.
 """
 

@@ -67,6 +67,7 @@ class GpuTrack:
     ) -> None:
         self._session, self._started, self._failed = session, started, failed
         self._jobs = {job.case: job for job in jobs}
+        self._indices = {name: index for index, name in enumerate(self._jobs)}
         self._runners: dict[str, _Runner] = {}
         self._stacks: dict[str, contextlib.ExitStack] = {}
         self._warm = False
@@ -102,8 +103,7 @@ class GpuTrack:
         """Return the call's value; None after its failure was reported. Raises Lost."""
         self._started(name)
         try:
-            index = list(self._jobs).index(name)
-            with cuda_errors(), case_span(self._jobs[name], index):
+            with cuda_errors(), case_span(self._jobs[name], self._indices[name]):
                 return call()
         except Exception as error:
             result, usable = failure(self._jobs[name], error)

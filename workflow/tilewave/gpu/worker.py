@@ -9,7 +9,8 @@ need a new process; UNUSABLE: see the event "failed". It prints nothing to stand
 
 In the stage counters each job is launched once inside the NVTX range `measure` of the domain
 `tilewave`, in the order of the list, with nothing else in that range. In all stages a range of the
-domain `tilewave-job` is around each case: its name, with the index as payload and the stage as category. A cuBLASLt product may be several kernels.
+domain `tilewave-job` is around each case: its name, with the index as payload and the stage as category.
+A cuBLASLt product may be several kernels.
 
 In the stage tune the jobs of one `group` are timed against each other: "started" names the running candidate and comes
 many times, "finished" comes in the order in which they are dropped. After a crash --done lists the jobs after --start that

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from tilewave.basics import files
 from tilewave.basics.errors import KernelRefused
 from tilewave.kernel import operations
-from tilewave.kernel.front_matter import MOST_CUBIN, Kernel, load_kernel
+from tilewave.kernel.front_matter import Kernel, load_kernel
 
 
 def cubins(kernel: Kernel) -> dict[str, str]:
@@ -25,7 +25,7 @@ def cubins(kernel: Kernel) -> dict[str, str]:
     for path in sorted(folder.glob(pattern)):
         with contextlib.suppress(KernelRefused):  # the variant whose code it is reports it
             if files.lies_in(path, [folder]):
-                digest = hashlib.sha256(files.content(path, MOST_CUBIN)).hexdigest()
+                digest = hashlib.sha256(files.content(path, files.MOST_DATA)).hexdigest()
                 digests[path.relative_to(folder).as_posix()] = digest
     return digests
 

@@ -41,8 +41,6 @@ VALUE = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\<>|?\"'`@()]*")
 VALUES = "numbers and words without line ends and the characters / \\ < > | ? \" ' ` @ ( )"
 MOST_FRONT = 16 << 10
 """Limit of front matter in characters; Tilewave's longest has 8,000."""
-MOST_CUBIN = 64 << 20
-"""Limit of a cubin from elsewhere, in bytes."""
 MOST_NAME = 200
 """Limit of a variant's part of a file name, in bytes: usual file systems allow 255."""
 MOST_VARIANTS = 100_000

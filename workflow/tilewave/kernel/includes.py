@@ -170,8 +170,9 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
 
     CUDA's headers are not among them, so no toolkit is needed. A name in quotation marks is searched first in the
     folder of the header that includes it. A header must lie in these folders, links followed; any other is
-    `REFUSED`, and one that would exceed the limit of all is not read. NVRTC knows no folders: a header beside its includer whose name another header has (in these
-    folders, or ``taken``) is included by its path from the kernel's folder.
+    `REFUSED`, and one that would exceed the limit of all is not read. NVRTC knows no folders: a header beside its
+    includer whose name another header has (in these folders, or ``taken``) is included by its path from the
+    kernel's folder.
     """
     texts, room = dict[str, str](), MOST_MIB_IN_ALL << 20
     renamed: dict[str, list[tuple[str, str]]] = {}

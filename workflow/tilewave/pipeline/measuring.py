@@ -77,8 +77,9 @@ class Sources:
     """The places where a finished result may be; the first with the job's key gives it.
 
     An execution is looked up in the store, then in the recording. On a live GPU all else is looked up in the store;
-    elsewhere in the recording, and code on the host then in the store. The store includes the failed attempts. failed_attempts: results of jobs that this machine could
-    not measure, repeated if they were interrupted, or once it can do more. remeasured: cases that are measured although the store has them.
+    elsewhere in the recording, and code on the host then in the store. The store includes the failed attempts.
+    failed_attempts: results of jobs that this machine could not measure, repeated if they were interrupted, or once
+    it can do more. remeasured: cases that are measured although the store has them.
     """
 
     target: Mapping[str, Any]

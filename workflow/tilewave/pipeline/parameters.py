@@ -24,8 +24,6 @@ WANTS = ("cases", "time", "tune", "counters", "execute")
 """Keys of a study that the plan depends on."""
 LOOKS = ("style", "strict", "base", "head", "output", "studies")
 """Keys of a config that it does not depend on."""
-MOST_DATA = 1 << 26
-"""Limit of a file of data in bytes, as of a cubin."""
 SOURCES, DATA = (".cu", ".cuh", ".h", ".hpp"), (".py", ".yaml", ".cubin")
 """Suffixes in a folder of kernels; only the first kind has comments that are no code."""
 FRONT = re.compile(r"/\*---\n.*?---\*/", re.DOTALL)
@@ -139,8 +137,8 @@ def recorded(config: Document) -> str:
 
 def tried(results: str) -> str:
     """Return the time of the last failed attempt, which the next run looks at again (`Pipeline.failed_attempts`)."""
-    files = (Path(results) / "attempts").rglob("*.json")
-    return str(max((path.stat().st_mtime_ns for path in files), default=""))
+    attempts = (Path(results) / "attempts").rglob("*.json")
+    return str(max((path.stat().st_mtime_ns for path in attempts), default=""))
 
 
 def _kernel_files(config: Document) -> Iterator[Path]:
@@ -165,7 +163,7 @@ def _code(path: Path) -> str:
 
 
 def _limited(path: Path) -> bytes:
-    return files.content(path, MOST_DATA)
+    return files.content(path, files.MOST_DATA)
 
 
 def _content(path: Path, read: Callable[[Path], bytes] = _limited) -> str:

@@ -62,14 +62,14 @@ def label_dots(
         return
     to_axes = ax.transData + ax.transAxes.inverted()
     at = rows[list(names)].astype(float).map(lambda value: float(to_axes.transform((value, 0))[0]))
-    crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
-    far = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
-    far = far if row is None else row
-    ends = at.iloc[far].sort_values(kind="stable")
+    if row is None:
+        crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
+        row = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
+    ends = at.iloc[row].sort_values(kind="stable")
     wide = 0.3 * style.small / 72 * sum(map(len, names.values()))  # half of both, in inches
     tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
     for column, side in zip(ends.index, ("right", "left")):
-        at_dot, side = (float(rows[column].iloc[far]), far), side if tight else "center"
+        at_dot, side = (float(rows[column].iloc[row]), row), side if tight else "center"
         look.write(ax, names[column], at_dot, (0, 3), ha=side, va="bottom", color=GREY)
 
 

@@ -143,7 +143,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
         unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"
         ax.set(xlim=(-2, right), xlabel=f"speed (% of {unit})")
-        label_dots(ax, drawn, {_SMALL: "smallest", _LARGE: "largest size"}, style, 100, row=0)
+        label_dots(ax, drawn, {_SMALL: "smallest", _LARGE: "largest size"}, style, row=0)
         return look.finish(fig, study, style, notes=_notes(rows), stages=_STAGES)
 
 

@@ -18,7 +18,6 @@ from tilewave.commands.wrapping.reading import Function, Parameter, Source, shor
 from tilewave.compiling import cubin as parts
 from tilewave.compiling import sass
 from tilewave.compiling.declarations import Declaration, Token
-from tilewave.kernel.front_matter import MOST_CUBIN
 from tilewave.theory import architectures
 
 SUFFIX = ".cubin"
@@ -52,7 +51,7 @@ class CompiledKernel:
 
 def read(path: Path) -> tuple[Source, dict[str, CompiledKernel]]:
     """Read a cubin, and return its source and its kernels by name. Raises UserError."""
-    data = files.content(path, MOST_CUBIN)
+    data = files.content(path, files.MOST_DATA)
     source = Source(path, {path: ""}, (path,))
     try:
         kernels = {name: images.read(data, name) for name in parts.kernels(data)}
