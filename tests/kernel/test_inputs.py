@@ -156,13 +156,11 @@ def test_compare_counts_nan_and_the_first_wrong(device_code):
     assert abs(sums[:, 2].sum() - (want**2).sum()) < 1e-9
 
 
-@pytest.mark.parametrize("changed", [None, 0, 7, 799, 803, 804])
+@pytest.mark.parametrize("changed", [0, 7, 799, 803, 804])
 def test_differ_sees_each_byte_of_two_buffers(device_code, changed):
-    left, right = np.zeros(816, np.uint8), np.zeros(816, np.uint8)
+    left, right = np.zeros((2, 816), np.uint8)
+    right[changed] = 1
     different = np.zeros(1, np.uint64)
-    if changed is not None:
-        right[changed] = 1
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (left, right)]
-    out = ctypes.c_void_p(different.ctypes.data)
-    device_code.run_differ(*pointers, ctypes.c_uint64(804), out)
-    assert different[0] == (changed is not None and changed < 804)
+    first, second, out = (ctypes.c_void_p(array.ctypes.data) for array in (left, right, different))
+    device_code.run_differ(first, second, ctypes.c_uint64(804), out)
+    assert different[0] == (changed < 804)
