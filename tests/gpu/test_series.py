@@ -335,6 +335,7 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda image, entry: SimpleNamespace(parameter_sizes=(8,) * {"one": 2, "two": 1}[entry]),
     )  # fmt: skip
     monkeypatch.setattr(launch, "configuration", lambda gpu, grid, *more: (grid, *more))
+    monkeypatch.setattr(launch, "handle", lambda entry: entry)
     monkeypatch.setattr(launch, "allow_shared", lambda entry, most: calls.append((entry, most)))
     monkeypatch.setattr(
         launch, "enqueue", lambda config, entry, _: calls.append((entry, config[0], config[2]))

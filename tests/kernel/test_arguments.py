@@ -155,6 +155,7 @@ def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
         "Module": lambda image: SimpleNamespace(image=image, function=lambda entry: entry),
         "allow_shared": lambda function, size: None,
         "configuration": lambda *given: "a launch",
+        "handle": lambda function: function,
         "enqueue": lambda *given: launched.append(given),
     }
     for name, stand_in in stand_ins.items():

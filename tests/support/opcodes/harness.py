@@ -111,7 +111,7 @@ class Card:
             blocks, block = (threads // manifest.BLOCK, 1, 1), (manifest.BLOCK, 1, 1)
             config = launching.configuration(self.gpu, blocks, block)
             arguments = launching.Arguments([*pointers, ctypes.c_int32(threads)])
-            launching.enqueue(config, module.function(entry), arguments)
+            launching.enqueue(config, launching.handle(module.function(entry)), arguments)
             return buffers[-1].download(np.dtype(np.uint32)).reshape(threads, results)
 
 

@@ -158,11 +158,17 @@ def configuration(
     return config
 
 
-def enqueue(config: Any, kernel: Any, arguments: Arguments) -> None:
-    """Launch once. Raises CudaError for an invalid configuration, which the context survives."""
+def handle(kernel: Any) -> Any:
+    """Return the CUfunction of a cuda.core Kernel, whose module must stay loaded."""
     from cuda.bindings import driver
 
-    function = driver.CUfunction(int(kernel.handle))
+    return driver.CUfunction(int(kernel.handle))
+
+
+def enqueue(config: Any, function: Any, arguments: Arguments) -> None:
+    """Launch a CUfunction once. Raises CudaError for an invalid configuration, which the context survives."""
+    from cuda.bindings import driver
+
     ok(driver.cuLaunchKernelEx(config, function, arguments.address, 0))
 
 
@@ -178,6 +184,7 @@ class _Launch:
         }
         if launch.cluster and math.prod(launch.cluster) > 8:  # the portable limit
             _allow(self.function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+        self._handle = handle(self.function)
         self._values: dict[tuple[object, ...], Values] = {}
         self._config = configuration(
             gpu, launch.grid, launch.block, launch.shared_bytes, launch.cluster,
@@ -200,7 +207,7 @@ class _Launch:
         if key not in self._values:
             self._values[key] = values(self._job, pointers, maps, alpha, beta, self._sizes)
         packed = pack(self._values[key], pointers, maps)
-        return lambda: enqueue(self._config, self.function, packed)
+        return lambda: enqueue(self._config, self._handle, packed)
 
 
 class NvrtcKernel:

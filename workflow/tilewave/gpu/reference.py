@@ -21,7 +21,7 @@ import numpy as np
 from tilewave.basics.lifetime import die_with_parent
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, ok
-from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, pointer
+from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, handle, pointer
 from tilewave.kernel.operations.base import Product
 from tilewave.kernel.tolerance import OutputComparison
 from tilewave.records.store import write_atomically
@@ -85,7 +85,7 @@ class Support:
 
     def _launch(self, entry: str, grid: int, block: int, *values: Any) -> None:
         if entry not in self._functions:
-            self._functions[entry] = self._module.function(entry)
+            self._functions[entry] = handle(self._module.function(entry))
         config = configuration(self.gpu, (grid, 1, 1), (block, 1, 1))
         enqueue(config, self._functions[entry], Arguments(values))
 
@@ -146,7 +146,7 @@ class Support:
 
     def prepare_empty(self) -> Callable[[], None]:
         """Return a function that enqueues an empty kernel of one warp."""
-        function = self._module.function("empty")
+        function = handle(self._module.function("empty"))
         config, arguments = configuration(self.gpu, (1, 1, 1), (32, 1, 1)), Arguments(())
         return lambda: enqueue(config, function, arguments)
 
