@@ -74,6 +74,8 @@ def test_what_is_not_ours_is_not_written_over(here):
     parameters.mark("new", "paper")
     (folder / "notes.txt").write_text("beside a report")
     check(results="new", reports="paper")
+    (here / "begun" / "logs").mkdir(parents=True)  # as Snakemake makes them before the first job
+    check(results="begun", reports="paper")
 
 
 def test_a_folder_of_runs_is_a_runs(here):

@@ -16,8 +16,8 @@ from tilewave.pipeline.config import Config
 from tilewave.pipeline.parameters import MARKER
 
 KINDS = ("results", "reports")
-NEUTRAL = {"README.md", ".gitignore", ".gitkeep", ".DS_Store"}
-"""Files that no run touches, and that do not tell whose folder it is."""
+NEUTRAL = {"README.md", ".gitignore", ".gitkeep", ".DS_Store", "logs"}
+"""Names that do not tell whose folder it is. Snakemake makes the folder of a log before its job runs."""
 KEPT = ".git .snakemake .tilewave .venv".split()
 SOURCES = ".ci .github config docs kernels profiles requirements resources tests tools workflow"
 LONGEST_NAME = 200  # bytes; file systems take 255, and names grow in writing

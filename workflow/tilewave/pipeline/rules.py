@@ -25,7 +25,7 @@ from tilewave.gpu.failure import Measure, watched
 from tilewave.kernel import job as jobs
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
-from tilewave.pipeline import compiling, measuring, plan, tuning, watching
+from tilewave.pipeline import compiling, measuring, parameters, plan, tuning, watching
 from tilewave.pipeline import project as projects
 from tilewave.pipeline import target as targets
 from tilewave.pipeline.collecting import Tables
@@ -77,6 +77,7 @@ def of_script(snakemake: Any) -> Iterator[Run]:
     A user's mistake ends the job with one line and no traceback."""
     inputs = snakemake.input
     with _logged(snakemake) as log:
+        parameters.mark(*parameters.folders(snakemake.config))
         plan, target = Path(str(inputs.plan)), projects.read(Path(str(inputs.target)))
         yield Run(projects.planned(snakemake.config, _where(), plan), target, log)
 
@@ -122,6 +123,7 @@ def make_plan(snakemake: Any) -> None:
     """Resolve every case for the target, and write both."""
     with _logged(snakemake) as log:
         project = projects.load(snakemake.config, _where())
+        parameters.mark(*parameters.folders(snakemake.config))
         run = begin(project, log)
         path = Path(str(snakemake.output.plan))
         plan.write(path, run.project.plan, project.left_out, project.no_kernels)
