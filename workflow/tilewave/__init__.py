@@ -8,4 +8,4 @@ import sys
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     del sys.path[0]  # the working folder may hold a `numpy.py` from elsewhere
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
