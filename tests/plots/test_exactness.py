@@ -91,11 +91,14 @@ def drawn(study: StudyData, width: float) -> str:
 def test_bars_add_up_to_the_counters_of_the_finding() -> None:
     study = synthetic.make("exactness")
     fig = synthetic.draw(exactness, study, Style())
-    entries = [text.get_text().split(": ") for text in fig.legends[0].get_texts()]
-    rows = {name: int(count) for name, count in entries}
-    assert synthetic.labels(fig.axes[0]) == ["115 counters"]
-    assert rows["equal"] == 103 and sum(rows.values()) == 115
-    assert set(rows) == {"equal", f"differs, {exactness.UNEXPLAINED}", "differs, lost arbitration"}
+    (ax,), parts = fig.axes, {text.get_text() for text in fig.legends[0].get_texts()}
+    assert parts == {"exact", f"differs, {exactness.UNEXPLAINED}", "differs, lost arbitration"}
+    rows = dict(zip(synthetic.labels(ax), synthetic.labels(ax.child_axes[0]), strict=True))
+    differ = [[int(n) for n in text.split(" of ")] for text in rows.values()]
+    assert list(map(sum, zip(*differ))) == [12, 115] and len(rows) <= 12
+    assert rows["shared copies: wavefronts"] == "4 of 8" and list(rows)[-1].endswith(
+        "other counters"
+    )
     text = drawn(study, 85.0)
     assert "Lost arbitration: the hardware's counter" in text
     assert "Differences without a known cause: " in text

@@ -92,7 +92,9 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
     assert occupancy.register_latency(study) is None
     frame = occupancy.chains(study, occupancy.register_latency(study))
     assert frame["model"].isna().all() and frame["measured"].notna().any()
-    synthetic.draw(occupancy, study, Style())
+    assert not synthetic.draw(occupancy, study, Style()).axes[0].lines[3:]
+    (ax,) = synthetic.draw(occupancy, STUDY, Style()).axes
+    assert list(ax.lines[0].get_xdata()) == list(range(1, 65)), "the model is a sawtooth"
 
 
 def test_the_examples_stand_in_the_table() -> None:

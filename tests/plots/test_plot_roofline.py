@@ -230,3 +230,8 @@ def test_the_named_rungs_and_cublas_are_drawn() -> None:
     (ax,) = synthetic.draw(roofline, chosen, Style()).axes
     names = panel_names(ax)
     assert {"shared tiles", "cuBLAS"} < names and "matmul_naive" not in names
+    elsewhere = STUDY.cases.assign(
+        m=STUDY.cases["m"].mask(STUDY.cases["variant"] == "matmul_tiled", 64)
+    )
+    (ax,) = synthetic.draw(roofline, replace(chosen, cases=elsewhere), Style()).axes
+    assert "shared tiles" not in panel_names(ax), "its shape is not the common one"

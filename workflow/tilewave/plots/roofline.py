@@ -203,10 +203,8 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     rows = table.join(points[columns].set_axis([*_LEVELS, "bulk"], axis=1), on="case")
     rows = rows[(rows["verdict"] == "correct") & rows["TFLOP/s"].notna()]
     rows = rows[rows[list(_LEVELS)].notna().any(axis=1)]
-    # The common shape first: each variant is drawn once.
-    usual = base.uncommon_shapes(kernels_of(study))
-    rows = rows.iloc[(rows["case"].map(usual) != "").argsort(kind="stable")]
-    return drawn(study, rows.drop_duplicates(["variant", "dtype"]), 1, vendors=True)
+    rows = rows[rows["case"].map(base.uncommon_shapes(kernels_of(study))) == ""]
+    return drawn(study, rows, 1, vendors=True)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -316,12 +316,11 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the variants whose loads are drawn, each at the most frequent shape, with their `label`."""
-    rows = frame[frame["requested"].notna() & (frame["verdict"] == "correct")]
-    # The shape of most variants first: a matrix times a vector loads nothing twice.
-    often = rows.groupby("shape")["variant"].transform("nunique")
-    rows = rows.loc[often.sort_values(ascending=False, kind="stable").index]
-    rows = rows.drop_duplicates("variant").head(_MOST)
+    """Return the variants whose loads are drawn, all at the shape of most variants, with their `label`."""
+    planned = frame[frame["requested_model"].notna()]
+    often = planned.groupby("shape", sort=False)["variant"].nunique()
+    rows = planned[planned["shape"].isin(often.nlargest(1).index)]
+    rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(_MOST)
     labels = [base.plain_label(study, row) for row in rows.to_dict("records")]
     return rows.assign(label=labels)
 
