@@ -111,7 +111,7 @@ def test_dots_are_shares_at_the_ends_of_the_sizes(study: Any) -> None:
     small, large = (float(points.get_offsets()[top, 0]) for points in ax.collections[1:3])
     for share, size in ((small, 1024), (large, 8192)):
         assert share == pytest.approx(100 * 720 / (1 + (900 / size) ** 3) / 685)
-    assert synthetic.labels(ax.child_axes[0])[top] == "105"
+    assert synthetic.labels(ax.child_axes[0])[top] == "105 %"
     assert [text.get_text() for text in ax.texts] == ["8192³", "1024³", "8192³"]
     assert synthetic.draw(ladder, synthetic_studies.ladder((1024,)), Style()).axes
 

@@ -70,8 +70,8 @@ def label_dots(
     tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
     for column, side in zip(ends.index, ("right", "left")):
         at_dot, side = (float(rows[column].iloc[row]), row), side if tight else "center"
-        below: dict[str, Any] = {"va": "bottom", "color": GREY, "bbox": look.PLAIN, "zorder": 0.9}
-        look.write(ax, names[column], at_dot, (0, 3), ha=side, **below)
+        options: dict[str, Any] = {"va": "bottom", "color": GREY, "bbox": look.PLAIN, "zorder": 1.5}
+        look.write(ax, names[column], at_dot, (0, 3), ha=side, **options)
 
 
 def bars(

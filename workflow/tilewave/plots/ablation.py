@@ -126,7 +126,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "change of speed")
         fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
         colors = [GREEN if change > 0 else RED for change in changes]
-        texts = [f"{change:+.1f}".replace("-", "−") for change in changes]
+        texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]
         bars(ax, list(changes.index), changes, texts, colors)
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.set_xlabel("change of speed against the default (%)")
