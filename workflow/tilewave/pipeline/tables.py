@@ -37,8 +37,6 @@ CASE_COLUMNS = [
 ]  # fmt: skip
 EMPTY = float("nan")
 BEHIND = "tune_behind"
-TOLERANCE = "relative_tolerance"
-"""A check's note, and metric: the tolerance of its relative error."""
 KERNEL_NAME = "kernel_name"
 """Metric whose record is text: the kernels that ncu saw a case launch, in order."""
 # Columns of the long tables that identify a row's result.
@@ -184,9 +182,9 @@ def records_table(
             "verdict": verdict.get(outcome.case, result.NOT_CHECKED),
         }
         figures = outcome.figures or [{"metric": "", "value": EMPTY, "unit": ""}]
-        if outcome.stage == "check" and TOLERANCE in outcome.notes:
-            value = float(outcome.notes[TOLERANCE])
-            rows.append(base | {"metric": TOLERANCE, "value": value, "unit": "", "text": ""})
+        if (tolerance := outcome.notes.get("relative_tolerance")) is not None:
+            of_result = {"metric": "relative_tolerance", "value": float(tolerance), "unit": ""}
+            figures = [*figures, of_result]
         rows += [base | {"text": ""} | figure for figure in figures]
         if outcome.status == result.OK and outcome.stage == "tune":
             rows += [base | row for row in _behind(outcome)]

@@ -102,9 +102,10 @@ def stacks(
         hue_order=shown[::-1], palette=dict(colors), multiple="stack", discrete=True, shrink=0.75,
         alpha=1, linewidth=0.4, edgecolor=INK, legend=False, ax=ax,
     )  # fmt: skip
-    hatches = {to_hex(colors[hatched]): "////"} if hatched else {}
+    hatches = {name: "////" * (name == hatched) for name in shown}
     for patch in ax.patches:
-        patch.set_hatch(hatches.get(to_hex(patch.get_facecolor()), ""))
+        if hatched and to_hex(patch.get_facecolor()) == to_hex(colors[hatched]):
+            patch.set_hatch(hatches[hatched])
     middles = parts[shown].cumsum(axis=1) - parts[shown] / 2
     for name in shown:
         ink = "white" if colors[name] == BLUE else INK
@@ -117,9 +118,7 @@ def stacks(
     ax.set(xlabel="", ylabel="", xlim=(0, 100))
     edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.4}
     return [
-        Patch(facecolor=color, label=name, hatch=hatches.get(to_hex(color)), **edge)
-        for name, color in colors.items()
-        if name in shown
+        Patch(facecolor=colors[name], label=name, hatch=hatches[name], **edge) for name in shown
     ]
 
 

@@ -112,12 +112,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             (_ERROR, "error of a case that fails", [_FAILS], RED, "X"),
         ):
             part = drawn[drawn["shown"].isin(outcomes) & (drawn[column] > 0)]
-            at = {"x": part[column], "y": part["dtype"].map(list(order.index).index)}
+            at = {"x": part[column], "y": part["dtype"].map(list(order.index).index), "alpha": 0.5}
             size = {"s": 40, "linewidth": 0.7} if mark == "|" else {"s": 18, "linewidth": 0}
             if len(part):
-                sns.scatterplot(
-                    **at, **size, color=color, marker=mark, alpha=0.5, label=name, ax=ax
-                )
+                sns.scatterplot(**at, **size, color=color, marker=mark, label=name, ax=ax)
         look.rows_axis(ax, list(order.index))
         texts = [f"{n} of {of}" for n, of in order[["sum", "size"]].itertuples(index=False)]
         total = right.sum()

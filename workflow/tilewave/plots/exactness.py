@@ -64,7 +64,6 @@ BY_INSTRUCTION: Mapping[str, str] = {
     "sectors_global": "global sectors",
     "sectors_global_ideal": "ideal sectors",
 }
-_SIDES = {"ld": "loads", "st": "stores"}
 _NAMES: Mapping[str, str] = {
     metric.format(op): f"{space} {side}: {count}"
     for metric, space, count in (
@@ -73,7 +72,7 @@ _NAMES: Mapping[str, str] = {
         (GLOBAL_ACCESSES.format("sectors", "{}"), "global", "sectors"),
         (GLOBAL_ACCESSES.format("requests", "{}"), "global", "requests"),
     )
-    for op, side in _SIDES.items()
+    for op, side in (("ld", "loads"), ("st", "stores"))
 } | {COPY_WAVEFRONTS: "shared copies: wavefronts"}
 """The names of the figure's rows."""
 _MOST = 12

@@ -242,15 +242,10 @@ def _cells(row: OccupancyRow) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _parts(table: pd.DataFrame) -> Parts:
-    parts: Parts = base.derived(table)
-    return parts
-
-
 def _warps(study: StudyData, table: pd.DataFrame) -> dict[str, OccupancyRow]:
     """Return one row for each variant of a product, the fewest warps first."""
-    operations = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
-    rows = {row.variant: row for row in _parts(table).rows if operations.get(row.case) != "probe"}
+    kinds = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
+    rows = {row.variant: row for row in base.derived(table).rows if kinds.get(row.case) != "probe"}
     return dict(sorted(rows.items(), key=lambda item: item[1].closed_form.warps)[:_MOST_ROWS])
 
 
@@ -262,7 +257,7 @@ def _limited_by(row: OccupancyRow) -> str:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the warps that keep an SM busy, each with one chain of dependent multiply-adds."""
-    cycles, chains = _parts(table).cycles, _parts(table).chains
+    cycles, chains = base.derived(table).cycles, base.derived(table).chains
     if cycles is None or chains.empty:
         return ""
     warps = latency.warps_to_hide(cycles, 1, lanes=lanes_of(study))
@@ -279,7 +274,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
     with look.apply(style):
         study = _on_gpu(study)
-        chains, rows = _parts(table).chains, _warps(study, table)
+        chains, rows = base.derived(table).chains, _warps(study, table)
         good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
         if good.empty and not rows:
             return look.empty_figure(study, style, "occupancy")
@@ -294,7 +289,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         good = _apart(good)
         names = {ilp: f"{ilp} chain{'s' * (ilp > 1)}" for ilp in map(int, good["ilp"].unique())}
         good, colors = good.assign(name=good["ilp"].map(names)), dict(zip(names.values(), PALETTE))
-        if (cycles := _parts(table).cycles) is not None:
+        if (cycles := base.derived(table).cycles) is not None:
             most, lanes = int(good["warps"].max()), lanes_of(study)
             for ilp, name in names.items():
                 counts = range(1, most + 1)
@@ -348,7 +343,7 @@ def _on_gpu(study: StudyData) -> StudyData:
 
 def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
     """Return different answers, the error of the rate's model, and the warps that keep an SM busy."""
-    parts = _parts(table)
+    parts: Parts = base.derived(table)
     differ = [row for row in parts.rows if row.differences]
     agreed, answered = _agreed(parts.rows)
     notes = (

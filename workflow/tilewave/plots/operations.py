@@ -138,9 +138,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         of_vendor = rows["baseline"] == _VENDOR
         drawn = _drawn(study, rows[of_vendor == of_vendor.iloc[0]])
         fig, (ax,) = look.panels(style, [rows_mm(len(drawn))])
-        dots(
-            ax, drawn, [_SMALL, _LARGE], texts=drawn[_LARGE].map("{:.0f} %".format), heading=_LARGE
-        )
+        shares = drawn[_LARGE].map("{:.0f} %".format)
+        dots(ax, drawn, [_SMALL, _LARGE], texts=shares, heading=_LARGE)
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
         right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
         unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"

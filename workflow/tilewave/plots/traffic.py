@@ -128,11 +128,6 @@ def _shape(row: Mapping[str, Any]) -> dict[str, int]:
     return {d: _integer(row[d]) for d in "mnk"}
 
 
-def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Return bytes of an element of A and B, and of C."""
-    return product_sizes(str(row["dtype"]))
-
-
 def _on_v100(row: Mapping[str, Any]) -> bool:
     return str(row["dtype"]).split("_")[0] == _V100_INPUTS
 
@@ -150,7 +145,7 @@ def predicted(
     accesses = {name: lanes.access for name, lanes in options if isinstance(lanes, Lanes)}
     if not all(base.present(size) for size in tile):
         return None
-    size, out = _sizes(row)
+    size, out = product_sizes(str(row["dtype"]))
     if size != out or set(base.layouts_of(row).values()) != {"row"}:
         return None
     try:
@@ -212,7 +207,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     rows = []
     for row in _products(study):
         case, shape = str(row["case"]), _shape(row)
-        size, out = _sizes(row)
+        size, out = product_sizes(str(row["dtype"]))
         work, moved = traffic.flops(shape), traffic.compulsory_bytes(shape, size, out)
         inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
         ratio = traffic.intensity(shape, size, out)

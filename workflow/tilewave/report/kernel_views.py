@@ -192,9 +192,8 @@ def sentence(
     for profiled, first in [pair for pair in fixes if pair[1].bound][:1]:
         where = f" at {advice.place(first.origin)}" if first.origin.line else ""
         if profiled != case:
-            where += (
-                f" (counted at {shape_label(cases[cases['case'] == profiled].iloc[0].to_dict())})"
-            )
+            shape = shape_label(cases[cases["case"] == profiled].iloc[0].to_dict())
+            where += f" (counted at {shape})"
         gain = f"fixing it saves at most {100 * (first.bound or 0):.0f} % of the time"
         parts.append(f"First to fix: {first.rule}{where}; {gain}.")
     rungs = run.cases[run.cases["kernel"].isin(run.project.followers.get(name, []))]
