@@ -126,10 +126,8 @@ def test_a_panel_has_a_single_gpu(drawn: Figure) -> None:
 
 
 def test_no_variant_stands_at_another_shape() -> None:
-    stale = {"status": "stale", "value": None}
-    study = synthetic.changed(
-        synthetic_studies.traffic(), stale, case="matmul_naive@2048x2048x2048"
-    )
+    naive = "matmul_naive@2048x2048x2048"
+    study = synthetic.changed(synthetic_studies.traffic(), {"status": "stale"}, case=naive)
     (ax,) = synthetic.draw(traffic, study, Style()).axes
     assert len(synthetic.labels(ax)) == 5 and "matmul_naive" not in synthetic.labels(ax)
     assert "up to 8 times" in synthetic.finding("traffic", study), "from 128 to 16 loads"
