@@ -21,7 +21,7 @@ def test_rows_say_which_macro_changed_and_how_much_it_buys() -> None:
     study = synthetic.make("ablation")
     macros = [json.dumps({"SKEW": 0 if "skew0" in case else 8}) for case in study.cases["case"]]
     rows = changes(replace(study, cases=study.cases.assign(macros=macros)))
-    assert list(rows.items())[-1] == ("SKEW 8 → 0", "−36.4"), "the largest loss is last"
+    assert list(rows.items())[-1] == ("SKEW 8 → 0", "−36.4 %"), "the largest loss is last"
     assert "stages4" not in rows, "wrong: the caption names it"
 
 

@@ -135,8 +135,7 @@ def test_the_figure_has_the_dimension_that_costs_a_dtype_most() -> None:
     data = study({"m": {4095: 98.0}, "n": {4095: 40.0, 4092: 70.0, 4088: 95.0, 3968: 97.0}})
     assert list(alignment._drawn(data, alignment.table(data))) == ["FP16, N varies"]
     assert synthetic.finding("alignment", data).endswith("leaves cuBLAS only 40 % of its speed")
-    full = synthetic.make("alignment")
-    fig = synthetic.draw(alignment, full, Style())
+    fig = synthetic.draw(alignment, full := synthetic.make("alignment"), Style())
     assert len(fig.axes) == 1 and f"m = n = k = {SIZE}" in " ".join(caption(fig))
     names = [text.get_text() for text in fig.axes[0].texts]
     dtypes = {line.dtype for line in alignment.lines(full) if line.kernel == "cublas"}

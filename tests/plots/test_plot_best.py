@@ -63,9 +63,8 @@ def test_who_was_eliminated_at_a_high_clock_does_not_win(study: StudyData) -> No
 
 
 def test_no_time_is_formed_with_a_leader_of_another_environment(study: StudyData) -> None:
-    elsewhere = behind(study, 1.12, "here")
     case = "hgemm_mma-accumulatef32@4096x4096x4096"
-    assert best.times(elsewhere)[case] == 370.0
+    assert best.times(behind(study, 1.12, "here"))[case] == 370.0
     assert best.times(behind(study, 1.12))[case] == pytest.approx(1.12 * 380)
 
 
@@ -85,8 +84,7 @@ def test_no_wrong_or_foreign_variant_wins(study: StudyData, change: Any) -> None
 
 
 def test_a_dtype_has_a_row_with_a_dot_a_shape(study: StudyData) -> None:
-    fig = synthetic.draw(best, study, Style())
-    (ax,) = fig.axes
+    (ax,) = (fig := synthetic.draw(best, study, Style())).axes
     shares = best.table(study).dropna(subset="% of cuBLAS").groupby("dtype")["% of cuBLAS"]
     assert len(synthetic.labels(ax)) == len(shares)
     assert sum(len(dots.get_offsets()) for dots in ax.collections) == shares.size().sum()

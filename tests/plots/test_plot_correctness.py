@@ -37,7 +37,11 @@ def test_an_ending_that_the_file_announces_is_no_failure() -> None:
 
 def test_a_dtype_has_its_errors_and_how_many_are_right() -> None:
     study = synthetic.make("correctness")
-    (ax,) = synthetic.draw(correctness, study, Style()).axes
+    for to, metric in (("relative_error", "max_error"), ("relative_tolerance", "tolerance")):
+        study = synthetic.changed(study, {"metric": to}, metric=metric)
+    (ax,) = (fig := synthetic.draw(correctness, study, Style())).axes
+    legend = [text.get_text() for text in fig.legends[0].get_texts()]
+    assert legend == ["tolerance", "error", "error of a case that fails"]
     counts = dict(zip(synthetic.labels(ax), synthetic.labels(ax.child_axes[0]), strict=True))
     outcomes = correctness.shown(correctness.table(study)).value_counts()
     pairs = [tuple(map(int, text.split(" of "))) for text in counts.values()]

@@ -38,8 +38,7 @@ def test_every_different_answer_is_listed() -> None:
     assert row(driver=3).differences == ["driver: 3 blocks, closed form: 2"]
     assert row(theoretical=37.5).differences == ["ncu: 37.5 %, closed form: 25 %"]
     assert row(theoretical=float("nan")).differences
-    differences = row(limits={"registers": 3, "warps": 8, "blocks": 16}).differences
-    assert differences == [
+    assert row(limits={"registers": 3, "warps": 8, "blocks": 16}).differences == [
         "ncu: registers allow 3 blocks, closed form: 2",
         "ncu: blocks allow 16 blocks, closed form: 32",
     ]
@@ -92,7 +91,9 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
     assert occupancy.register_latency(study) is None
     frame = occupancy.chains(study, occupancy.register_latency(study))
     assert frame["model"].isna().all() and frame["measured"].notna().any()
-    synthetic.draw(occupancy, study, Style())
+    bare, full = (synthetic.draw(occupancy, data, Style()).axes[0] for data in (study, STUDY))
+    assert len(bare.lines) < len(full.lines), "no model"
+    assert list(full.lines[0].get_xdata()) == list(range(1, 65)), "the model is a sawtooth"
 
 
 def test_the_examples_stand_in_the_table() -> None:
@@ -107,8 +108,7 @@ def test_the_examples_stand_in_the_table() -> None:
 
 def test_products_of_a_cpu_are_left_out() -> None:
     providers = STUDY.cases["variant"].map({"matmul_unmeasured": "cpu"}).fillna("nvrtc")
-    cases = STUDY.cases.assign(provider=providers)
-    kept = occupancy._on_gpu(replace(STUDY, cases=cases))
+    kept = occupancy._on_gpu(replace(STUDY, cases=STUDY.cases.assign(provider=providers)))
     assert "matmul_unmeasured@2048x2048x2048" not in base.case_order(kept)
     assert len(kept.cases) == len(STUDY.cases) - 1
 

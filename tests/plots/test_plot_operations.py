@@ -63,8 +63,9 @@ def test_a_row_a_rung_with_its_share_at_the_largest_size() -> None:
     fig = synthetic.draw(operations, synthetic.make("operations"), Style())
     (ax,) = fig.axes
     shares = dict(zip(synthetic.labels(ax), synthetic.labels(ax.child_axes[0]), strict=True))
-    assert shares["transpose: transpose_tiled"] == "80"
+    assert shares["transpose: transpose_tiled"] == "80 %"
     assert "% of a copy" in ax.get_xlabel() and not any("batched" in row for row in shares)
+    assert "transpose: transpose_naive" not in shares, "it was not timed at the largest size"
     text = synthetic.said(fig)
     assert "Only the table has batched matmul" in text
     assert "cublas_batched" not in text and "wrong: transpose_broken@1048576" in text

@@ -21,10 +21,7 @@ VENDOR = "cublas-typef16_f32@4096x4096x4096"
 
 
 def texts(study: StudyData) -> str:
-    fig = synthetic.draw(roofline, study, Style())
-    lines = [text.get_text() for ax in fig.axes for text in (*ax.texts, ax.title)]
-    lines += [ax.get_title(loc="left") for ax in fig.axes]
-    return "\n".join([*lines, *caption(fig)])
+    return synthetic.said(synthetic.draw(roofline, study, Style()))
 
 
 def rows(study: StudyData) -> pd.DataFrame:
@@ -56,7 +53,7 @@ def test_a_ceiling_without_a_record_is_skipped_and_listed() -> None:
     limits = _ceilings.ceilings(study)
     assert "dram" not in limits.bandwidths
     assert "ceilings_memory dram_copy" in limits.absent
-    text = " ".join(texts(study).split())  # notes have line breaks
+    text = texts(study)
     assert "No ceiling was recorded for: " in text and "ceilings_memory dram_copy" in text
     for level in ("l2", "l1"):
         assert f"{limits.bandwidths[level]:.3g}" in text
@@ -149,9 +146,8 @@ def test_bulk_copies_are_taken_from_l2_and_noted() -> None:
     waves = loads / 9 + loads / 90
     bulk = 32 * (sectors - loads - 2e6)
     assert row["l1 bytes"] == pytest.approx(32 * (loads + 2e6) + 128 * waves + bulk)
-    assert "bulk copies (TMA) are taken from L2's count" in " ".join(
-        texts(replace(STUDY, options={"dtypes": ["f16_f32"]})).split()
-    )
+    notes = texts(replace(STUDY, options={"dtypes": ["f16_f32"]}))
+    assert "bulk copies (TMA) are taken from L2's count" in notes
 
 
 def test_no_ratio_between_environments() -> None:
@@ -230,3 +226,7 @@ def test_the_named_rungs_and_cublas_are_drawn() -> None:
     (ax,) = synthetic.draw(roofline, chosen, Style()).axes
     names = panel_names(ax)
     assert {"shared tiles", "cuBLAS"} < names and "matmul_naive" not in names
+    tiled = STUDY.cases["variant"] == "matmul_tiled"
+    elsewhere = STUDY.cases.assign(m=STUDY.cases["m"].mask(tiled, 64))
+    (ax,) = synthetic.draw(roofline, replace(chosen, cases=elsewhere), Style()).axes
+    assert "shared tiles" not in panel_names(ax), "its shape is not the common one"

@@ -51,8 +51,7 @@ def test_prediction_counts_chunks_and_charges_the_workspace() -> None:
 
 def test_stream_k_is_dealt_out_over_the_blocks_that_were_launched() -> None:
     cell = row(split_k.cells(STUDY), TAIL, "stream")
-    dealing = splitting.stream_k(133, 64, 264)
-    assert cell["traffic"] == splitting.traffic_bytes(dealing, (128, 128))
+    assert cell["traffic"] == splitting.traffic_bytes(splitting.stream_k(133, 64, 264), (128, 128))
 
 
 def test_counted_bytes_are_those_over_the_data_parallel_kernel() -> None:
@@ -61,13 +60,16 @@ def test_counted_bytes_are_those_over_the_data_parallel_kernel() -> None:
     assert cell["dram"] == pytest.approx(0.2 * cell["traffic"])
 
 
-def test_wrong_cases_and_other_environments_have_no_speed_up() -> None:
+def test_wrong_cases_and_other_environments_have_no_speed_up_and_bytes() -> None:
     frame = split_k.cells(STUDY)
     assert math.isnan(row(frame, (128, 128, 32768), "stream")["speed_up"])
     case = row(frame, TAIL, "8")["case"]
     other = split_k.cells(synthetic.changed(STUDY, synthetic.ELSEWHERE, case=case))
     assert math.isnan(row(other, TAIL, "8")["speed_up"])
     assert row(other, TAIL, "4")["speed_up"] > 0
+    wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=case)
+    cell = row(split_k.cells(wrong), TAIL, "8")
+    assert not cell["ranks"] and math.isnan(cell["l2"]) and math.isnan(cell["dram"])
 
 
 def test_the_note_says_what_the_model_is_and_how_far_off() -> None:
@@ -92,13 +94,6 @@ def test_a_probe_that_is_wrong_or_from_elsewhere_charges_nothing() -> None:
         assert split_k.cells(changed)["reduction"].isna().all()
         (note,) = split_k.notes(changed, split_k.cells(changed))
         assert "TB/s" not in note
-
-
-def test_bytes_of_a_wrong_case_are_not_shown() -> None:
-    case = row(split_k.cells(STUDY), TAIL, "4")["case"]
-    wrong = synthetic.changed(STUDY, {"verdict": "wrong"}, case=case)
-    cell = row(split_k.cells(wrong), TAIL, "4")
-    assert not cell["ranks"] and math.isnan(cell["l2"]) and math.isnan(cell["dram"])
 
 
 def test_the_finding_is_the_largest_speed_up() -> None:

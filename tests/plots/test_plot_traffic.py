@@ -123,9 +123,14 @@ def test_predictions_are_strokes_and_counters_marks(drawn: Figure) -> None:
 
 def test_a_panel_has_a_single_gpu(drawn: Figure) -> None:
     assert not any("V100" in text for text, _ in synthetic.texts_of(drawn))
-    assert (
-        row(synthetic_studies.traffic(), THIN)["bound on the document's V100 (model)"] == "memory"
-    )
+
+
+def test_no_variant_stands_at_another_shape() -> None:
+    naive = "matmul_naive@2048x2048x2048"
+    study = synthetic.changed(synthetic_studies.traffic(), {"status": "stale"}, case=naive)
+    (ax,) = synthetic.draw(traffic, study, Style()).axes
+    assert len(synthetic.labels(ax)) == 5 and "matmul_naive" not in synthetic.labels(ax)
+    assert "up to 8 times" in synthetic.finding("traffic", study), "from 128 to 16 loads"
 
 
 def test_nothing_measured() -> None:

@@ -47,11 +47,8 @@ def drawn_texts(name: str, width: float) -> list[tuple[str, Bbox]]:
     return synthetic.texts_of(drawn(name, width))
 
 
-def test_every_plot_is_drawn_by_a_test() -> None:
-    assert set(NAMES) == set(plots.available())
-
-
 def test_what_a_module_offers() -> None:
+    assert set(NAMES) == set(plots.available()), "a test draws every plot"
     for name in plots.available():
         module = plots.load(name)
         assert module.READING.endswith(".")
@@ -66,10 +63,12 @@ def test_unknown_plot_lists_those_there_are() -> None:
             plots.load(helper)
 
 
-def test_style_mistakes_are_user_errors() -> None:
+def test_styles_and_suffixes_that_are_refused(tmp_path: Path) -> None:
     for style in (Style(width_mm=5), Style(font_size=90)):
         with pytest.raises(UserError):
             check_style(style)
+    with pytest.raises(UserError):
+        save(drawn("latency", 178.0), tmp_path / "l.jpg")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -125,17 +124,11 @@ def test_same_tables_same_bytes(name: str, tmp_path: Path) -> None:
         assert suffix != "svg" or not (b"<text" in first or b"font-family" in first)
 
 
-def test_other_suffixes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError):
-        save(drawn("latency", 178.0), tmp_path / "l.jpg")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_no_record_at_all_says_so(name: str) -> None:
     study = synthetic.empty(name)
     assert set(synthetic.table(name, study)["status"].dropna()) == {"not measured"}
-    fig = synthetic.draw(plots.load(name), study, Style(width_mm=86))
-    text = synthetic.said(fig)
+    text = synthetic.said(synthetic.draw(plots.load(name), study, Style(width_mm=86)))
     assert "not measured" in text and "source: no measurement" in text
 
 
@@ -145,8 +138,7 @@ def test_no_case_at_all(name: str) -> None:
     study = replace(synthetic.empty(name), cases=columns, environments={})
     module = plots.load(name)
     assert len(module.table(study)) == 0 and base.case_order(study) == []
-    text = synthetic.said(synthetic.draw(module, study, Style()))
-    assert "no case" in text
+    assert "no case" in synthetic.said(synthetic.draw(module, study, Style()))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -186,8 +178,7 @@ def test_wrong_outweighs_correct_and_statuses_are_the_worst() -> None:
     case = "latency-levell1@l1"
     row = study.records[study.records["case"] == case].iloc[[0]]
     row = row.assign(stage="time", verdict="wrong", status="stale", reason="moved")
-    more = pd.concat([study.records, row])
-    study = replace(study, records=more)
+    study = replace(study, records=pd.concat([study.records, row]))
     assert base.verdicts(study)[case] == "wrong"
     assert base.statuses(study)[case] == base.Missing(case, "stale", "moved")
     assert base.statuses(study, ("check",))[case].status == "ok"

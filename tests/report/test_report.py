@@ -105,6 +105,7 @@ class SmallRun:
             verdict = "wrong" if case.id == "first@64x64x64" else "correct"
             error = {"metric": "max_error", "value": 0.5, "unit": ""}
             more = {"environment": "e1", "source": source, "figures": [error], "verdict": verdict}
+            more["notes"] = {"relative_tolerance": 0.7}
             results.append(Result("check", case.id, "ok", key=f"key-{case.id}", **more))
             if case.variant.kernel.name == "probe":
                 figure = {"metric": "wavefronts", "value": 2.0, "unit": "wavefront"}
@@ -305,6 +306,7 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> N
     offers = plots.offers
     monkeypatch.setattr(plots, "offers", lambda *asks: asks[1] != "summary" and offers(*asks))
     files = run.figure("right")
+    assert b",0.7," in files["right.csv"], "the tolerance of the check"
     assert json.loads(files["right.json"])["takeaway"] == "9 rows & an excess"
     assert files["right.txt"].startswith(b"9 rows & an excess\n")
     text = run.page()
@@ -444,7 +446,7 @@ def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
     assert (side["question"], side["study"], side["commits"]) == ("Expected?", "probes", ["abc"])
     assert side["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
     assert side["environments"]["e1"]["gpu"] == "NVIDIA H200"
-    assert (side["sources"], side["verdicts"]) == ({"recorded:nvidia_h200": 4}, {"correct": 2})
+    assert (side["sources"], side["verdicts"]) == ({"recorded:nvidia_h200": 6}, {"correct": 2})
     assert side["statuses"] == {"check": {"ok": 2}, "counters": {"ok": 2}}
 
 
@@ -613,3 +615,17 @@ def test_a_kernels_page_says_where_the_roofline_names_another_limit(pipe, bound,
     subject = site.kernel_views.advice.Subject({"variant": "k"}, busy={pipe: 0.9})
     sentence = site.kernel_views._other_roof(run, subject)
     assert text in sentence and bool(text) == bool(sentence)
+
+
+def test_a_kernels_sentence_says_of_which_shape_and_of_what() -> None:
+    rows = [("k", "k@8192", 8192), ("k", "k@4096", 4096), ("next", "next@8192", 8192)]
+    cases = pd.DataFrame(rows, columns=["kernel", "case", "n"]).assign(dtype="f32")
+    cases["sizes"] = [json.dumps({"m": n, "n": n, "k": n}) for n in cases["n"]]
+    run: Any = SimpleNamespace(by_kernel=[{"k": cases[:2]}], subjects={}, cases=cases)
+    run.shares = {"k@8192": 15, "next@8192": 27}
+    run.project = SimpleNamespace(followers={"k": ["next"]})
+    finding: Any = SimpleNamespace(rule="traffic", bound=0.5, origin=SimpleNamespace(line=0))
+    text = site.kernel_views.sentence(run, "k", "k@8192", [("k@4096", finding)])
+    assert text.startswith("At 8192³ in FP32 it has 15.0 % of the speed of cuBLAS. First to fix: ")
+    assert "traffic (counted at 4096³); fixing it saves at most 50 % of the time." in text
+    assert text.endswith("rung of the ladder, next, has 27.0 % of the speed of cuBLAS.")

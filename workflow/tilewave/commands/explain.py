@@ -115,7 +115,8 @@ def findings(launch: ProfiledLaunch, subject: advice.Subject) -> list[str]:
     """Return the findings of the advice, then the first sentence of each of ncu's rules."""
     sentences = []
     for finding in advice.for_case(subject):
-        bound = f" (at most {100 * finding.bound:.0f} % of the time)" if finding.bound else ""
+        saved = f"{100 * (finding.bound or 0):.0f} % of the time"
+        bound = f" (fixing it saves at most {saved})" if finding.bound else ""
         sentences.append(f"{finding.rule}: {finding.sentence}{bound}")
     rules = [rule for rule in launch.rules if rule["kind"] in ("optimization", "warning", "error")]
     for rule in sorted(rules, key=lambda rule: -rule.get("speedup", 0.0)):

@@ -182,6 +182,9 @@ def records_table(
             "verdict": verdict.get(outcome.case, result.NOT_CHECKED),
         }
         figures = outcome.figures or [{"metric": "", "value": EMPTY, "unit": ""}]
+        if (tolerance := outcome.notes.get("relative_tolerance")) is not None:
+            of_result = {"metric": "relative_tolerance", "value": float(tolerance), "unit": ""}
+            figures = [*figures, of_result]
         rows += [base | {"text": ""} | figure for figure in figures]
         if outcome.status == result.OK and outcome.stage == "tune":
             rows += [base | row for row in _behind(outcome)]

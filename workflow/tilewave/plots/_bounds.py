@@ -172,11 +172,6 @@ def _scaled(
     return None
 
 
-def _bytes(row: Mapping[str, Any]) -> float:
-    """Return the compulsory bytes of a product: each array once."""
-    return compulsory_bytes(row, *product_sizes(str(row["dtype"])))
-
-
 def _busiest(
     counts: Counts, values: Mapping[str, float], gpu: DataSheet, l2: float
 ) -> dict[str, float]:
@@ -237,7 +232,8 @@ def by_case(study: StudyData, sampled: Samples) -> pd.DataFrame:
         if asks is None:
             continue
         try:
-            least = bounds.bound(asks, gpu, _blocks(row) or counts.blocks(case), _bytes(row))
+            moved = compulsory_bytes(row, *product_sizes(str(row["dtype"])))
+            least = bounds.bound(asks, gpu, _blocks(row) or counts.blocks(case), moved)
         except KeyError:  # a tensor instruction whose rate is not known of this GPU
             continue
         values = counters.loc[case]

@@ -33,9 +33,7 @@ def missing_notes(study: StudyData, stages: Iterable[str] | None = None) -> list
     notes = []
     for (status, fragments), members in groups.items():
         cases = [case for case, _ in members]
-        spans = [
-            _span(numbers) for numbers in zip(*(numbers for _, numbers in members), strict=True)
-        ]
+        spans = map(_span, zip(*(numbers for _, numbers in members), strict=True))
         reason = "".join(itertools.chain(*itertools.zip_longest(fragments, spans, fillvalue="")))
         heading = status + (f" ({reason})" if reason else "")
         if len(cases) == len(case_order(study)) > 1:

@@ -8,7 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
+from matplotlib.colors import Normalize, to_hex
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import offset_copy
 
@@ -65,12 +65,13 @@ def label_dots(
     if row is None:
         crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
         row = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
-    ends = at.iloc[row].sort_values(kind="stable")
+    ends = at.iloc[row].dropna().sort_values(kind="stable")
     wide = 0.3 * style.small / 72 * sum(map(len, names.values()))  # half of both, in inches
     tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
     for column, side in zip(ends.index, ("right", "left")):
         at_dot, side = (float(rows[column].iloc[row]), row), side if tight else "center"
-        look.write(ax, names[column], at_dot, (0, 3), ha=side, va="bottom", color=GREY)
+        options: dict[str, Any] = {"va": "bottom", "color": GREY, "bbox": look.PLAIN, "zorder": 1.5}
+        look.write(ax, names[column], at_dot, (0, 3), ha=side, **options)
 
 
 def bars(
@@ -90,10 +91,10 @@ def bars(
 
 
 def stacks(
-    ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str], texts: pd.DataFrame
+    ax: Axes, parts: pd.DataFrame, colors: Mapping[str, str], texts: pd.DataFrame, hatched: str = ""
 ) -> list[Artist]:
     """Draw a bar of 100 % for each row of the frame, its columns stacked, and return the legend's handles.
-    texts: what stands in the parts that are wide enough; a single digit needs less."""
+    texts: what stands in the parts that are wide enough; a single digit needs less. hatched: a column."""
     shown = [name for name in colors if name in parts]
     long = parts[shown].reset_index(drop=True).melt(ignore_index=False, var_name="part")
     sns.histplot(
@@ -101,17 +102,24 @@ def stacks(
         hue_order=shown[::-1], palette=dict(colors), multiple="stack", discrete=True, shrink=0.75,
         alpha=1, linewidth=0.4, edgecolor=INK, legend=False, ax=ax,
     )  # fmt: skip
+    hatches = {name: "////" * (name == hatched) for name in shown}
+    for patch in ax.patches:
+        if hatched and to_hex(patch.get_facecolor()) == to_hex(colors[hatched]):
+            patch.set_hatch(hatches[hatched])
     middles = parts[shown].cumsum(axis=1) - parts[shown] / 2
     for name in shown:
         ink = "white" if colors[name] == BLUE else INK
         for row, (middle, share) in enumerate(zip(middles[name], parts[name], strict=True)):
             text, at = str(texts[name].iloc[row]), (middle, row)
             if share >= (_WIDE if len(text) > 1 else _WIDE_DIGIT):
-                look.write(ax, text, at, color=ink, ha="center", va="center_baseline")
+                behind = look.PLAIN | {"facecolor": colors[name]} if name == hatched else None
+                look.write(ax, text, at, color=ink, ha="center", va="center_baseline", bbox=behind)
     look.rows_axis(ax, [str(label) for label in parts.index])
     ax.set(xlabel="", ylabel="", xlim=(0, 100))
     edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.4}
-    return [Patch(facecolor=colors[name], label=name, **edge) for name in shown]
+    return [
+        Patch(facecolor=colors[name], label=name, hatch=hatches[name], **edge) for name in shown
+    ]
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> None:

@@ -58,12 +58,9 @@ def drawn(study: StudyData, sweeps: Sequence[Sweep], most: int = 1) -> list[Swee
 def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     """Return the panel's model: n, value."""
     model = sweep.model
-    if panel != "tflops":
-        return pd.DataFrame({"n": model["n"], "value": model[f"model_{panel}"]}).dropna()
-    time = model["work"] * sweep.wave_time
-    return pd.DataFrame(
-        {"n": model["n"], "value": 2e-6 * sweep.m * sweep.k * model["n"] / time}
-    ).dropna()
+    speed = 2e-6 * sweep.m * sweep.k * model["n"] / (model["work"] * sweep.wave_time)
+    values = speed if panel == "tflops" else model[f"model_{panel}"]
+    return pd.DataFrame({"n": model["n"], "value": values}).dropna()
 
 
 def boundaries(ax: Axes, sweep: Sweep, by: str) -> None:

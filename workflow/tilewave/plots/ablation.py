@@ -48,6 +48,7 @@ def _change(study: StudyData) -> pd.Series[float]:
     Speeds are shares of the paired cuBLAS where both cases have one of the same dtype."""
     speed = base.value_of(study, "tflops", "time")
     paired = base.value_of(study, "percent_of_cublas", "time")
+    timed_in = base.environment_of(study, "tflops")
     dtypes = study.cases.set_index("case")["dtype"]
     may_rank = set(base.ranking(study))
     changes: dict[str, float] = {}
@@ -55,7 +56,7 @@ def _change(study: StudyData) -> pd.Series[float]:
         case, default = str(row["case"]), _default(study, row)
         if default is None or not {case, default} <= may_rank & set(speed.index):
             continue
-        if base.same_environment(study, "tflops", case, default):
+        if case in timed_in and timed_in[case] == timed_in.get(default):
             alike = {case, default} <= set(paired.index) and dtypes[case] == dtypes[default]
             values = paired if alike else speed
             changes[case] = 100.0 * (float(values[case]) / float(values[default]) - 1.0)
@@ -126,7 +127,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "change of speed")
         fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
         colors = [GREEN if change > 0 else RED for change in changes]
-        texts = [f"{change:+.1f}".replace("-", "−") for change in changes]
+        texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]
         bars(ax, list(changes.index), changes, texts, colors)
         ax.axvline(0, color=INK, linewidth=0.8)
         ax.set_xlabel("change of speed against the default (%)")

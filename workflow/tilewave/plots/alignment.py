@@ -142,9 +142,7 @@ def lines(study: StudyData) -> list[Line]:
             swept = group[(sizes[fixed] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
-            points = swept[["case", dimension, "tflops", "status"]].rename(
-                columns={dimension: "size"}
-            )
+            points = swept.rename(columns={dimension: "size"})[["case", "size", "tflops", "status"]]
             points["size"] = points["size"].astype(int)
             points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
             same = swept["environment"] == row["environment"]
@@ -221,11 +219,9 @@ def table(study: StudyData) -> pd.DataFrame:
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the largest loss of the lines that are drawn."""
     worst = max((float(line.losses.max()) for line in _drawn(study, table).values()), default=0.0)
-    return (
-        f"A badly aligned dimension leaves cuBLAS only {100 * (1 - worst):.0f} % of its speed"
-        if worst > 0
-        else ""
-    )
+    if not worst > 0:
+        return ""
+    return f"A badly aligned dimension leaves cuBLAS only {100 * (1 - worst):.0f} % of its speed"
 
 
 # ---------------------------------------------------------------------------------------- figure

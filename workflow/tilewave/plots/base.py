@@ -241,12 +241,6 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
     return listed
 
 
-def same_environment(study: StudyData, metric: str, first: str, second: str) -> bool:
-    """Return whether two cases' values of a metric may be divided by one another."""
-    environments = environment_of(study, metric)
-    return first in environments and environments.get(first) == environments.get(second)
-
-
 def source_of(study: StudyData) -> dict[str, str]:
     """Return the sources of each case's values, joined, for a table's column."""
     by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
@@ -272,13 +266,9 @@ COUNTED_TENSOR_FLOPS = "counted_tensor_flops"
 
 def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
     """Return excess wavefronts over the ideal ones in % by case, for cases that access shared memory."""
-    sums = {
-        name: pd.to_numeric(instructions[f"wavefronts_shared_{name}"])
-        .groupby(instructions["case"])
-        .sum()
-        for name in ("ideal", "excess")
-    }
-    percent = 100 * sums["excess"] / sums["ideal"].where(sums["ideal"] > 0)
+    ideal, excess = "wavefronts_shared_ideal", "wavefronts_shared_excess"
+    sums = instructions[[ideal, excess]].apply(pd.to_numeric).groupby(instructions["case"]).sum()
+    percent = 100 * sums[excess] / sums[ideal].where(sums[ideal] > 0)
     return percent.dropna().astype(float)
 
 
@@ -332,18 +322,16 @@ def shape_label(row: Mapping[str, Any]) -> str:
     return "×".join(numbers)
 
 
-def common_shape(cases: pd.DataFrame) -> str:
-    """Return the label of the most frequent shape (the first of several), "" without cases."""
-    labels = pd.Series([shape_label(row) for row in cases.to_dict("records")], dtype=object)
-    return "" if labels.empty else str(labels.groupby(labels, sort=False).size().idxmax())
+def shape_labels(rows: pd.DataFrame) -> pd.Series[Any]:
+    """Return the `shape_label` of each row."""
+    return pd.Series(list(map(shape_label, rows.to_dict("records"))), rows.index, dtype=object)
 
 
 def common_shapes(cases: pd.DataFrame) -> dict[str, str]:
-    """Return `common_shape` of each operation; probes have none."""
+    """Return the label of each operation's most frequent shape (the first of several); probes have none."""
     cases = cases[cases["operation"] != "probe"]
-    return {
-        str(name): common_shape(group) for name, group in cases.groupby("operation", sort=False)
-    }
+    labels = shape_labels(cases).groupby(cases["operation"], sort=False)
+    return {str(name): part.groupby(part, sort=False).size().idxmax() for name, part in labels}
 
 
 def shapes_text(cases: pd.DataFrame) -> str:
@@ -356,11 +344,8 @@ def shapes_text(cases: pd.DataFrame) -> str:
 
 def uncommon_shapes(cases: pd.DataFrame) -> dict[str, str]:
     """Return the label of each case whose shape is not its operation's common one, else ""."""
-    usual = common_shapes(cases)
-    labels = [
-        (str(row["case"]), row["operation"], shape_label(row)) for row in cases.to_dict("records")
-    ]
-    return {case: "" if usual.get(name) == label else label for case, name, label in labels}
+    labels, usual = shape_labels(cases), cases["operation"].map(common_shapes(cases))
+    return dict(zip(cases["case"].astype(str), labels.mask(labels == usual, ""), strict=True))
 
 
 def operation_label(operation: object) -> str:

@@ -59,7 +59,7 @@ def table(study: StudyData) -> pd.DataFrame:
     rows = []
     for dtype in base.dtypes_in_order(study):
         group = study.cases[study.cases["dtype"].astype(str) == dtype]
-        case, labels = group["case"], [base.shape_label(row) for row in group.to_dict("records")]
+        case, labels = group["case"], base.shape_labels(group)
         us, environment = case.map(durations), case.map(environments)
         group = group.assign(label=labels, us=us, environment=environment)
         tuned = group[case.isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
@@ -129,9 +129,8 @@ COLUMNS = [
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per tuning run for the page: shape, winner, and its share of cuBLAS with a bar."""
     rows = table[table["status"] == "ok"]
-    shapes = [base.shape_label(row) for row in rows.to_dict("records")]
     shown = rows[["dtype", "best variant", "TFLOP/s", "runner-up"]]
-    shown.insert(1, "shape", shapes)
+    shown.insert(1, "shape", base.shape_labels(rows))
     return shown.assign(**{"% of cuBLAS": base.bars(rows["% of cuBLAS"], 200)})
 
 

@@ -18,11 +18,11 @@ from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
-from tilewave.plots.style import BLUE, INK, RED, Style
+from tilewave.plots.style import BLUE, GREY, INK, RED, Style
 
 READING = (
-    "A row is a dtype, a dot a case: the error of its whole result. The number counts the checked cases that are right. Red "
-    "would be a case that is wrong, races, or fails."
+    "A row is a dtype, a dot a case: the error of its whole result. It must be left of a stroke, the tolerance of a case. "
+    "The number counts the checked cases that are right. Red would be a case that is wrong, races, or fails."
 )
 
 EXPECTED = "ended as planned"
@@ -30,7 +30,7 @@ _RIGHT, _FAILS, _NOT_RUN = "right", "fails", "not run"
 _OUTCOMES = (_RIGHT, EXPECTED, _FAILS, _NOT_RUN)
 _IDLE = ("stale", "not measured", "not checked", "unsupported")
 """Outcomes of cases that did not run."""
-_ERROR = "relative error (Frobenius)"
+_ERROR, _TOLERANCE = "relative error (Frobenius)", "tolerance of the relative error"
 _MOST = 12
 """The most rows of the figure."""
 
@@ -60,6 +60,7 @@ def table(study: StudyData) -> pd.DataFrame:
             "largest error": base.value_of(study, "max_error", "check"),
             "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
             _ERROR: base.value_of(study, "relative_error", "check"),
+            _TOLERANCE: base.value_of(study, "relative_tolerance", "check"),
         },
     )
 
@@ -103,12 +104,18 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         errors = rows.groupby("dtype")[_ERROR].median()
         order = right.assign(fails=right["size"] - right["sum"], error=errors)
         order = order.sort_values(["fails", "error"], ascending=False, kind="stable")[:_MOST]
-        fig, (ax,) = look.panels(style, [rows_mm(len(order))])
-        drawn = rows[rows["dtype"].isin(order.index) & (rows[_ERROR] > 0)]
-        for outcome, color, mark in ((_RIGHT, BLUE, "o"), (_FAILS, RED, "X")):
-            part = drawn[drawn["shown"] == outcome]
-            at = {"x": part[_ERROR], "y": part["dtype"].map(list(order.index).index)}
-            sns.scatterplot(**at, color=color, marker=mark, s=18, alpha=0.5, linewidth=0, ax=ax)
+        fig, (ax,) = look.panels(style, [rows_mm(len(order)) + 4])
+        drawn = rows[rows["dtype"].isin(order.index)]
+        for column, name, outcomes, color, mark in (
+            (_TOLERANCE, "tolerance", [_RIGHT, _FAILS], GREY, "|"),
+            (_ERROR, "error", [_RIGHT], BLUE, "o"),
+            (_ERROR, "error of a case that fails", [_FAILS], RED, "X"),
+        ):
+            part = drawn[drawn["shown"].isin(outcomes) & (drawn[column] > 0)]
+            at = {"x": part[column], "y": part["dtype"].map(list(order.index).index), "alpha": 0.5}
+            size = {"s": 40, "linewidth": 0.7} if mark == "|" else {"s": 18, "linewidth": 0}
+            if len(part):
+                sns.scatterplot(**at, **size, color=color, marker=mark, label=name, ax=ax)
         look.rows_axis(ax, list(order.index))
         texts = [f"{n} of {of}" for n, of in order[["sum", "size"]].itertuples(index=False)]
         total = right.sum()
@@ -119,12 +126,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             if order["fails"].iloc[row] == 0 and not (errors > 0).any():
                 text = "exact" if (errors == 0).all() else "as expected"
                 left = ax.get_yaxis_transform()
-                look.write(ax, text, (0.01, row), xycoords=left, va="center_baseline", color=BLUE)
+                at = {"xycoords": left, "va": "center_baseline", "bbox": look.PLAIN}
+                look.write(ax, text, (0.01, row), color=BLUE, **at)
         ax.set(xscale="log", xlabel="relative error of the result (Frobenius norm)", ylabel="")
         ax.xaxis.set_major_formatter(_power)
         look.grid(ax, "x")
         notes = ["A result that is exact has no dot."] if (rows[_ERROR] == 0).any() else []
-        return look.finish(fig, study, style, notes=notes, stages=("check",))
+        return look.finish(fig, study, style, look.entries([ax]), notes, ("check",))
 
 
 def _power(value: float, _: object) -> str:

@@ -1,8 +1,8 @@
 """Exactness: counters predicted by executing the machine code beside those that Nsight Compute measured.
 
-The bar is all counters of all cases, by cause where they differ. Predicted values come from stage execute, measured ones from stage counters of
-the same machine code. They are counts, not times, so environments may differ. Known causes stand in
-`exactness.yaml`.
+A row is a counter that differs in some case, and the last one all others. Predicted values come from stage execute,
+measured ones from stage counters of the same machine code. They are counts, not times, so environments may differ.
+Known causes stand in `exactness.yaml`.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import stacks
+from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import AREAS, RED, Style
 from tilewave.records.counters.catalogue import (
@@ -32,8 +32,8 @@ from tilewave.records.counters.catalogue import (
 )
 
 READING = (
-    "The bar is all counters of all cases. The first part are those that executing on a CPU predicts exactly, the others "
-    "those that differ, by the cause; red would be a difference without a known cause."
+    "A row is a counter, the last one all others. The first part of its bar are the cases in which executing on a CPU "
+    "predicts it exactly, the other parts differ, by the cause; red would be a difference without a known cause."
 )
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
@@ -64,6 +64,19 @@ BY_INSTRUCTION: Mapping[str, str] = {
     "sectors_global": "global sectors",
     "sectors_global_ideal": "ideal sectors",
 }
+_NAMES: Mapping[str, str] = {
+    metric.format(op): f"{space} {side}: {count}"
+    for metric, space, count in (
+        (SHARED_WAVEFRONTS, "shared", "wavefronts"),
+        (BANK_CONFLICTS, "shared", "bank conflicts"),
+        (GLOBAL_ACCESSES.format("sectors", "{}"), "global", "sectors"),
+        (GLOBAL_ACCESSES.format("requests", "{}"), "global", "requests"),
+    )
+    for op, side in (("ld", "loads"), ("st", "stores"))
+} | {COPY_WAVEFRONTS: "shared copies: wavefronts"}
+"""The names of the figure's rows."""
+_MOST = 12
+"""The most rows of the figure."""
 EACH = "each instruction: "
 UNEXPLAINED = "not known"
 
@@ -249,26 +262,28 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw one bar of all counters: the equal ones, and those that differ by cause, each with its number."""
+    """Draw a bar for each counter that differs in some case, by cause, and one for all others."""
     with look.apply(style):
         tested = _tested(table)
         if tested.empty:
             return look.empty_figure(study, style, "executed counters beside measured ones")
-        names = {cause.cause: f"differs, {cause.name}" for cause in causes()}
-        names |= {UNEXPLAINED: f"differs, {UNEXPLAINED}"}
-        counts = tested.loc[tested["equal"] == "no", "cause"].map(names).value_counts()
-        rows = {"equal": int((tested["equal"] == "yes").sum()), **counts}
-        fig, (ax,) = look.panels(style, [27.0])
-        labels = [f"{name}: {count:,}" for name, count in rows.items()]
-        shares = [100 * count / len(tested) for count in rows.values()]
-        bar = pd.DataFrame([shares], [f"{len(tested):,} counters"], labels)
-        colors = [
-            RED if name == names[UNEXPLAINED] else color
-            for name, color in zip(rows, itertools.cycle(AREAS))
-        ]
-        texts = bar.map("{:.1f} %".format)
-        handles = stacks(ax, bar, dict(zip(labels, colors)), texts)
-        ax.set_xlabel("share of the counters of all cases (%)")
+        exact, names = "exact", {cause.cause: f"differs, {cause.name}" for cause in causes()}
+        names[UNEXPLAINED] = f"differs, {UNEXPLAINED}"
+        outcomes = tested["cause"].map(names).mask(tested["equal"] == "yes", exact)
+        counters, off = tested["counter"], tested["equal"] == "no"
+        apart = counters.isin(counters[off].value_counts().index[: _MOST - 1])
+        rest = f"{counters[~apart].nunique()} other counters"
+        counts = pd.crosstab(counters.map(_NAMES).fillna(counters).where(apart, rest), outcomes)
+        counts = counts.reindex(columns=[exact, *outcomes[off].value_counts().index], fill_value=0)
+        counts = counts.loc[counts[exact].div(counts.sum(axis=1)).sort_values(kind="stable").index]
+        total, texts = counts.sum(axis=1), pd.DataFrame("", counts.index, counts.columns)
+        colors = dict(zip(counts, itertools.cycle(AREAS))) | {names[UNEXPLAINED]: RED}
+        fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
+        handles = stacks(ax, 100 * counts.div(total, axis=0), colors, texts)
+        differ = total - counts[exact]
+        sums = [f"{n:,} of {of:,}" for n, of in zip(differ, total, strict=True)]
+        look.beside(ax, sums, heading=f"differ: {differ.sum():,} of {total.sum():,}")
+        ax.set_xlabel("share of the cases (%)")
         return look.finish(fig, study, style, handles, _notes(table), _STAGES)
 
 

@@ -194,7 +194,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig, axes = look.panels(style, [rows_mm(len(rungs)) for rungs in panels.values()])
         right = 1.04 * max(100.0, float(rows[sizes].max(axis=None)))
         for ax, (dtype, rungs), color in zip(axes, panels.items(), PALETTE):
-            shares = [f"{share:.0f}" for share in rungs[sizes[-1]]]
+            shares = [f"{share:.0f} %" for share in rungs[sizes[-1]]]
             dots(ax, rungs, sizes, DTYPES.get(dtype, color), shares, sizes[-1])
             ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
             ax.set(xlim=(0, right), xlabel="speed (% of cuBLAS)", title=base.dtype_short(dtype))

@@ -168,9 +168,7 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rungs that are drawn, each once, at the shape that has most stalls."""
     rows = table[table[[*_PARTS.values(), *_WAITS.values()]].notna().all(axis=1)]
     rows = rows[rows["verdict"] == "correct"]
-    shapes = pd.Series(
-        [base.shape_label(row) for row in rows.to_dict("records")], rows.index, dtype=object
-    )
+    shapes = base.shape_labels(rows)
     rows = rows[shapes == shapes.mode()[0]] if len(rows) else rows
     return drawn(study, rows.drop_duplicates(["variant", "dtype"]), 2)
 
@@ -178,9 +176,8 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per case for the page: its limiter, its cycles over the bound, the pipe's share with a bar."""
     rows = table[table[[_bounds.RATIO, _PARTS["at work"]]].notna().any(axis=1)]
-    shapes = [base.shape_label(row) for row in rows.to_dict("records")]
     shown = rows[["dtype", "variant", _bounds.LIMITER, _bounds.RATIO, _CLOCK, _BY_TIME]]
-    shown.insert(2, "shape", shapes)
+    shown.insert(2, "shape", base.shape_labels(rows))
     waits = rows[list(_WAITS.values())].set_axis(list(_WAITS), axis=1).fillna(-1.0)
     most = waits.idxmax(axis=1).where(waits.max(axis=1) >= 0, "")
     work = base.bars(rows[_PARTS["at work"]])

@@ -27,8 +27,8 @@ from tilewave.theory.occupancy import TURING, Occupancy
 
 READING = (
     "Up is the rate of an SM, right the warps that it holds; a line is a number of independent chains in a thread. Points "
-    "are measured, lines the model. Warps that the four schedulers cannot "
-    "share evenly, such as 6, are slower. Chains as fast as fewer ones are in the table alone."
+    "are measured, lines the model at each number of warps. Warps that the four schedulers "
+    "cannot share evenly, such as 6, are slower. Chains as fast as fewer ones are in the table alone."
 )
 _KEYS = (
     Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
@@ -242,15 +242,10 @@ def _cells(row: OccupancyRow) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _parts(table: pd.DataFrame) -> Parts:
-    parts: Parts = base.derived(table)
-    return parts
-
-
 def _warps(study: StudyData, table: pd.DataFrame) -> dict[str, OccupancyRow]:
     """Return one row for each variant of a product, the fewest warps first."""
-    operations = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
-    rows = {row.variant: row for row in _parts(table).rows if operations.get(row.case) != "probe"}
+    kinds = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
+    rows = {row.variant: row for row in base.derived(table).rows if kinds.get(row.case) != "probe"}
     return dict(sorted(rows.items(), key=lambda item: item[1].closed_form.warps)[:_MOST_ROWS])
 
 
@@ -262,7 +257,7 @@ def _limited_by(row: OccupancyRow) -> str:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the warps that keep an SM busy, each with one chain of dependent multiply-adds."""
-    cycles, chains = _parts(table).cycles, _parts(table).chains
+    cycles, chains = base.derived(table).cycles, base.derived(table).chains
     if cycles is None or chains.empty:
         return ""
     warps = latency.warps_to_hide(cycles, 1, lanes=lanes_of(study))
@@ -279,7 +274,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
     with look.apply(style):
         study = _on_gpu(study)
-        chains, rows = _parts(table).chains, _warps(study, table)
+        chains, rows = base.derived(table).chains, _warps(study, table)
         good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
         if good.empty and not rows:
             return look.empty_figure(study, style, "occupancy")
@@ -294,10 +289,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         good = _apart(good)
         names = {ilp: f"{ilp} chain{'s' * (ilp > 1)}" for ilp in map(int, good["ilp"].unique())}
         good, colors = good.assign(name=good["ilp"].map(names)), dict(zip(names.values(), PALETTE))
-        sns.lineplot(
-            good.dropna(subset="model"), x="warps", y="model", hue="name", palette=colors, errorbar=None,
-            estimator=None, legend=False, ax=ax,
-        )  # fmt: skip
+        if (cycles := base.derived(table).cycles) is not None:
+            most, lanes = int(good["warps"].max()), lanes_of(study)
+            for ilp, name in names.items():
+                counts = range(1, most + 1)
+                rates = [latency.fma_per_cycle(n, ilp, cycles, lanes=lanes) for n in counts]
+                sns.lineplot(x=counts, y=rates, color=colors[name], linewidth=0.9, ax=ax)
         sns.scatterplot(
             good, x="warps", y="measured", hue="name", style="name", palette=colors, s=20, linewidth=0, ax=ax,
             markers=dict(zip(colors, MARKERS)), zorder=3, legend=False,
@@ -307,6 +304,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         left = ax.get_yaxis_transform()
         look.write(ax, f"peak {peak}", (0, peak), (2, 1), xycoords=left, va="bottom", color=GREY)
         look.powers_of_two(ax, good["warps"])
+        if not style.narrow:
+            ax.set_xticks(good["warps"].unique())
         look.powers_of_two(ax, (4, peak), axis="y")
         ax.set_ylim(bottom=0.65 * good["measured"].min())
         ax.set_xlabel("warps on an SM, with chains of dependent multiply-adds")
@@ -320,10 +319,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                 at, 0.88 * at * rate, name, color=colors[name], size=style.small, va="top", rotation_mode="anchor",
                 rotation=math.degrees(math.atan(rate)), transform_rotates_text=True,
             )  # fmt: skip
-        if (cycles := _parts(table).cycles) is not None:
+        if cycles is not None:
             warps = round(latency.warps_to_hide(cycles, 1, lanes=lanes_of(study)))
             ax.axvline(warps, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
-            name, bottom = f"with 1 chain, {warps} warps keep an SM busy", ax.get_xaxis_transform()
+            name, bottom = f"1 chain: {warps} warps keep an SM busy", ax.get_xaxis_transform()
             look.write(ax, name, (warps, 0.03), (-4, 0), xycoords=bottom, ha="right")
         return look.finish(fig, study, style, _KEYS, notes)
 
@@ -344,7 +343,7 @@ def _on_gpu(study: StudyData) -> StudyData:
 
 def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
     """Return different answers, the error of the rate's model, and the warps that keep an SM busy."""
-    parts = _parts(table)
+    parts: Parts = base.derived(table)
     differ = [row for row in parts.rows if row.differences]
     agreed, answered = _agreed(parts.rows)
     notes = (

@@ -117,16 +117,16 @@ _SMALL, _LARGE = "smallest size", "largest size"
 
 def _drawn(study: StudyData, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rungs that are drawn, in the first dtype of each operation: `label` and both shares."""
-    first = rows["dtype"] == rows.groupby("operation")["dtype"].transform("first")
-    ordered = rows[first].sort_values(_BYTES, kind="stable")
-    ends = ordered.groupby("variant").agg(**{_SMALL: (_SHARE, "first"), _LARGE: (_SHARE, "last")})
-    variants = list(dict.fromkeys(rows.loc[first, "variant"]))[:_MOST]
-    about = rows.drop_duplicates("variant").set_index("variant", drop=False)
+    rows = rows[rows["dtype"] == rows.groupby("operation")["dtype"].transform("first")]
+    sizes = rows.groupby("operation")[_BYTES]
+    small = rows[rows[_BYTES] == sizes.transform("min")].drop_duplicates("variant")
+    large = rows[rows[_BYTES] == sizes.transform("max")].drop_duplicates("variant")[:_MOST]
     labels = [
         f"{base.operation_label(row['operation'])}: {base.plain_label(study, row)}"
-        for row in about.loc[variants].to_dict("records")
+        for row in large.to_dict("records")
     ]
-    return ends.loc[variants].assign(label=labels)
+    smallest = large["variant"].map(small.set_index("variant")[_SHARE])
+    return large.assign(label=labels, **{_SMALL: smallest, _LARGE: large[_SHARE]})
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -138,7 +138,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         of_vendor = rows["baseline"] == _VENDOR
         drawn = _drawn(study, rows[of_vendor == of_vendor.iloc[0]])
         fig, (ax,) = look.panels(style, [rows_mm(len(drawn))])
-        dots(ax, drawn, [_SMALL, _LARGE], texts=drawn[_LARGE].map("{:.0f}".format), heading=_LARGE)
+        shares = drawn[_LARGE].map("{:.0f} %".format)
+        dots(ax, drawn, [_SMALL, _LARGE], texts=shares, heading=_LARGE)
         ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
         right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
         unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"

@@ -95,14 +95,6 @@ def _bytes(study: StudyData) -> pd.DataFrame:
     return frame
 
 
-def _same_environment(study: StudyData) -> set[str]:
-    """Return the cases with time and bytes from the environment of the ceilings."""
-    here = _ceilings.environment_here(study)
-    timed = base.environment_of(study, "duration", "time")
-    counted = base.environment_of(study, "dram_bytes", "counters")
-    return {case for case, name in timed.items() if name == here == counted.get(case, here)}
-
-
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
     """Return the arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
 
@@ -150,7 +142,10 @@ def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
     columns = ["roof", "roof tflops", "bound", "reached"]
     frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
     # A point's coordinates need no common environment; its share of a roof is a ratio, and does.
-    frame["elsewhere"] = ~frame.index.isin(_same_environment(study))
+    here, timed = _ceilings.environment_here(study), base.environment_of(study, "duration", "time")
+    counted = base.environment_of(study, "dram_bytes", "counters")
+    near = [here == timed.get(case) == counted.get(case, here) for case in frame.index]
+    frame["elsewhere"] = ~pd.Series(near, frame.index, dtype=bool)
     frame.loc[frame["elsewhere"], columns] = _NO_ROOF
     return frame
 
@@ -203,10 +198,8 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     rows = table.join(points[columns].set_axis([*_LEVELS, "bulk"], axis=1), on="case")
     rows = rows[(rows["verdict"] == "correct") & rows["TFLOP/s"].notna()]
     rows = rows[rows[list(_LEVELS)].notna().any(axis=1)]
-    # The common shape first: each variant is drawn once.
-    usual = base.uncommon_shapes(kernels_of(study))
-    rows = rows.iloc[(rows["case"].map(usual) != "").argsort(kind="stable")]
-    return drawn(study, rows.drop_duplicates(["variant", "dtype"]), 1, vendors=True)
+    rows = rows[rows["case"].map(base.uncommon_shapes(kernels_of(study))) == ""]
+    return drawn(study, rows, 1, vendors=True)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

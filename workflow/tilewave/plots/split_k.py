@@ -158,10 +158,7 @@ def table(study: StudyData) -> pd.DataFrame:
 # ------------------------------------------------------------------------------------------ figure
 
 
-_LOOKS: Mapping[str, tuple[str, str]] = {
-    "best split-K": (BLUE, "o"),
-    "stream-K": (RED, "s"),
-}
+_LOOKS: Mapping[str, tuple[str, str]] = {"best split-K": (BLUE, "o"), "stream-K": (RED, "s")}
 _MOST = 12
 """The most rows of the figure."""
 

@@ -42,6 +42,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 FONT = "DejaVu Sans"  # it comes with matplotlib
 NARROW_MM, TALLEST_MM = 120.0, 120.0
 """Width below which panels stand above one another instead of side by side; the most height of a figure."""
+PLAIN = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
+"""The box of a text that hides the grid behind it."""
 ROW_MM = 5.0
 """Height of a row of dots or bars."""
 

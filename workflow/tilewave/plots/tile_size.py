@@ -90,8 +90,11 @@ def cells(study: StudyData) -> pd.DataFrame:
     valid = valid.where(frame["environment"] == [common.get(s) for s in frame["shape"]])
     frame["share"] = valid / valid.groupby(frame["shape"]).transform("max")
     reference = reference_shape(frame.assign(valid=valid))
+    at_reference = frame["shape"].map(lambda shape: shape == reference)
+    tiles = frame["tile"][at_reference]
     for name in _PREDICTIONS:
-        full = _full_rates(frame.assign(valid=valid), reference, name)
+        # TFLOP/s of each tile on a product without quantization.
+        full = dict(zip(tiles, valid[at_reference] / frame[name][at_reference], strict=True))
         rate = frame["tile"].map(full) * frame[name]
         frame[f"predicted_{name}"] = rate / rate.groupby(frame["shape"]).transform("max")
     return frame
@@ -102,15 +105,6 @@ def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
     tile_counts = frame[frame["valid"].notna()].groupby("shape", sort=False)["tile"].nunique()
     complete = tile_counts.index[tile_counts == frame["tile"].nunique()]
     return max(complete, key=math.prod, default=None)
-
-
-def _full_rates(
-    frame: pd.DataFrame, reference: tuple[int, ...] | None, efficiency: str
-) -> dict[tuple[int, int], float]:
-    """Return TFLOP/s of each tile on a product without quantization, from the reference shape."""
-    rows = frame[[shape == reference for shape in frame["shape"]]]
-    rates = rows["valid"] / rows[efficiency]
-    return dict(zip(rows["tile"], rates, strict=True))
 
 
 def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int, int]]:

@@ -128,11 +128,6 @@ def _shape(row: Mapping[str, Any]) -> dict[str, int]:
     return {d: _integer(row[d]) for d in "mnk"}
 
 
-def _sizes(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Return bytes of an element of A and B, and of C."""
-    return product_sizes(str(row["dtype"]))
-
-
 def _on_v100(row: Mapping[str, Any]) -> bool:
     return str(row["dtype"]).split("_")[0] == _V100_INPUTS
 
@@ -150,7 +145,7 @@ def predicted(
     accesses = {name: lanes.access for name, lanes in options if isinstance(lanes, Lanes)}
     if not all(base.present(size) for size in tile):
         return None
-    size, out = _sizes(row)
+    size, out = product_sizes(str(row["dtype"]))
     if size != out or set(base.layouts_of(row).values()) != {"row"}:
         return None
     try:
@@ -212,7 +207,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     rows = []
     for row in _products(study):
         case, shape = str(row["case"]), _shape(row)
-        size, out = _sizes(row)
+        size, out = product_sizes(str(row["dtype"]))
         work, moved = traffic.flops(shape), traffic.compulsory_bytes(shape, size, out)
         inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
         ratio = traffic.intensity(shape, size, out)
@@ -316,12 +311,11 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the variants whose loads are drawn, each at the most frequent shape, with their `label`."""
-    rows = frame[frame["requested"].notna() & (frame["verdict"] == "correct")]
-    # The shape of most variants first: a matrix times a vector loads nothing twice.
-    often = rows.groupby("shape")["variant"].transform("nunique")
-    rows = rows.loc[often.sort_values(ascending=False, kind="stable").index]
-    rows = rows.drop_duplicates("variant").head(_MOST)
+    """Return the variants whose loads are drawn, all at the shape of most variants, with their `label`."""
+    planned = frame[frame["requested_model"].notna()]
+    often = planned.groupby("shape", sort=False)["variant"].nunique()
+    rows = planned[planned["shape"].isin(often.nlargest(1).index)]
+    rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(_MOST)
     labels = [base.plain_label(study, row) for row in rows.to_dict("records")]
     return rows.assign(label=labels)
 

@@ -5,7 +5,6 @@ conflicts and cost cp.async wavefronts, and these counters show zero.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -117,25 +116,25 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "excess wavefronts")
         fig, (ax,) = look.panels(style, [rows_mm(len(rows)) - 4])
         vendor = rows["kernel"].isin(base.vendors(study))
-        labels = [_label(study, row) for row in rows.to_dict("records")]
+        labels = [
+            f"{base.dtype_short(row['dtype']).partition(' (')[0]}: {base.plain_label(study, row)} "
+            f"({_NAMES.get(row['kind'], row['kind'])})"
+            for row in rows.to_dict("records")
+        ]
         shares = rows["of all"]
         colors = vendor.map({True: GREY, False: BLUE})
-        bars(ax, labels, shares, shares.map("{:.0f}".format), colors)
+        bars(ax, labels, shares, shares.map("{:.0f} %".format), colors)
         ax.set_xlabel("excess (% of all shared-memory wavefronts)")
         part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
-        return look.finish(fig, part_of, style, notes=_notes(study, table), stages=_STAGES)
+        return look.finish(fig, part_of, style, notes=_notes(study, table, rows), stages=_STAGES)
 
 
-def _label(study: StudyData, row: Mapping[str, object]) -> str:
-    operands = base.dtype_short(row["dtype"]).partition(" (")[0]
-    kind = _NAMES.get(str(row["kind"]), row["kind"])
-    return f"{operands}: {base.plain_label(study, row)} ({kind})"
-
-
-def _notes(study: StudyData, table: pd.DataFrame) -> list[str]:
-    """Return the shape, and how many variants have excess wavefronts."""
+def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
+    """Return the shape, that of each drawn row with another, and how many variants have excess wavefronts."""
+    shapes = rows["case"].map(base.uncommon_shapes(study.cases))
+    others = [f"; {name} {shape}" for name, shape in zip(rows["variant"], shapes) if shape]
     of_shared = table[table["kind"].notna() & (table["verdict"] == "correct")]
     excess = burdened(of_shared)["case"].nunique()
     return [
-        f"Shape {base.shapes_text(study.cases)}. {excess} of {of_shared['case'].nunique()} cases have excess wavefronts."
+        f"Shape {base.shapes_text(study.cases)}{''.join(others)}. {excess} of {of_shared['case'].nunique()} cases have excess wavefronts."
     ]

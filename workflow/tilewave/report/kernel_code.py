@@ -69,10 +69,7 @@ def _listing(entry: Mapping[str, Any]) -> str:
 
 
 def variants(
-    kernel: Kernel,
-    document: Mapping[str, Any],
-    cases: pd.DataFrame,
-    environment: Mapping[str, Any],
+    kernel: Kernel, document: Mapping[str, Any], cases: pd.DataFrame, environment: Mapping[str, Any]
 ) -> pd.DataFrame:
     """Return a row for each compiled variant and launch (``document``: by variant and architecture)."""
     limits, rows = SmLimits.if_known(environment), []
@@ -94,11 +91,7 @@ def variants(
             spilled = [used.get("spill_store_bytes"), used.get("spill_load_bytes")]
             shared = used.get("static_shared_bytes") if pd.isna(shared) else float(shared)
             macros = (f"{macro} {value}" for macro, value in build.get("macros", {}).items())
-            row = {
-                "variant": title,
-                "macros": ", ".join(macros),
-                "architecture": arch,
-            }
+            row = {"variant": title, "macros": ", ".join(macros), "architecture": arch}
             rows.append(row)
             if build["status"] != result.OK and not build.get("sha256"):
                 row["problem"] = f"{build['status']}: {build.get('reason', '')}"

@@ -189,17 +189,20 @@ def sentence(
     if limit := run.subjects[case].limit if case in run.subjects else "":
         parts.append(limit if parts else f"At {at} {limit[0].lower()}{limit[1:]}")
         parts += filter(None, [_other_roof(run, run.subjects[case])])
-    first = next((finding for _, finding in fixes if finding.bound), None)
-    if first:
+    for profiled, first in [pair for pair in fixes if pair[1].bound][:1]:
         where = f" at {advice.place(first.origin)}" if first.origin.line else ""
-        gain = f"at most {100 * (first.bound or 0):.0f} % of the time"
-        parts.append(f"First to fix: {first.rule}{where}, {gain}.")
+        if profiled != case:
+            shape = shape_label(cases[cases["case"] == profiled].iloc[0].to_dict())
+            where += f" (counted at {shape})"
+        gain = f"fixing it saves at most {100 * (first.bound or 0):.0f} % of the time"
+        parts.append(f"First to fix: {first.rule}{where}; {gain}.")
     rungs = run.cases[run.cases["kernel"].isin(run.project.followers.get(name, []))]
     alike = rungs[(rungs["sizes"] == row["sizes"]) & rungs["case"].isin(run.shares.keys())]
     if len(alike) and case in run.shares:
         same = alike["dtype"] == row["dtype"]
         best = max(alike[same | ~same.any()]["case"], key=lambda rung: run.shares[rung])
-        parts.append(f"Next rung: {best.partition('@')[0]}, {run.shares[best]:.1f} %.")
+        share = f"{run.shares[best]:.1f} % of the speed of cuBLAS"
+        parts.append(f"The next rung of the ladder, {best.partition('@')[0]}, has {share}.")
     return " ".join(parts)
 
 

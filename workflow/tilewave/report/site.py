@@ -7,19 +7,23 @@ scripts. The same tables give the same bytes: no date, no time of day, no order 
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tilewave.basics.paths import INSTALLED
 from tilewave.kernel import result
 from tilewave.pipeline.project import Project, read
-from tilewave.plots.base import dtype_short
+from tilewave.plots import style as look
+from tilewave.plots.base import StudyData, dtype_short
 from tilewave.records.store import write_atomically
 from tilewave.report import FOLDERS, figures, kernel_views, lessons, summary, verdict
 from tilewave.report.rendering import glossary, render
-from tilewave.report.studies import StudyView
+from tilewave.report.studies import StudyView, svg_size
 from tilewave.workers import pool
 
+PHONE_MM = 70.0
+"""Width of a figure with text of 8 points that fits a phone where its text is READABLE."""
 CARDS = 10
 """The most studies with a card on the index; the others are in a list."""
 FINDINGS = 3
@@ -86,6 +90,15 @@ def findings(
         if row.sentence
     ]
     return [*spoken[:MOST_KERNELS], *takeaways]
+
+
+def _narrow(project: Project, study: StudyData, reports: Path) -> dict[str, object]:
+    """Draw a figure that a phone shows without scrolling, and return its address and size in pixels."""
+    address, style = f"study/{study.name}-narrow.svg", figures.style_of(project)
+    style = replace(style, width_mm=max(60.0, PHONE_MM / 8 * style.font_size))
+    look.save(figures.drawing(project, study).draw(style), reports / address, style)
+    width, height = svg_size(reports / address)
+    return {"address": address, "width": width, "height": height}
 
 
 def write(
@@ -167,12 +180,17 @@ def write(
         if (reports / "tables" / name).is_file()
     ]
     rungs, title = question(project, shown)
+    narrow = None
+    if rungs and rungs.figure:
+        study = figures.of_tables(project, rungs.name, target, cases, records, instructions)
+        narrow = _narrow(project, study, reports)
     page(
         index.name,
         "index.html.j2",
         {
             "question": title,
             "rungs": rungs,
+            "narrow": narrow,
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),
             "verdicts": summary.verdict_counts(cases, summary.ALWAYS),

@@ -177,9 +177,7 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
 
 
 def environment_views(
-    target: Mapping[str, Any],
-    environments: Mapping[str, Mapping[str, Any]],
-    records: pd.DataFrame,
+    target: Mapping[str, Any], environments: Mapping[str, Mapping[str, Any]], records: pd.DataFrame
 ) -> list[dict[str, Any]]:
     """Return the environments of the target, of the figures and of this machine: id, name, role, facts."""
     valued = figures.figures_of(records)

@@ -68,7 +68,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
         fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
         colors = dict(zip(_VERDICTS, AREAS, strict=True))
-        handles = stacks(ax, 100 * counts.div(total, axis=0), colors, counts.map(str))
+        handles = stacks(
+            ax, 100 * counts.div(total, axis=0), colors, counts.map(str), judging.THEORY_ONLY
+        )
         texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
         look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
         ax.set_xlabel("share of the document's claims (%), with their number")
