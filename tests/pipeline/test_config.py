@@ -56,7 +56,7 @@ def cases(data):
 SCHEMA = ROOT / "config" / "schema.json"
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml"])
+@pytest.mark.parametrize("name", ["config.yaml", "smoke.yaml", "probes.yaml"])
 def test_shipped_configs_load_and_pass(name):
     data = yaml.safe_load((ROOT / "config" / name).read_text())
     jsonschema.validate(data, json.loads(SCHEMA.read_text()))
