@@ -44,6 +44,8 @@ COMPARED = ("time", result.TUNE, "counters")
 """Stages whose results are compared with each other (`records.agreement`)."""
 CASE_BYTES = 16 << 20
 """The fixed cost of a check, in bytes of operands that cost as much."""
+HOST_COST = 4
+"""Cost of bytes that the host compares, relative to the GPU's."""
 
 
 @dataclass(frozen=True)
@@ -444,7 +446,7 @@ def _checked_together(
         waiting,
         workers,
         on_result=keep,
-        alike=_inputs,
+        alike=lambda job: _inputs(job) if _on_device(job) else job.case,
         weight=_checked_bytes,
         **options,
     )
@@ -453,11 +455,17 @@ def _checked_together(
     return [outcome for outcome in outcomes if not hindered(outcome)] + alone
 
 
+def _on_device(job: jobs.Job) -> bool:
+    """Return whether a check is judged on the GPU, by a reference that cases with the same inputs share."""
+    return bool(operations.load(job.operation, job.source).products(job))
+
+
 def _checked_bytes(job: jobs.Job) -> float:
     """Return a check's relative cost: its operands are made, read and compared."""
     operation = operations.load(job.operation, job.source)
     stored = (operation.stored(job, name) for name in operation.arrays(job))
-    return CASE_BYTES + sum(dtype.itemsize * count for dtype, count in stored)
+    nbytes = sum(dtype.itemsize * count for dtype, count in stored)
+    return CASE_BYTES + nbytes * (1 if _on_device(job) else HOST_COST)
 
 
 def _cost(job: jobs.Job) -> float:
