@@ -21,7 +21,7 @@ def named(entries: list[dict]) -> dict[str, float]:
 
 def test_sets_are_nested_and_have_no_name_twice() -> None:
     assert set(catalogue.SETS) == {
-        "flops", "basic", "traffic", "memory", "paths", "quantization", "limits", "full",
+        "flops", "cycles", "basic", "traffic", "memory", "paths", "quantization", "limits", "full",
     }  # fmt: skip
     for name in catalogue.SETS:
         names = catalogue.names(name)
@@ -82,7 +82,7 @@ def test_operations_of_tensor_cores(values, dtype, flops) -> None:
 def test_operations_on_fp8_are_counted_for_fp8_products() -> None:
     for name in catalogue.SETS:
         plain, fp8 = (catalogue.merged([name], is_fp8)[0] for is_fp8 in (False, True))
-        more = set() if name == "limits" else {TENSOR.format("fp8")}
+        more = set() if name in ("limits", "cycles") else {TENSOR.format("fp8")}
         assert set(fp8) - set(plain) == more
         assert [metric for metric in fp8 if metric not in more] == plain
 

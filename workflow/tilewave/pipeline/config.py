@@ -39,7 +39,7 @@ Seconds = Annotated[float, Field(gt=0, le=DAY)]
 Millimetres = Annotated[float, Field(ge=60, le=400)]
 Points = Annotated[float, Field(ge=4, le=24)]
 MetricSet = Literal[
-    "flops", "basic", "traffic", "memory", "paths", "quantization", "limits", "full"
+    "flops", "cycles", "basic", "traffic", "memory", "paths", "quantization", "limits", "full"
 ]
 
 

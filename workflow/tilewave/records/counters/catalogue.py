@@ -172,6 +172,7 @@ _BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, 
 _TRAFFIC = [*_BASIC, *SHARED, *GLOBAL]
 SETS: dict[str, tuple[Metric, ...]] = {
     "flops": (*SCALAR_OPS, *TENSOR_OPS, *LAUNCH),
+    "cycles": (*CYCLES, *LAUNCH),
     "basic": tuple(_BASIC),
     "traffic": tuple(_TRAFFIC),
     "memory": tuple(_TRAFFIC),
