@@ -111,7 +111,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
                         raise
                     skipped[source.name] = str(error)
         finally:  # the folder's operations end with it
-            operations.MODULES.use(Path(name).expanduser() for name in options.operations)
+            _forget_operations(options)
     if not kernels and not skipped:
         problem = f"{options.path} has no kernel"
         raise UserError.because(HERE, problem, "Give a folder with kernel files")
@@ -124,6 +124,11 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
         "kernels": kernels,
         "skipped": skipped,
     }
+
+
+def _forget_operations(options: Namespace) -> None:
+    """Load operations from the user's folders only."""
+    operations.MODULES.use(Path(name).expanduser() for name in options.operations)
 
 
 def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
@@ -202,47 +207,54 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         functions = [function for function in source.functions() if function.file == source.path]
         names = names if options.kernel else [function.name for function in functions]
         apart = {function.name for function in functions if source.takes_sizes_apart(function)}
+    operated = ["--operations", *options.operations] if options.operations else []
+    flagged = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
     for at, name in enumerate(names):
+        _forget_operations(options)
         home = folder / f"{path.stem}-{at}"
-        home.mkdir()
+        (home / "touched").mkdir(parents=True)
         stem, suffix = matching.snake(name or path.stem), path.suffix
         # Not the name of the user's file: lines are told apart by the names of their files.
-        output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
-        arguments = ["wrap", "-o", str(output), *(["--kernel", name] if name else [])]
+        output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
+        arguments = [*(["--kernel", name] if name else []), f"--budget={WRAPPING * options.budget}"]
         arguments += [f"--include={folder}" for folder in options.include]
-        arguments += [f"--budget={WRAPPING * options.budget}"]
-        given = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
-        arguments += [f"{flag}={text}" for flag, text in given.items() if text]
-        lines, problem, kernel = list[str](), "", None
-        # An operation of what the kernel touches judges no values, but races are found under it.
-        derived = ["--new-operation", f"{stem}_touched", "--force", f"--budget={options.budget}"]
-        derived += ["--operations", str(home)]
-        for more in ([], derived) if name in apart and not given["--operation"] else ([],):
-            folders = options.operations if more else ["--operations", *options.operations]
-            command = [*arguments, *more, *(folders if options.operations else []), "--", str(path)]
-            notes, text, before = io.StringIO(), "", output.read_bytes() if output.exists() else b""
-            try:
-                with contextlib.redirect_stderr(notes):
-                    parsed = flags.options_of(wrap.add, command, options.machine)
-                    code, text = wrap.wrap_kernel(parsed)
-            except UserError as error:
-                if error.key == "--kernel" and options.kernel is not None:
-                    raise
-                problem = problem if problem or kernel else str(error)
-                continue
-            faulty = text.startswith(result.FINDINGS)
-            late = bool(more) and text.startswith(result.NOT_MEASURED)
-            if faulty or (kernel is None and not late):
-                kernel, printed = load_kernel(output), notes.getvalue()
-                kernel = _at(kernel, SHAPE.findall(printed)[-1]) if more else kernel
-                lines = [line.strip() for line in printed.splitlines()]
-            elif before:
-                output.write_bytes(before)
-            guessed = kernel is None or "operation" in kernel.marked(GUESSED)
-            if code == result.RIGHT or faulty or not guessed:
-                break
-        lines = [line for line in lines if not PROGRESS.search(line)]
-        yield _Source(path, name or path.stem, kernel, lines, problem)
+        arguments += [f"{flag}={text}" for flag, text in flagged.items() if text]
+        source = _Source(path, name or path.stem, None)
+        end = [*operated, "--", str(path)]
+        source, settled, _ = _attempt(source, home / output, [*arguments, *end], options)
+        if name in apart and not flagged["--operation"] and not settled:
+            # An operation of what the kernel touches judges no values, but races are found under it.
+            arguments += ["--new-operation", f"{stem}_touched", f"--budget={options.budget}"]
+            arguments += ["--operations", str(home), *end]
+            touched, _, verdict = _attempt(source, home / "touched" / output, arguments, options)
+            late = verdict.startswith(result.NOT_MEASURED)
+            unwrapped = source.kernel is None and not late
+            if verdict and (unwrapped or verdict.startswith(result.FINDINGS)):
+                assert touched.kernel is not None
+                kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
+                source = replace(touched, kernel=kernel)
+        notes = [line for line in source.notes if not PROGRESS.search(line)]
+        yield replace(source, notes=notes)
+
+
+def _attempt(
+    source: _Source, output: Path, arguments: Sequence[str], options: Namespace
+) -> tuple[_Source, bool, str]:
+    """Wrap a kernel into a file. Return it, whether its verdict stands, and the verdict, empty if wrap refuses it."""
+    notes = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(notes):
+            command = ["wrap", "-o", str(output), *arguments]
+            parsed = flags.options_of(wrap.add, command, options.machine)
+            code, verdict = wrap.wrap_kernel(parsed)
+    except UserError as error:
+        if error.key == "--kernel" and options.kernel is not None:
+            raise
+        return replace(source, problem=source.problem or str(error)), False, ""
+    kernel, lines = load_kernel(output), [line.strip() for line in notes.getvalue().splitlines()]
+    settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
+    settled = settled or "operation" not in kernel.marked(GUESSED)
+    return replace(source, kernel=kernel, notes=lines), settled, verdict
 
 
 def _at(kernel: Kernel, size: str) -> Kernel:

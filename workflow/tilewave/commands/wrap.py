@@ -15,7 +15,6 @@ from typing import Any
 
 from tilewave.basics import files
 from tilewave.basics.errors import HERE, UserError
-from tilewave.basics.files import lies_in
 from tilewave.basics.paths import relative
 from tilewave.basics.progress import patience, say
 from tilewave.commands import execute, flags
@@ -203,7 +202,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         output.write_text(text, encoding="utf-8")
         path, names = os.path.relpath(output), load_kernel(output).front.compiler.include
         for folder in (output.parent / name for name in names):
-            if not lies_in(folder, [output.parent]):
+            if not files.lies_in(folder, [output.parent]):
                 command += f" --include {os.path.relpath(folder)}"
         say(f"Written: {path}. Read it, then run")
         say(f"  tilewave execute {path} --shape {trying.size(shape)}{command}")
