@@ -61,7 +61,7 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
-NO_HEADER = re.compile("cannot open source file|this header is not read")
+UNREAD = re.compile("cannot open source file|this header is not read|was skipped as host code")
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
@@ -352,7 +352,7 @@ def _document(
     if end.verdict not in result.FINDINGS:
         rests += [source.problem] if source.problem else []
         rests += source.guesses if end.status != result.FAILED_TO_COMPILE else []
-        rests += NO_HEADER.findall(end.reason) if kernel.path != source.path else []
+        rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
     unclear = code == result.NOT_RIGHT and bool(rests)
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)

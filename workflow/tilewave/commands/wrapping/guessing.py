@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
+from tilewave.commands.wrapping.arithmetic import (
+    DTYPES,
+    WHOLE,
+    Unknown,
+    number,
+    of_tokens,
+    outside,
+    plain,
+)
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
     REAL,
@@ -100,6 +108,8 @@ def _template(
     values = code.launch.template or _instantiated(function, code.source)
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
+        if parameter.is_type:
+            value = scope.literal(value)
         text = "".join(token.text for token in value)
         if parameter.is_type:
             plain = text in DTYPES or "::" in text
@@ -200,9 +210,8 @@ def guessed(
     vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
-        guess.front["requires"] = {"conditions": ["n == 1"]}
-    if type(operation).reference is Operation.reference:  # else the reference needs their values
-        unknown = _with_numbers(guess, code, types, arguments, unknown)
+        guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
+    unknown = _with_numbers(guess, code, types, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
         missing = [item for item in function.parameters if item.name in unknown]
@@ -228,7 +237,7 @@ def guessed(
     equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
     given_sizes = len([argument for argument in arguments if argument in sizes])
     single = given_sizes == 1 < len(sizes)
-    if single and operation.laid_out:
+    if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):
         changed = {**guess.front, "arguments": function.nested(alternative)}
@@ -262,12 +271,20 @@ def guessed(
 def _with_numbers(
     guess: Guess, code: Code, types: Mapping[str, str], arguments: list[Any], unknown: Sequence[str]
 ) -> list[str]:
-    """Set unknown real numbers from the launch, else guess; return what is still unknown."""
+    """Set unknown numbers from the launch, else guess real ones; return what is still unknown.
+
+    The reference of a built-in operation needs the values of real numbers.
+    """
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
+    derived = type(guess.operation).reference is Operation.reference
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
-        if parameter.name in unknown and not parameter.stars and kind in (*REAL, "bool"):
+        missing = parameter.name in unknown and not parameter.stars
+        if missing and values[at] and {*kind.split()} <= WHOLE:
+            with contextlib.suppress(Unknown):
+                arguments[at] = number(values[at], launch.scope)
+        elif missing and derived and kind in (*REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):

@@ -6,8 +6,8 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -240,21 +240,45 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(syntax.line_of, self.texts[path]))
-            for path, item in self.declarations(kernel)
-            if "__global__" not in {token.text for token in item.head}
+            (item.body, functools.partial(syntax.line_of, self.texts[path]), template)
+            for path, outer in self.declarations(kernel)
+            if "__global__" not in {token.text for token in outer.head}
+            for item in (
+                syntax.members(self.texts[path], outer) if outer.kind == "type" else [outer]
+            )
+            if kernel in item.identifiers
+            for template in [self._instantiated(outer)]
         ]
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
-                bodies.append((syntax.tokens(macro.body), functools.partial(self._line, macro)))
+                body = syntax.tokens(macro.body)
+                bodies.append((body, functools.partial(self._line, macro), {}))
         launches = (
-            launch
-            for body, line in bodies
+            replace(launch, scope=replace(launch.scope, template=template))
+            for body, line, template in bodies
             for i, token in enumerate(body)
             if token.text == kernel
             for launch in self._launch(body, i, line)
         )
         return sorted(launches, key=lambda launch: not launch.arguments)
+
+    def _instantiated(self, outer: Declaration) -> dict[str, Tokens]:
+        """Return the template arguments of a host function or class where the files name it, else its defaults."""
+        parameters = _template(outer.head)
+        arguments: list[Tokens] = []
+        for _, caller in self.declarations(outer.name) if parameters else ():
+            scope, stream = Scope(self, caller.body, caller.end), caller.body
+            for i, token in enumerate(stream[:-1]):
+                qualified = [before.text for before in stream[max(i - 2, 0) : i]]
+                another = qualified[1:] == ["::"] and qualified[:1] != [*outer.scope[-1:]]
+                if token.text == outer.name and stream[i + 1].text == "<" and not another:
+                    with contextlib.suppress(syntax.Unreadable):
+                        arguments = parts(stream[i + 2 : syntax.angle(stream, i + 1)])
+                        arguments = [scope.literal(argument) for argument in arguments]
+        defaults = [parameter.default for parameter in parameters]
+        names = [parameter.name for parameter in parameters]
+        values = [*arguments, *defaults[len(arguments) :]]
+        return {name: value for name, value in zip(names, values) if value}
 
     def takes_sizes_apart(self, function: Function) -> bool:
         """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
@@ -433,29 +457,43 @@ class Scope:
     body: Tokens
     at: int
     skipped: tuple[int, int] = (0, 0)
+    template: Mapping[str, Tokens] = field(default_factory=dict)
+    """Arguments of the template around the position, by parameter."""
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
-        outside = self.source.constant(name)
+        outside = self.template.get(name) or self.source.constant(name)
         return values or ([outside] if outside else [])
+
+    def literal(self, expression: Tokens) -> Tokens:
+        """Return the value of an expression that is a name, else the expression."""
+        for _ in range(LEVELS):
+            if len(expression) == 1 and expression[0].word:
+                expression = self.value(expression[0].text) or expression
+        return expression
 
     def value(self, name: str) -> Tokens | None:
         """Return the last of `values`."""
         return next(reversed(self.values(name)), None)
 
 
-def signature(path: Path, declaration: Declaration) -> Function:
-    head = declaration.head
+def _template(head: Stream) -> tuple[TemplateParameter, ...]:
+    """Return the template parameters of a declaration."""
     template: list[TemplateParameter] = []
-    if head[0].text == "template":
+    if head[0].text == "template" and head[1].text == "<":
         for part in parts(head[2 : syntax.angle(head, 1)]):
             texts = [token.text for token in part]
             cut = texts.index("=") if "=" in texts else len(texts)
             kind = next(text for text in texts if text != "const")
             template.append(TemplateParameter(kind, texts[cut - 1], part[cut + 1 :]))
+    return tuple(template)
+
+
+def signature(path: Path, declaration: Declaration) -> Function:
+    head = declaration.head
     places = [i for i, token in enumerate(head) if token.text == declaration.name]
     opening = next(i for i in reversed(places) if head[i + 1].text == "(") + 1
     parameters = [
@@ -464,7 +502,7 @@ def signature(path: Path, declaration: Declaration) -> Function:
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))
-    return Function(name, path, declaration, tuple(template), tuple(parameters), bound, tree)
+    return Function(name, path, declaration, _template(head), tuple(parameters), bound, tree)
 
 
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
@@ -489,4 +527,5 @@ def _parameter(part: Stream) -> Parameter:
     stars = texts.count("*") + array
     before = texts[:-1] if stars or len(texts) > 1 else texts
     kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
-    return Parameter(texts[-1], kind.replace(" :: ", "::"), stars, "const" in texts)
+    kind = kind.replace(" :: ", "::").removeprefix("std::")
+    return Parameter(texts[-1], kind, stars, "const" in texts)
