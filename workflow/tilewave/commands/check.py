@@ -28,7 +28,7 @@ from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.discovery import gathered, reasons
-from tilewave.kernel.front_matter import GUESSED, Kernel, load_kernel
+from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
@@ -152,14 +152,18 @@ class _Source:
     problem: str = ""
 
     @property
-    def limits(self) -> list[str]:
-        """The requirements on sizes that `wrap` inferred."""
+    def limits(self) -> tuple[list[str], list[str]]:
+        """The requirements on sizes that `wrap` wrote: what the code says, and what was inferred from trials."""
         if self.kernel is None or self.kernel.path == self.path:
-            return []
-        requires = self.kernel.front.requires
-        others = ("arch", "conditions")
-        sizes = [f"{name} % {of} == 0" for name, of in requires.items() if name not in others]
-        return [*sizes, *map(str, requires.get("conditions", []))]
+            return [], []
+        requires, mark = self.kernel.front.requires, self.kernel.marked(INFERRED)
+        names = re.findall(r"\w+", mark.get("requires", ""))
+        stated, inferred = list[str](), list[str]()
+        for name in requires.keys() - {"arch"}:
+            of = requires[name]
+            conditions = map(str, of) if name == "conditions" else [f"{name} % {of} == 0"]
+            (inferred if name in names else stated).extend(conditions)
+        return stated, inferred
 
     @property
     def faults(self) -> list[str]:
@@ -441,7 +445,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
     reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
-    at = f"at {decisive.case.id.partition('@')[2]}: {reason}"
+    kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
+    at = f"at {decisive.case.id.partition('@')[2]}{kind}: {reason}"
     if code == result.NOT_RIGHT and source.faults:
         return f"{name} is {'; '.join(source.faults)}"
     if code == result.NOT_RIGHT:
@@ -461,10 +466,13 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
-    if limits := source.limits:
+    stated, inferred = source.limits
+    if stated:
+        sentence += f", where {' and '.join(stated)}"
+    if inferred:
         failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
         why = ", ".join(failures) or "trials that failed"
-        sentence += f", where {' and '.join(limits)}, which wrap inferred from {why}"
+        sentence += f", where {' and '.join(inferred)}, which wrap inferred from {why}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     return "; ".join([sentence, *map(_advice, notable)])
 

@@ -22,6 +22,7 @@ from tilewave.commands.wrapping import compiled, deriving, matching, probing, tr
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.finding import read
 from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess
+from tilewave.commands.wrapping.matching import leaves
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
@@ -171,6 +172,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
         front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
+    if outcome["status"] == result.INVALID_ACCESS and _stated(target, guess):
+        front["marks"] = {key: of for key, of in front["marks"].items() if key != "operation"}
     text = writing.file_text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
@@ -207,6 +210,15 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         say(f"Written: {path}. Read it, then run")
         say(f"  tilewave execute {path} --shape {trying.size(shape)}{command}")
     return result.RIGHT if right else result.NOT_RIGHT, verdict
+
+
+def _stated(target: Target, guess: Guess) -> bool:
+    """Return whether the file says what a kernel with one size computes, and how it is launched."""
+    function, sizes = target.function, guess.operation.dimensions
+    pointers = sum(parameter.stars > 0 for parameter in function.parameters)
+    launched = guess.line and not guess.unknown and target.source.takes_sizes_apart(function)
+    single = sum(argument in sizes for argument in leaves(guess.front["arguments"])) == 1
+    return bool(launched and single and matching.named_by(function.name, pointers))
 
 
 FOLDER = "my_operations"

@@ -61,7 +61,8 @@ class Guess:
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
-    launch, of those that are numbers; named: whether the sizes are those of the parameters' names; faults: what is not right with the kernel as the file launches it.
+    launch, of those that are numbers; named: whether the sizes are those of the parameters' names; tested: places of
+    the parameters that a bounds test names; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -78,6 +79,7 @@ class Guess:
     line: int = 0
     launched: dict[str, int] = field(default_factory=dict)
     named: bool = False
+    tested: frozenset[int] = frozenset()
     faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
@@ -225,6 +227,9 @@ def guessed(
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
+    guess.tested = frozenset(
+        at for at, item in enumerate(function.parameters) if function.tests(item.name)
+    )
     guess.named = all(matching.dimension(name, operation) == of for name, of in taken)
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         with contextlib.suppress(Unknown):

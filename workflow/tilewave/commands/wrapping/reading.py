@@ -101,6 +101,17 @@ class Function:
         scoped = "::".join((*self.declaration.scope, self.name))
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
+    def tests(self, name: str) -> bool:
+        """Return whether the body compares an index with a parameter, other than as the end of a loop."""
+        body, end = self.declaration.body, 0
+        for i, token in enumerate(body[:-1]):
+            if token.text in ("for", "while"):
+                end = syntax.closing(body, i + 1)
+            signs = body[i - 1].text in ("<", ">=") or body[i + 1].text in (">", "<=")
+            if i > end and token.text == name and signs:
+                return True
+        return False
+
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         texts = [token.text for token in self.declaration.body]
