@@ -31,6 +31,7 @@ from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
+from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, kernels_study, reference_kernel, single, tables, trials
 from tilewave.pipeline.cases import Case
@@ -357,6 +358,8 @@ def _document(
         rests += [source.problem] if source.problem else []
         rests += source.guesses if end.status != result.FAILED_TO_COMPILE else []
         rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
+    if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
+        rests.append("operation")
     unclear = code == result.NOT_RIGHT and bool(rests)
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
@@ -394,6 +397,14 @@ def _document(
         counted = complete[-1] if complete[-1].name == EVEN else largest
         outcome |= _counts(source, counted, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
+
+
+def _scatters(kernel: Kernel, end: Result) -> bool:
+    """Return whether each race is between stores, at places that may depend on an array that wrap filled."""
+    operation = operations.load(kernel.front.operation, kernel.path)
+    messages = [fault["message"] for fault in end.notes["faults"]]
+    filled = type(operation).inputs is not Operation.inputs
+    return filled and all(re.search(" writes? .* has written", text) for text in messages)
 
 
 def _other_variants(kernel: Kernel, case: Case) -> list[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -133,6 +134,8 @@ class _Translation(ast.NodeTransformer):
                 i = end
             elif token.text == "/":
                 python += "//"
+            elif token.text == "ceil" and "/" in texts and not self._real(texts[i + 1 :]):
+                pass  # a quotient of whole numbers is rounded down before
             elif token.word:
                 python += f" {token.text} "
             elif token.text[0].isdigit() or token.text[0] == ".":
@@ -141,6 +144,15 @@ class _Translation(ast.NodeTransformer):
                 python += token.text
             i += 1
         return python
+
+    def _real(self, texts: list[str]) -> bool:
+        """Return whether real numbers are among the names, casts and literals of an expression."""
+        macros, body = self.scope.source.macros, [token.text for token in self.scope.body]
+        real = {name for kind, name in itertools.pairwise(body) if kind in ("float", "double")}
+        values = [macros[text].body if text in macros else text for text in texts]
+        return any(re.search(r"\b(?:float|double)\b|\d\.|\.\d", text) for text in values) or bool(
+            real & {*texts}
+        )
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.names:
