@@ -43,24 +43,19 @@ MOST = 8
 def operation_of(function: Function, source: Source) -> Operation | None:
     """Return the operation in the name of kernel or file; else matmul for three arrays or more."""
     pointers = sum(parameter.stars > 0 for parameter in function.parameters)
-    named = (named_by(label, pointers) for label in (function.name, source.path.stem))
-    matmul = operations.load("matmul") if pointers > 2 else None
-    return next(filter(None, named), matmul)
-
-
-def named_by(label: str, pointers: int) -> Operation | None:
-    """Return the operation in a name, for a kernel with this number of arrays."""
-    text = label.lower()
-    for word, name in SYNONYMS.items():
-        text = text.replace(word, name)
-    for name in sorted(operations.names(), key=len, reverse=True):
-        if all(word in text for word in name.split("_")):
-            operation = operations.load(name)
-            if len(operation.operands) == pointers:
-                return operation
-    parts = ((part, pointers) for part in snake(label).split("_"))
-    name = next((PARTS[part] for part in parts if part in PARTS), "")
-    return operations.load(name) if name else None
+    for label in (function.name, source.path.stem):
+        text = label.lower()
+        for word, name in SYNONYMS.items():
+            text = text.replace(word, name)
+        for name in sorted(operations.names(), key=len, reverse=True):
+            if all(word in text for word in name.split("_")):
+                operation = operations.load(name)
+                if len(operation.operands) == pointers:
+                    return operation
+        for (part, count), name in PARTS.items():
+            if count == pointers and part in snake(label).split("_"):
+                return operations.load(name)
+    return operations.load("matmul") if pointers > 2 else None
 
 
 def _arrays(operation: Operation, written: bool) -> list[str]:

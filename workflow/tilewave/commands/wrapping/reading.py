@@ -277,12 +277,14 @@ class Source:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""
         parameters = _template(outer.head)
         arguments: list[Tokens] = []
-        for _, caller in self.declarations(outer.name) if parameters else ():
-            scope, stream = Scope(self, caller.body, caller.end), caller.body
+        for _, caller in self.declarations() if parameters else ():
+            scope = Scope(self, caller.body, caller.end)
+            stream = self._expanded((*caller.head, *caller.body), outer.name)
             for i, token in enumerate(stream[:-1]):
                 qualified = [before.text for before in stream[max(i - 2, 0) : i]]
                 another = qualified[1:] == ["::"] and qualified[:1] != [*outer.scope[-1:]]
-                if token.text == outer.name and stream[i + 1].text == "<" and not another:
+                named = token.text == outer.name and stream[i + 1].text == "<"
+                if named and not (another or arguments):
                     with contextlib.suppress(syntax.Unreadable):
                         arguments = parts(stream[i + 2 : syntax.angle(stream, i + 1)])
                         arguments = [scope.literal(argument) for argument in arguments]
@@ -290,6 +292,22 @@ class Source:
         names = [parameter.name for parameter in parameters]
         values = [*arguments, *defaults[len(arguments) :]]
         return {name: value for name, value in zip(names, values) if value}
+
+    def _expanded(self, stream: Tokens, name: str) -> list[Token]:
+        """Return tokens with the calls of macros that contain a name replaced by their text."""
+        expanded, i = list[Token](), 0
+        while i < len(stream):
+            macro = self.macros.get(stream[i].text)
+            if macro and macro.arguments and name in macro.identifiers:
+                end = syntax.closing(stream, i + 1)
+                values = dict(zip(macro.arguments, parts(stream[i + 2 : end])))
+                for token in syntax.tokens(macro.body):
+                    expanded += values.get(token.text, (token,))
+                i = end
+            else:
+                expanded.append(stream[i])
+            i += 1
+        return expanded
 
     def takes_sizes_apart(self, function: Function) -> bool:
         """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
