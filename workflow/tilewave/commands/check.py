@@ -401,9 +401,8 @@ def _document(
 
 def _scatters(kernel: Kernel, end: Result) -> bool:
     """Return whether each race is between stores, at places that may depend on an array that wrap filled."""
-    operation = operations.load(kernel.front.operation, kernel.path)
+    filled = type(operations.load(kernel.front.operation)).inputs is not Operation.inputs
     messages = [fault["message"] for fault in end.notes["faults"]]
-    filled = type(operation).inputs is not Operation.inputs
     return filled and all(re.search(" writes? .* has written", text) for text in messages)
 
 
@@ -478,12 +477,13 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     stated, inferred = source.limits
-    if stated:
-        sentence += f", where {' and '.join(stated)}"
+    if stated or inferred:
+        sentence += f", where {' and '.join([*stated, *inferred])}"
     if inferred:
         failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+        which = f" ({' and '.join(inferred)} is" if stated else ", which wrap"
         why = ", ".join(failures) or "trials that failed"
-        sentence += f", where {' and '.join(inferred)}, which wrap inferred from {why}"
+        sentence += f"{which} inferred from {why}{')' * bool(stated)}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     return "; ".join([sentence, *map(_advice, notable)])
 

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -146,20 +145,19 @@ class _Translation(ast.NodeTransformer):
         return python
 
     def _real(self, texts: list[str]) -> bool:
-        """Return whether real numbers are among the names, casts and literals of an expression."""
-        macros, body = self.scope.source.macros, [token.text for token in self.scope.body]
-        real = {name for kind, name in itertools.pairwise(body) if kind in ("float", "double")}
-        values = [macros[text].body if text in macros else text for text in texts]
-        return any(re.search(r"\b(?:float|double)\b|\d\.|\.\d", text) for text in values) or bool(
-            real & {*texts}
-        )
+        """Return whether an expression has a real literal or cast, also in the values of its names."""
+        source, names = self.scope.source, list(filter(str.isidentifier, texts))
+        bodies = [source.macros[name].body for name in names if name in source.macros]
+        values = [token.text for name in names for of in self.scope.values(name) for token in of]
+        return any(re.search(r"\d\.|\.\d|float|double", of) for of in (*texts, *bodies, *values))
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.names:
             return ast.parse(self.names[node.id], mode="eval").body
-        values = self.scope.values(node.id)
-        if not values and node.id in self.scope.source.macros:
-            macro = self.scope.source.macros[node.id]
+        source = self.scope.source
+        values = [] if node.id in source.near.macros else self.scope.values(node.id)
+        if not values and node.id in source.macros:
+            macro = source.macros[node.id]
             values = [tokens(macro.body)] if macro.arguments is None else []
         for value in values[::-1]:  # behind a default, the command line's may be unknown
             with contextlib.suppress(*([Unknown] if value is not values[0] else [])):

@@ -9,17 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import (
-    DTYPES,
-    WHOLE,
-    Unknown,
-    number,
-    of_tokens,
-    outside,
-    plain,
-)
+from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
+    NUMBERS,
     REAL,
     Function,
     Launch,
@@ -286,7 +279,7 @@ def _with_numbers(
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars
-        if missing and values[at] and {*kind.split()} <= WHOLE:
+        if missing and values[at] and {*kind.split()} <= NUMBERS:
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
         elif missing and derived and kind in (*REAL, "bool"):
@@ -507,8 +500,7 @@ def _tiles(guess: Guess, code: Code) -> None:
     pairs = itertools.pairwise(body)
     assigned = (token for token, after in pairs if token.word and after.text == "=")
     # A neighbour's macro of such a name says nothing about this kernel.
-    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
-    for token in (*assigned, *(Token(name, 0, word=True) for name in near.macros)):
+    for token in (*assigned, *(Token(name, 0, word=True) for name in source.near.macros)):
         if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
                 steps.append(number([token], Scope(source, body, function.declaration.end)))

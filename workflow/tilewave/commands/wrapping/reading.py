@@ -102,15 +102,10 @@ class Function:
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
     def tests(self, name: str) -> bool:
-        """Return whether the body compares an index with a parameter, other than as the end of a loop."""
-        body, end = self.declaration.body, 0
-        for i, token in enumerate(body[:-1]):
-            if token.text in ("for", "while"):
-                end = syntax.closing(body, i + 1)
-            signs = body[i - 1].text in ("<", ">=") or body[i + 1].text in (">", "<=")
-            if i > end and token.text == name and signs:
-                return True
-        return False
+        """Return whether the body compares a parameter, other than as the end of a loop."""
+        text = " ".join(token.text for token in self.declaration.body)
+        text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
+        return bool(re.search(rf"(?:<|> =) {name}\b|\b{name} (?:>|< =)", text))
 
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
@@ -167,6 +162,11 @@ class Source:
         for path in (*self.kernel_files, *self.texts):
             by_name = {**syntax.macros(self.texts[path]), **by_name}
         return by_name
+
+    @functools.cached_property
+    def near(self) -> Source:
+        """The kernel's file and its headers alone."""
+        return replace(self, texts={path: self.texts[path] for path in self.kernel_files})
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
         """Yield the declarations of the files that contain a word, those of the kernel's files first."""
@@ -275,39 +275,20 @@ class Source:
 
     def _instantiated(self, outer: Declaration) -> dict[str, Tokens]:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""
-        parameters = _template(outer.head)
-        arguments: list[Tokens] = []
+        parameters, arguments = _template(outer.head), list[Tokens]()
+        scope = f"{outer.scope[-1]} :: " if outer.scope else ""
+        use = re.compile(rf"(?<!:: )(?:{scope})?\b{outer.name} < ([^<>;(){{}}]+) >")
         for _, caller in self.declarations() if parameters else ():
-            scope = Scope(self, caller.body, caller.end)
-            stream = self._expanded((*caller.head, *caller.body), outer.name)
-            for i, token in enumerate(stream[:-1]):
-                qualified = [before.text for before in stream[max(i - 2, 0) : i]]
-                another = qualified[1:] == ["::"] and qualified[:1] != [*outer.scope[-1:]]
-                named = token.text == outer.name and stream[i + 1].text == "<"
-                if named and not (another or arguments):
-                    with contextlib.suppress(syntax.Unreadable):
-                        arguments = parts(stream[i + 2 : syntax.angle(stream, i + 1)])
-                        arguments = [scope.literal(argument) for argument in arguments]
-        defaults = [parameter.default for parameter in parameters]
-        names = [parameter.name for parameter in parameters]
-        values = [*arguments, *defaults[len(arguments) :]]
-        return {name: value for name, value in zip(names, values) if value}
-
-    def _expanded(self, stream: Tokens, name: str) -> list[Token]:
-        """Return tokens with the calls of macros that contain a name replaced by their text."""
-        expanded, i = list[Token](), 0
-        while i < len(stream):
-            macro = self.macros.get(stream[i].text)
-            if macro and macro.arguments and name in macro.identifiers:
-                end = syntax.closing(stream, i + 1)
-                values = dict(zip(macro.arguments, parts(stream[i + 2 : end])))
-                for token in syntax.tokens(macro.body):
-                    expanded += values.get(token.text, (token,))
-                i = end
-            else:
-                expanded.append(stream[i])
-            i += 1
-        return expanded
+            text = " ".join(token.text for token in (*caller.head, *caller.body))
+            for macro in self.macros.values():
+                if outer.name in macro.identifiers and macro.name in text:
+                    call = re.compile(rf"\b{macro.name} \( ([^()]*) \)")
+                    text = call.sub(functools.partial(_expanded, macro), text)
+            if not arguments and (match := use.search(text)):
+                around = Scope(self, caller.body, caller.end)
+                arguments = [around.literal(part) for part in parts(syntax.tokens(match[1]))]
+        values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
+        return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
     def takes_sizes_apart(self, function: Function) -> bool:
         """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
@@ -394,6 +375,12 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
     return kept
+
+
+def _expanded(macro: Macro, call: re.Match[str]) -> str:
+    """Return the text of a macro's call, with spaces between its tokens."""
+    values = dict(zip(macro.arguments or (), call[1].split(" , ")))
+    return " ".join(values.get(token.text, token.text) for token in syntax.tokens(macro.body))
 
 
 def _chevrons(body: Stream, i: int, sign: str) -> int | None:
@@ -499,10 +486,8 @@ class Scope:
 
     def literal(self, expression: Tokens) -> Tokens:
         """Return the value of an expression that is a name, else the expression."""
-        for _ in range(LEVELS):
-            if len(expression) == 1 and expression[0].word:
-                expression = self.value(expression[0].text) or expression
-        return expression
+        name = expression[0].text if len(expression) == 1 and expression[0].word else ""
+        return (self.value(name) if name else None) or expression
 
     def value(self, name: str) -> Tokens | None:
         """Return the last of `values`."""

@@ -281,7 +281,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
                 requires["conditions"] = [condition]
         name = _named(guess, front)
         requires |= _limit_of(name, guess, front, run, shape)
-        guess.faults += _promises(name, guess, front, requires, described(outcome, ragged))
+        guess.faults += _promised(name, guess, front, requires, described(outcome, ragged))
         return requires
     conditions: list[str] = list(requires.get("conditions", []))
     failed_shape, failures = ragged, 0
@@ -293,7 +293,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
                 outcome, failed_shape = alone, longer
             failures += 1
             limit = _limit_of(name, guess, front, run, shape)
-            guess.faults += _promises(name, guess, front, limit, described(alone, longer))
+            guess.faults += _promised(name, guess, front, limit, described(alone, longer))
             conditions += limit.pop("conditions", [])
             requires |= limit
     if conditions:
@@ -310,21 +310,18 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     return requires
 
 
-def _promises(
+def _promised(
     name: str, guess: Guess, front: Mapping[str, Any], limit: Mapping[str, Any], failure: str
-) -> Iterator[str]:
-    """Yield the failure at an edge that a kernel with a limit of a size promises to handle, once for a kernel.
-
-    A bounds test promises the edges of its size, and a launch those of the sizes of which it rounds its grid up.
-    """
-    tested = {of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested}
+) -> list[str]:
+    """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
+    tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
     up = [side for side in map(str, front["grid"]) if "ceil" in side and name in names_in(side)]
-    if name not in limit or any(failure[:5] in fault for fault in guess.faults):
-        return
-    if name in tested:
-        yield f"it has a bounds test of {name}, but is {failure}"
-    elif up and guess.line and "--grid" not in guess.unknown:
-        yield f"the launch in line {guess.line} rounds {name} up to whole blocks, but it is {failure}"
+    guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
+    if guessed or name not in limit or not (name in tested or (up and guess.line)):
+        return []
+    launch = f"the launch in line {guess.line} rounds {name} up to whole blocks"
+    promise = f"it has a bounds test of {name}" if name in tested else launch
+    return [f"{promise}, but the outcome is {failure}"]
 
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:
