@@ -1,4 +1,4 @@
-// Kernels and launches as `check` meets them, right and wrong (tests/commands/test_check.py).
+// Kernels and launches as `check` meets them, right and wrong. The end has an exit code and a part of each sentence.
 #include <cstdlib>
 
 #define TILE 16
@@ -149,3 +149,17 @@ void launched(float* x, int* places, int n) {
 }
 
 REGISTERED(launched)
+
+// gemm_turned: 1, the launch in line 85 has x and y the other way round
+// gemm_stride: 1, it takes m, n, k, but is right only where m == n
+// add_quads: 1, at 7, the size of the launch in line 99: invalid access
+// transpose_named: 0, is right at
+// transpose_constant: 0, where m == 5 and n == 3
+// mix_neighbours: 1, race: thread (0, 0, 0)
+// softmax_rows: 0, is right at
+// gemm_commas: 3, wrong:
+// reduce_halves: 1, no __syncwarp orders them
+// gemm_rounded: 1, rounds m up to whole blocks, but the outcome is invalid access at 17x
+// vec_add_down: 1, it has a bounds test of n, but the outcome is wrong at
+// scatter: 3, race:
+// matrix_vector: 0, , where n == 1 and m == k

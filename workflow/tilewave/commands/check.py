@@ -31,7 +31,6 @@ from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
-from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, kernels_study, reference_kernel, single, tables, trials
 from tilewave.pipeline.cases import Case
@@ -68,8 +67,6 @@ FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
-
-
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
 
@@ -98,7 +95,7 @@ def run(options: Namespace) -> int:
 
 def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
-    options.operations = flags.use_operations(options)
+    options.operations = [str(Path(name).expanduser()) for name in flags.use_operations(options)]
     kernel_reference.execute = reference_kernel.outputs
     machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
@@ -112,7 +109,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
                         raise
                     skipped[source.name] = str(error)
         finally:  # the folder's operations end with it
-            _forget_operations(options)
+            operations.MODULES.use(map(Path, options.operations))
     if not kernels and not skipped:
         problem = f"{options.path} has no kernel"
         raise UserError.because(HERE, problem, "Give a folder with kernel files")
@@ -125,11 +122,6 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
         "kernels": kernels,
         "skipped": skipped,
     }
-
-
-def _forget_operations(options: Namespace) -> None:
-    """Load operations from the user's folders only."""
-    operations.MODULES.use(Path(name).expanduser() for name in options.operations)
 
 
 def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
@@ -154,17 +146,14 @@ class _Source:
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
-        """The requirements on sizes that `wrap` wrote: what the code says, and what was inferred from trials."""
-        if self.kernel is None or self.kernel.path == self.path:
-            return [], []
-        requires, mark = self.kernel.front.requires, self.kernel.marked(INFERRED)
-        names = re.findall(r"\w+", mark.get("requires", ""))
-        stated, inferred = list[str](), list[str]()
-        for name in requires.keys() - {"arch"}:
-            of = requires[name]
-            conditions = map(str, of) if name == "conditions" else [f"{name} % {of} == 0"]
-            (inferred if name in names else stated).extend(conditions)
-        return stated, inferred
+        """The requirements on sizes that `wrap` wrote: of the code, and those inferred from trials."""
+        texts: tuple[list[str], list[str]] = ([], [])
+        if self.kernel is not None and self.kernel.path != self.path:
+            names = re.findall(r"\w+", self.kernel.marked(INFERRED).get("requires", ""))
+            for name, of in self.kernel.front.requires.items():
+                sizes = [f"{name} % {of} == 0"] if name != "arch" else []
+                texts[name in names].extend(map(str, of) if name == "conditions" else sizes)
+        return texts
 
     @property
     def faults(self) -> list[str]:
@@ -212,51 +201,46 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         functions = [function for function in source.functions() if function.file == source.path]
         names = names if options.kernel else [function.name for function in functions]
         apart = {function.name for function in functions if source.takes_sizes_apart(function)}
-    operated = ["--operations", *options.operations] if options.operations else []
-    flagged = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
+    parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
+    kept = (*(flag[2:] for flag in GUESSES), "include", "operations")
+    plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
     for at, name in enumerate(names):
-        _forget_operations(options)
+        operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
         (home / "touched").mkdir(parents=True)
         stem, suffix = matching.snake(name or path.stem), path.suffix
         # Not the name of the user's file: lines are told apart by the names of their files.
         output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
-        arguments = [*(["--kernel", name] if name else []), f"--budget={WRAPPING * options.budget}"]
-        arguments += [f"--include={folder}" for folder in options.include]
-        arguments += [f"{flag}={text}" for flag, text in flagged.items() if text]
-        source = _Source(path, name or path.stem, None)
-        end = [*operated, "--", str(path)]
-        source, settled, _ = _attempt(source, home / output, [*arguments, *end], options)
-        if name in apart and not flagged["--operation"] and not settled:
+        plain |= {"kernel": name, "output": str(home / output)}
+        wrapped = _Source(path, name or path.stem, None)
+        wrapped, settled, _ = _attempt(wrapped, plain | {"budget": WRAPPING * options.budget})
+        if name in apart and not plain["operation"] and not settled:
             # An operation of what the kernel touches judges no values, but races are found under it.
-            arguments += ["--new-operation", f"{stem}_touched", f"--budget={options.budget}"]
-            arguments += ["--operations", str(home), *end]
-            touched, _, verdict = _attempt(source, home / "touched" / output, arguments, options)
-            late = verdict.startswith(result.NOT_MEASURED)
-            unwrapped = source.kernel is None and not late
-            if verdict and (unwrapped or verdict.startswith(result.FINDINGS)):
-                assert touched.kernel is not None
+            derived: dict[str, Any] = {"operations": [str(home), *options.operations]}
+            derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
+            derived["output"] = str(home / "touched" / output)
+            touched, _, verdict = _attempt(wrapped, plain | derived)
+            late = not verdict or verdict.startswith(result.NOT_MEASURED)
+            faulty = verdict.startswith(result.FINDINGS)
+            if touched.kernel and (faulty or not (wrapped.kernel or late)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
-                source = replace(touched, kernel=kernel)
-        notes = [line for line in source.notes if not PROGRESS.search(line)]
-        yield replace(source, notes=notes)
+                wrapped = replace(touched, kernel=kernel)
+        notes = [line for line in wrapped.notes if not PROGRESS.search(line)]
+        yield replace(wrapped, notes=notes)
 
 
-def _attempt(
-    source: _Source, output: Path, arguments: Sequence[str], options: Namespace
-) -> tuple[_Source, bool, str]:
-    """Wrap a kernel into a file. Return it, whether its verdict stands, and the verdict, empty if wrap refuses it."""
+def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
+    """Wrap a kernel. Return it, whether its verdict stands, and the verdict, empty if wrap refuses it."""
     notes = io.StringIO()
     try:
         with contextlib.redirect_stderr(notes):
-            command = ["wrap", "-o", str(output), *arguments]
-            parsed = flags.options_of(wrap.add, command, options.machine)
-            code, verdict = wrap.wrap_kernel(parsed)
+            code, verdict = wrap.wrap_kernel(Namespace(**options))
     except UserError as error:
-        if error.key == "--kernel" and options.kernel is not None:
+        if error.key == "--kernel":
             raise
         return replace(source, problem=source.problem or str(error)), False, ""
-    kernel, lines = load_kernel(output), [line.strip() for line in notes.getvalue().splitlines()]
+    lines = [line.strip() for line in notes.getvalue().splitlines()]
+    kernel = load_kernel(Path(options["output"]))
     settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
     settled = settled or "operation" not in kernel.marked(GUESSED)
     return replace(source, kernel=kernel, notes=lines), settled, verdict
@@ -401,7 +385,8 @@ def _document(
 
 def _scatters(kernel: Kernel, end: Result) -> bool:
     """Return whether each race is between stores, at places that may depend on an array that wrap filled."""
-    filled = type(operations.load(kernel.front.operation)).inputs is not Operation.inputs
+    file = operations.MODULES.file(kernel.front.operation)
+    filled = file is not None and "def inputs(" in file.read_text("utf-8")
     messages = [fault["message"] for fault in end.notes["faults"]]
     return filled and all(re.search(" writes? .* has written", text) for text in messages)
 
@@ -476,14 +461,11 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
-    stated, inferred = source.limits
-    if stated or inferred:
-        sentence += f", where {' and '.join([*stated, *inferred])}"
-    if inferred:
-        failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
-        which = f" ({' and '.join(inferred)} is" if stated else ", which wrap"
-        why = ", ".join(failures) or "trials that failed"
-        sentence += f"{which} inferred from {why}{')' * bool(stated)}"
+    failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+    why = f", which wrap inferred from {', '.join(failures) or 'trials that failed'}"
+    texts = zip(source.limits, ("", why))
+    wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
+    sentence += f", {' and '.join(wheres)}" if wheres else ""
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     return "; ".join([sentence, *map(_advice, notable)])
 

@@ -173,7 +173,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
         front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
     if outcome["status"] == result.INVALID_ACCESS and _stated(target, guess):
-        front["marks"] = {key: of for key, of in front["marks"].items() if key != "operation"}
+        front.get("marks", {}).pop("operation", None)
     text = writing.file_text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG

@@ -336,10 +336,7 @@ class Source:
     def _by_pointer(
         self, body: Stream, position: int, end: int, launch: Launch
     ) -> Iterator[Launch]:
-        """Yield the launch of a kernel whose name is an argument, or is assigned to a pointer.
-
-        Of ``cudaLaunchKernel`` or through the pointer; else one with the dim3s of the function.
-        """
+        """Yield the launch of a kernel named as a value: cudaLaunchKernel's, a pointer's, else with the dim3s around."""
         opening = position - 1
         while opening > 0 and body[opening].text in ("&", "*", "(", ")", "void"):
             opening -= 1
@@ -389,10 +386,7 @@ def _chevrons(body: Stream, i: int, sign: str) -> int | None:
 
 
 def _other_branches(body: Stream, position: int, launch: int) -> tuple[int, int]:
-    """Return the part of the text between a position and a launch that does not run after the position.
-
-    It begins with a `break`, or with the end of the block before an `else`.
-    """
+    """Return the part, from a `break` or `else` on, between a position and a launch that does not run in between."""
     depth, start, least = 0, None, 0
     for i in range(position, launch):
         text, follows = body[i].text, body[i + 1].text

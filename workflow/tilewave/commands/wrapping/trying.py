@@ -127,10 +127,7 @@ def shape_of(shape: Shape, front: Mapping[str, Any]) -> Shape:
 
 
 def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcome]:
-    """Return the front matter that is correct at a shape, else the nearest, with its outcome.
-
-    It tries what the code does not say: whether C is read, layouts, the order of the grid.
-    """
+    """Return the front matter that is correct at a shape, else the nearest, and its outcome; tries layouts, grids."""
     operation = guess.operation
 
     def once(front: dict[str, Any], at: Shape) -> Outcome:
