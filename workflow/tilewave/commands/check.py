@@ -443,7 +443,7 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     at = f"at {decisive.case.id.partition('@')[2]}{kind}: {reason}"
     if code == result.NOT_RIGHT and source.faults:
-        return f"{name} is {'; '.join(source.faults)}"
+        return f"{name} is {'; '.join(source.faults)}".replace(f"{running.HERE}: ", "")
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
