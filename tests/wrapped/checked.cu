@@ -1,4 +1,4 @@
-// Kernels and launches as `check` meets them, right and wrong (tests/commands/test_check.py).
+// Kernels and launches as `check` meets them, right and wrong. The end has an exit code and a part of each sentence.
 #include <cstdlib>
 
 #define TILE 16
@@ -101,3 +101,65 @@ int main() {
     N = M = 4096;
     transpose_named<<<dim3(blocks_of(M, 8), blocks_of(N, 8)), dim3(8, 8)>>>(x, out, N, M);
 }
+
+// No bounds test, but a grid that is rounded up; the values of the template are in a macro's table.
+template <int SIDE, typename T>
+__global__ void gemm_rounded(const T* a, const T* b, T* c, int side, int M, int N, int K) {
+    int row = blockIdx.y * side + threadIdx.y, column = blockIdx.x * SIDE + threadIdx.x;
+    T sum = 0;
+    for (int k = 0; k < K; ++k) sum += a[row * K + k] * b[k * N + column];
+    c[row * N + column] = sum;
+}
+
+template <int SIDE, typename T = double>
+struct Launcher {
+    void run(const T* a, const T* b, T* c, std::size_t M, std::size_t N, std::size_t K) {
+        dim3 grid(blocks_of(N, SIDE), blocks_of(M, SIDE));
+        gemm_rounded<SIDE, T><<<grid, dim3(SIDE, SIDE)>>>(a, b, c, SIDE, M, N, K);
+    }
+};
+#define LAUNCHER(SIDE) Launcher<SIDE>()
+auto launchers[] = {LAUNCHER(8)};
+
+// The grid is rounded down: n / 64 is a whole number.
+__global__ void vec_add_down(const float* x, const float* y, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i] + y[i];
+}
+
+// Whether stores collide depends on the places, which nobody knows.
+__global__ void scatter(const float* x, const int* places, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[places[i]] = x[i];
+}
+
+__global__ void matrix_vector(const float* matrix, const float* x, float* out, std::size_t n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int i = 0; row < n && i < n; ++i) sum += matrix[row * n + i] * x[i];
+    if (row < n) out[row] = sum;
+}
+
+struct Registered { Registered(void (*)(float*, int*, int)) {} };
+#define REGISTERED(NAME) static Registered registered(NAME);
+void launched(float* x, int* places, int n) {
+    vec_add_down<<<ceil(n / 64), 64>>>(x, x, x, n);
+    scatter<<<blocks_of(n, 64), 64>>>(x, places, x, n);
+    matrix_vector<<<blocks_of(n, 64), 64>>>(x, x, x, n);
+}
+
+REGISTERED(launched)
+
+// gemm_turned: 1, the launch in line 85 has x and y the other way round
+// gemm_stride: 1, it takes m, n, k, but is right only where m == n
+// add_quads: 1, at 7, the size of the launch in line 99: invalid access
+// transpose_named: 0, is right at
+// transpose_constant: 0, where m == 5 and n == 3
+// mix_neighbours: 1, race: thread (0, 0, 0)
+// softmax_rows: 0, is right at
+// gemm_commas: 3, wrong:
+// reduce_halves: 1, no __syncwarp orders them
+// gemm_rounded: 1, rounds m up to whole blocks, but the outcome is invalid access at 17x
+// vec_add_down: 1, it has a bounds test of n, but the outcome is wrong at
+// scatter: 3, race:
+// matrix_vector: 0, , where n == 1 and m == k

@@ -28,7 +28,7 @@ from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.discovery import gathered, reasons
-from tilewave.kernel.front_matter import GUESSED, Kernel, load_kernel
+from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
@@ -61,14 +61,12 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
-NO_HEADER = re.compile("cannot open source file|this header is not read")
+UNREAD = re.compile("cannot open source file|this header is not read|was skipped as host code")
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
-
-
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
 
@@ -97,7 +95,7 @@ def run(options: Namespace) -> int:
 
 def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
-    options.operations = flags.use_operations(options)
+    options.operations = [str(Path(name).expanduser()) for name in flags.use_operations(options)]
     kernel_reference.execute = reference_kernel.outputs
     machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
@@ -111,7 +109,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
                         raise
                     skipped[source.name] = str(error)
         finally:  # the folder's operations end with it
-            operations.MODULES.use(Path(name).expanduser() for name in options.operations)
+            operations.MODULES.use(map(Path, options.operations))
     if not kernels and not skipped:
         problem = f"{options.path} has no kernel"
         raise UserError.because(HERE, problem, "Give a folder with kernel files")
@@ -147,14 +145,15 @@ class _Source:
     problem: str = ""
 
     @property
-    def limits(self) -> list[str]:
-        """The requirements on sizes that `wrap` inferred."""
-        if self.kernel is None or self.kernel.path == self.path:
-            return []
-        requires = self.kernel.front.requires
-        others = ("arch", "conditions")
-        sizes = [f"{name} % {of} == 0" for name, of in requires.items() if name not in others]
-        return [*sizes, *map(str, requires.get("conditions", []))]
+    def limits(self) -> tuple[list[str], list[str]]:
+        """The requirements on sizes that `wrap` wrote: of the code, and those inferred from trials."""
+        texts: tuple[list[str], list[str]] = ([], [])
+        if self.kernel is not None and self.kernel.path != self.path:
+            names = re.findall(r"\w+", self.kernel.marked(INFERRED).get("requires", ""))
+            for name, of in self.kernel.front.requires.items():
+                sizes = [f"{name} % {of} == 0"] if name != "arch" else []
+                texts[name in names].extend(map(str, of) if name == "conditions" else sizes)
+        return texts
 
     @property
     def faults(self) -> list[str]:
@@ -202,47 +201,49 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         functions = [function for function in source.functions() if function.file == source.path]
         names = names if options.kernel else [function.name for function in functions]
         apart = {function.name for function in functions if source.takes_sizes_apart(function)}
+    parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
+    kept = (*(flag[2:] for flag in GUESSES), "include", "operations")
+    plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
     for at, name in enumerate(names):
+        operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
-        home.mkdir()
+        (home / "touched").mkdir(parents=True)
         stem, suffix = matching.snake(name or path.stem), path.suffix
         # Not the name of the user's file: lines are told apart by the names of their files.
-        output = home / f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
-        arguments = ["wrap", "-o", str(output), *(["--kernel", name] if name else [])]
-        arguments += [f"--include={folder}" for folder in options.include]
-        arguments += [f"--budget={WRAPPING * options.budget}"]
-        given = {flag: getattr(options, flag[2:], None) for flag in GUESSES}
-        arguments += [f"{flag}={text}" for flag, text in given.items() if text]
-        lines, problem, kernel = list[str](), "", None
-        # An operation of what the kernel touches judges no values, but races are found under it.
-        derived = ["--new-operation", f"{stem}_touched", "--force", f"--budget={options.budget}"]
-        derived += ["--operations", str(home)]
-        for more in ([], derived) if name in apart and not given["--operation"] else ([],):
-            folders = options.operations if more else ["--operations", *options.operations]
-            command = [*arguments, *more, *(folders if options.operations else []), "--", str(path)]
-            notes, text, before = io.StringIO(), "", output.read_bytes() if output.exists() else b""
-            try:
-                with contextlib.redirect_stderr(notes):
-                    parsed = flags.options_of(wrap.add, command, options.machine)
-                    code, text = wrap.wrap_kernel(parsed)
-            except UserError as error:
-                if error.key == "--kernel" and options.kernel is not None:
-                    raise
-                problem = problem if problem or kernel else str(error)
-                continue
-            faulty = text.startswith(result.FINDINGS)
-            late = bool(more) and text.startswith(result.NOT_MEASURED)
-            if faulty or (kernel is None and not late):
-                kernel, printed = load_kernel(output), notes.getvalue()
-                kernel = _at(kernel, SHAPE.findall(printed)[-1]) if more else kernel
-                lines = [line.strip() for line in printed.splitlines()]
-            elif before:
-                output.write_bytes(before)
-            guessed = kernel is None or "operation" in kernel.marked(GUESSED)
-            if code == result.RIGHT or faulty or not guessed:
-                break
-        lines = [line for line in lines if not PROGRESS.search(line)]
-        yield _Source(path, name or path.stem, kernel, lines, problem)
+        output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
+        plain |= {"kernel": name, "output": str(home / output)}
+        wrapped = _Source(path, name or path.stem, None)
+        wrapped, settled, _ = _attempt(wrapped, plain | {"budget": WRAPPING * options.budget})
+        if name in apart and not plain["operation"] and not settled:
+            # An operation of what the kernel touches judges no values, but races are found under it.
+            derived: dict[str, Any] = {"operations": [str(home), *options.operations]}
+            derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
+            derived["output"] = str(home / "touched" / output)
+            touched, _, verdict = _attempt(wrapped, plain | derived)
+            late = not verdict or verdict.startswith(result.NOT_MEASURED)
+            faulty = verdict.startswith(result.FINDINGS)
+            if touched.kernel and (faulty or not (wrapped.kernel or late)):
+                kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
+                wrapped = replace(touched, kernel=kernel)
+        notes = [line for line in wrapped.notes if not PROGRESS.search(line)]
+        yield replace(wrapped, notes=notes)
+
+
+def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
+    """Wrap a kernel. Return it, whether its verdict stands, and the verdict, empty if wrap refuses it."""
+    notes = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(notes):
+            code, verdict = wrap.wrap_kernel(Namespace(**options))
+    except UserError as error:
+        if error.key == "--kernel":
+            raise
+        return replace(source, problem=source.problem or str(error)), False, ""
+    lines = [line.strip() for line in notes.getvalue().splitlines()]
+    kernel = load_kernel(Path(options["output"]))
+    settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
+    settled = settled or "operation" not in kernel.marked(GUESSED)
+    return replace(source, kernel=kernel, notes=lines), settled, verdict
 
 
 def _at(kernel: Kernel, size: str) -> Kernel:
@@ -340,7 +341,9 @@ def _document(
     if end.verdict not in result.FINDINGS:
         rests += [source.problem] if source.problem else []
         rests += source.guesses if end.status != result.FAILED_TO_COMPILE else []
-        rests += NO_HEADER.findall(end.reason) if kernel.path != source.path else []
+        rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
+    if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
+        rests.append("operation")
     unclear = code == result.NOT_RIGHT and bool(rests)
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
@@ -378,6 +381,14 @@ def _document(
         counted = complete[-1] if complete[-1].name == EVEN else largest
         outcome |= _counts(source, counted, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
+
+
+def _scatters(kernel: Kernel, end: Result) -> bool:
+    """Return whether each race is between stores, at places that may depend on an array that wrap filled."""
+    file = operations.MODULES.file(kernel.front.operation)
+    filled = file is not None and "def inputs(" in file.read_text("utf-8")
+    messages = [fault["message"] for fault in end.notes["faults"]]
+    return filled and all(re.search(" writes? .* has written", text) for text in messages)
 
 
 def _other_variants(kernel: Kernel, case: Case) -> list[str]:
@@ -429,9 +440,10 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
     reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
-    at = f"at {decisive.case.id.partition('@')[2]}: {reason}"
+    kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
+    at = f"at {decisive.case.id.partition('@')[2]}{kind}: {reason}"
     if code == result.NOT_RIGHT and source.faults:
-        return f"{name} is {'; '.join(source.faults)}"
+        return f"{name} is {'; '.join(source.faults)}".replace(f"{running.HERE}: ", "")
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
@@ -449,10 +461,11 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
-    if limits := source.limits:
-        failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
-        why = ", ".join(failures) or "trials that failed"
-        sentence += f", where {' and '.join(limits)}, which wrap inferred from {why}"
+    failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+    why = f", which wrap inferred from {', '.join(failures) or 'trials that failed'}"
+    texts = zip(source.limits, ("", why))
+    wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
+    sentence += f", {' and '.join(wheres)}" if wheres else ""
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     return "; ".join([sentence, *map(_advice, notable)])
 

@@ -85,10 +85,7 @@ def show_broken(fail_on: str, broken: Sequence[str]) -> None:
 
 
 def benchmarks(side: Side, form: str) -> Any:
-    """Return the counts and counters of each case of a side as the document of a benchmark service.
-
-    Without percentages, of which less is not better.
-    """
+    """Return the counts of a side's cases as the document of a benchmark service, without percentages."""
     counted = totals(side).drop(columns=OCCUPANCY, errors="ignore").rename_axis("case")
     sums = counted.reset_index().melt("case", var_name="metric")
     sums["unit"] = np.where(sums["metric"].str.endswith("_bytes"), "byte", "count")

@@ -185,10 +185,7 @@ def gpu_of(options: Namespace) -> DataSheet | None:
 
 
 def target_of(options: Namespace) -> dict[str, Any]:
-    """Return a recorded device of the architecture, for the expressions of front matter. Raises UserError.
-
-    ``sms`` is that of --gpu. If none was recorded, it is else that of a device of another architecture.
-    """
+    """Return a recorded device of the architecture, else of another; ``sms`` is that of --gpu. Raises UserError."""
     arch, gpu = arch_of(options), None if options.gpu is None else gpu_of(options)
     if why := nvrtc.available():
         remedy = "Install requirements/base.txt, or tilewave[execute]"
@@ -222,10 +219,7 @@ def _compiled(
 
 
 def planned(options: Namespace, folder: Path) -> tuple[Case, Job | Result, dict[str, Any]]:
-    """Compile the case of the command line, its files in ``folder``. Raises UserError.
-
-    Returns the case, its job (or its result if no job can run), and the entry of what was compiled.
-    """
+    """Compile the case; return it, its job or the result that refuses it, and its entry. Raises UserError."""
     _, selected = _cases(options)
     return selected, *_compiled(options, selected, folder)
 

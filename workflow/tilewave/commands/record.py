@@ -34,10 +34,7 @@ def run(options: Namespace) -> int:
 
 
 def adopted(options: Namespace, root: Path) -> list[str]:
-    """Merge another recording into that of the folder ``root``, and return a line for each GPU.
-
-    Raises UserError for a FOLDER without figures, or with figures that name no clean commit.
-    """
+    """Merge another recording into that of ``root``; return a line a GPU. Raises UserError for a bad FOLDER."""
     source: Path = options.source
     single = [source] if (source / "environments.json").is_file() else []
     sources = single or folders(source) or folders(source / RECORDED)

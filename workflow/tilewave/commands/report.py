@@ -50,10 +50,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: Namespace) -> int:
-    """Write the report and return the exit code. Raises UserError.
-
-    With --kernels it is 1 where a case is wrong or failed, and 3 where no case was checked.
-    """
+    """Return the report's exit code, with --kernels 1 if a case failed, 3 if none was checked. Raises UserError."""
     try:
         code = workflow(_config(options), "report", options.cores, options.only)
     except UserError as error:
@@ -108,10 +105,7 @@ def _config(options: Namespace) -> Path:
 
 
 def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int:
-    """Run a rule of the workflow in this folder, print the page's path, and return the exit code.
-
-    Raises UserError for mistakes in the config and in the kernels, before anything runs.
-    """
+    """Run a rule of the workflow here, print the page's path, return the exit code. Raises UserError first."""
     document = validation.read_mapping(config, config) | ({"only": only} if only else {})
     # Nothing is compiled for it.
     project = projects.load(document, config, files=[config], thorough=False)

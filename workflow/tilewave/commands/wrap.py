@@ -6,6 +6,7 @@ The front matter is guessed from the code and the launch, and the guess is teste
 import argparse
 import math
 import os
+import re
 import tempfile
 import time
 from argparse import Namespace
@@ -15,7 +16,6 @@ from typing import Any
 
 from tilewave.basics import files
 from tilewave.basics.errors import HERE, UserError
-from tilewave.basics.files import lies_in
 from tilewave.basics.paths import relative
 from tilewave.basics.progress import patience, say
 from tilewave.commands import execute, flags
@@ -172,6 +172,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
         front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
+    if outcome["status"] == result.INVALID_ACCESS and _stated(target, guess):
+        front.get("marks", {}).pop("operation", None)
     text = writing.file_text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
@@ -203,11 +205,19 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         output.write_text(text, encoding="utf-8")
         path, names = os.path.relpath(output), load_kernel(output).front.compiler.include
         for folder in (output.parent / name for name in names):
-            if not lies_in(folder, [output.parent]):
+            if not files.lies_in(folder, [output.parent]):
                 command += f" --include {os.path.relpath(folder)}"
         say(f"Written: {path}. Read it, then run")
         say(f"  tilewave execute {path} --shape {trying.size(shape)}{command}")
     return result.RIGHT if right else result.NOT_RIGHT, verdict
+
+
+def _stated(target: Target, guess: Guess) -> bool:
+    """Return whether the file says that a kernel is a product of one size, and how it is launched."""
+    function, sizes = target.function, guess.operation.dimensions
+    launched = guess.line and not guess.unknown and target.source.takes_sizes_apart(function)
+    single = sum(argument in sizes for argument in matching.leaves(guess.front["arguments"])) == 1
+    return bool(launched and single and re.search("matmul|gemm", function.name.lower()))
 
 
 FOLDER = "my_operations"

@@ -280,6 +280,8 @@ def _scan(stream: Stream, scope: tuple[str, ...]) -> Iterable[Declaration]:
         elif text in CLOSE:
             raise Unreadable(text)
         i += 1
+    if rest := tuple(stream[start:]):  # a macro without a semicolon
+        yield Declaration("other", (), scope, rest[0].at, rest[-1].end, rest)
 
 
 def _is_body(head: Stream) -> bool:

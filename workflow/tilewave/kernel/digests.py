@@ -48,10 +48,7 @@ def operation_code(name: str) -> str:
 
 
 def host_code(kernel: Kernel) -> str:
-    """Return the digest of a host kernel without comments and the docstring of front matter.
-
-    The tree is unparsed, because its dump differs between versions of Python.
-    """
+    """Return the digest of a host kernel without comments, unparsed: dumps of trees differ between Pythons."""
     if kernel.path.suffix != ".py":
         return kernel.provider  # a vendor's product: there is no source
     try:

@@ -36,10 +36,7 @@ def spared(path: Path, folders: Sequence[Path]) -> bool:
 
 
 def kernel_files(folder: Path) -> list[Path]:
-    """Return the files of a folder of kernels by name. In one laid out as Tilewave's, those of its parts follow.
-
-    A kernel file stands for itself.
-    """
+    """Return a folder's files by name, then those of its parts; a kernel file stands for itself."""
     if not folder.is_dir():
         return [folder]
     parts = [folder / part for part in PARTS] if has_parts(folder) else []
@@ -110,10 +107,7 @@ def leave_out(
     folders: Sequence[Path],
     names: Iterable[str],
 ) -> bool:
-    """Move those of the named kernels that are `spared` and whose front matter has no values to ``left_out``.
-
-    Return whether there are any.
-    """
+    """Move named kernels that are `spared` and have no values to ``left_out``; return whether there are any."""
     before = len(kernels)
     for name in names:
         kernel = kernels[name]
@@ -138,10 +132,7 @@ def with_user_operation(kernels: Mapping[str, Kernel], names: Iterable[str]) -> 
 
 
 def gathered(folders: Iterable[Path], left_out: dict[str, UserError]) -> dict[str, Kernel]:
-    """Return the kernels of `find_kernels` without those that `leave_out` skips.
-
-    Kernels with a user-defined operation are not looked at. Raises as `find_kernels` does.
-    """
+    """Return `find_kernels` without what `leave_out` skips. Kernels with a user-defined operation are not looked at."""
     folders = list(folders)
     kernels = find_kernels(folders, left_out)
     user_defined = with_user_operation(kernels, kernels)

@@ -106,10 +106,7 @@ Expression = int | float | str
 
 
 class ExpressionError(ValueError):
-    """An expression without a value. The message says why and which names exist.
-
-    too_wide: the cause is a whole number of more than 64 bits.
-    """
+    """An expression without a value, and why. too_wide: the cause is a whole number of more than 64 bits."""
 
     too_wide = False
 
@@ -123,10 +120,7 @@ class _TooWide(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.expr:
-    """Return the syntax tree of an expression. Refuse statements such as ``n = 3``.
-
-    Raises SyntaxError, or ValueError for a text that is too long or has null bytes.
-    """
+    """Return an expression's syntax tree. Raises SyntaxError, or ValueError if too long or with null bytes."""
     if len(text) > LONGEST:
         raise ValueError(f"an expression of more than {LONGEST} characters")
     tree = ast.parse(text.strip(), mode="eval").body
@@ -149,10 +143,7 @@ def _names_used(text: str) -> tuple[str, ...]:
 
 
 def names_in(text: Any) -> set[str]:
-    """Return the names that an expression uses in any branch, without functions and keywords.
-
-    Empty for a text that is no expression: `evaluate` says what is wrong with it.
-    """
+    """Return the names that an expression uses in any branch, without functions and keywords; none of a bad text."""
     return set(_names_used(text)) if isinstance(text, str) else set()
 
 
@@ -165,11 +156,7 @@ def _cached_value(text: str, values: tuple[tuple[str, type, Any], ...]) -> Any:
 def evaluate(
     text: Any, names: Names | None = None, functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> Any:
-    """Return the value of ``text``; numbers and booleans stay as they are.
-
-    A project evaluates the same few expressions thousands of times, so values are cached.
-    Raises ExpressionError for a syntax error, an unknown name or an arithmetic error.
-    """
+    """Return the cached value of ``text``; numbers and booleans stay as they are. Raises ExpressionError."""
     if not isinstance(text, str):
         return text
     if functions is None:

@@ -71,10 +71,7 @@ class DeclaredBuffer(_Keys):
 
 
 class DeclaredTensorMap(_Keys):
-    """A tensor map (TMA descriptor) of an operand or of scratch memory, an argument by its name.
-
-    All lists have the contiguous dimension first.
-    """
+    """A tensor map (TMA descriptor) of an operand or scratch memory; lists have the contiguous dimension first."""
 
     of: str
     """an array or buffer"""
@@ -315,10 +312,7 @@ class Kernel:
         return includes.kernel_headers(self.text, *self.folders)
 
     def compiler_options(self, macros: Names) -> list[str]:
-        """Return the compiler's options from front matter, with macros filled in.
-
-        Raises UserError for an option that a kernel may not set, or that uses an unknown macro.
-        """
+        """Return the compiler's options with macros filled in. Raises UserError for one that a kernel may not set."""
         options = []
         for option in self.front.compiler.options:
             key = "compiler.options"
@@ -331,10 +325,7 @@ class Kernel:
         return options
 
     def formatted(self, key: str, text: str, macros: Names) -> str:
-        """Fill macros in braces into a text of front matter, without widths or attributes.
-
-        Raises UserError for anything else in braces.
-        """
+        """Fill macros in braces into a text, without widths or attributes. Raises UserError for anything else there."""
         try:
             parts = [*string.Formatter().parse(text)]
             if any(style or conversion for _, _, style, conversion in parts):

@@ -23,10 +23,7 @@ class BlockTiming:
 
 @dataclass(frozen=True)
 class ProbeBuffer:
-    """A probe's buffer.
-
-    expect: expression for its elements afterwards. report: metric and unit of the figure that it becomes.
-    """
+    """A probe's buffer. expect: expression for its elements afterwards; report: metric and unit of its figure."""
 
     dtype: str
     size: Expression

@@ -209,10 +209,7 @@ class LaunchPlan:
     def exceeded_code_limit(
         self, used: Mapping[str, Mapping[str, int]], entries: Sequence[str], device: Names
     ) -> str:
-        """Return the limit of a block that the compiled code exceeds; empty if it exceeds none.
-
-        used: registers of a thread and static shared bytes of each kernel. entries: the kernel of each launch.
-        """
+        """Return the block's limit that the code exceeds, else empty. used: registers, static bytes of ``entries``."""
         for entry, step in zip(entries, self.steps):
             before = f"{entry}: " if self.series else ""
             resources = used.get(entry, {})

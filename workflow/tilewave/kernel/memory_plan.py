@@ -47,10 +47,7 @@ def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator
 def tensor_maps(
     kernel: Kernel, placed: Mapping[str, Placement], dtypes: Mapping[str, str], whole: Whole
 ) -> Iterator[MapPlan]:
-    """Yield the tensor maps of operands and scratch, whose placements and dtypes are given by name.
-
-    Raises UserError for a map that reaches past its memory, and for lists not as long as its box.
-    """
+    """Yield the tensor maps of operands and scratch. Raises UserError for one past its memory, or a wrong list."""
     for name, declared in kernel.front.tensor_maps.items():
         yield _map_plan(kernel, name, declared, placed[declared.of], dtypes[declared.of], whole)
 
@@ -108,10 +105,7 @@ def _map_plan(
 
 
 def _as_dimensions(placed: Placement, rank: int) -> Placement | None:
-    """Return an array with so many dimensions: the outermost ones merged, or further ones of size 1.
-
-    None where padding separates dimensions that would merge.
-    """
+    """Return an array with so many dimensions, merged or of size 1; None where padding separates those to merge."""
     sizes, steps = list(placed.sizes) or [1], list(placed.strides) or [1]
     while len(sizes) > rank:
         outer, step = sizes.pop(), steps.pop()

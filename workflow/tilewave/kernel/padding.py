@@ -16,10 +16,7 @@ POISON = 0xFF
 
 
 def stride_names(operand: str, dimensions: int) -> list[str]:
-    """Return the names of an operand's strides, from its second dimension in memory on.
-
-    These are the leading dimension ``lda``, and in a batch ``stride_a`` from matrix to matrix.
-    """
+    """Return the names of an operand's strides: ``lda``, and in a batch ``stride_a`` from matrix to matrix."""
     return [f"ld{operand}", f"stride_{operand}"][: max(dimensions - 1, 0)]
 
 

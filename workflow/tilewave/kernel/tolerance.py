@@ -102,10 +102,7 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Verdict (`kernel.result`), reason, figures and notes of a check.
-
-    badness: of several judgements, the one with the largest decides the case.
-    """
+    """Verdict, reason, figures and notes of a check. badness: the largest of several judgements decides the case."""
 
     verdict: str
     reason: str = ""
@@ -264,10 +261,7 @@ def _compared(bound: Tolerance, memory: Array, dtype: str, want: Array, start: i
 
 
 def left_dirty(job: Job, read: Callable[[str], Array]) -> str:
-    """Return a sentence if a launch left zeroed scratch not zero, else empty: the next launch relies on it.
-
-    read: returns a buffer's bytes.
-    """
+    """Return a sentence if a launch left zeroed scratch, whose bytes ``read`` returns, not zero; else empty."""
     for buffer in job.launch.scratch:
         if not buffer.zeroed:
             continue

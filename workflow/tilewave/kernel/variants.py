@@ -252,10 +252,7 @@ class Variant:
         return ", ".join(f"{name} = {values[name]}" for name in identifiers if name in values)
 
     def plan(self, shape: Sizes, device: Names) -> LaunchPlan:
-        """Return the launch at a shape.
-
-        Raises UserError where an expression has no whole value or a size is not positive.
-        """
+        """Return the launch at a shape. Raises UserError where an expression has no positive whole value."""
         front = self.kernel.front
         names = self._scope({**device, **shape})
         steps = [
@@ -354,10 +351,7 @@ def names_used(kernel: Kernel, text: Any) -> Set[str]:
 
 
 def _with_let(kernel: Kernel, text: Any, names: Names) -> Names:
-    """Return ``names`` with the `let` names that an expression uses; others may have no value yet.
-
-    Raises UserError where one of these has no value.
-    """
+    """Return ``names`` with the `let` names that an expression uses. Raises UserError for one without a value."""
     used = names_used(kernel, text) if kernel.front.let else frozenset()
     if used.isdisjoint(kernel.front.let):
         return names
@@ -384,10 +378,7 @@ def _allowed(kernel: Kernel, macros: Names) -> bool:
 
 
 def variant(kernel: Kernel, chosen: Names, where_file: object, key: str) -> Variant:
-    """Return the variant with the chosen macros, the others at their defaults.
-
-    Raises UserError for a macro or value that the front matter does not offer.
-    """
+    """Return the variant with the chosen macros, others at defaults. Raises UserError for one not offered."""
     offered = kernel.front.macros
     macros: dict[str, Any] = {name: values[0] for name, values in offered.items()}
     for name, value in chosen.items():

@@ -133,6 +133,8 @@ class _Translation(ast.NodeTransformer):
                 i = end
             elif token.text == "/":
                 python += "//"
+            elif token.text == "ceil" and "/" in texts and not self._real(texts[i + 1 :]):
+                pass  # a quotient of whole numbers is rounded down before
             elif token.word:
                 python += f" {token.text} "
             elif token.text[0].isdigit() or token.text[0] == ".":
@@ -142,12 +144,20 @@ class _Translation(ast.NodeTransformer):
             i += 1
         return python
 
+    def _real(self, texts: list[str]) -> bool:
+        """Return whether an expression has a real literal or cast, also in the values of its names."""
+        source, names = self.scope.source, list(filter(str.isidentifier, texts))
+        bodies = [source.macros[name].body for name in names if name in source.macros]
+        values = [token.text for name in names for of in self.scope.values(name) for token in of]
+        return any(re.search(r"\d\.|\.\d|float|double", of) for of in (*texts, *bodies, *values))
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.names:
             return ast.parse(self.names[node.id], mode="eval").body
-        values = self.scope.values(node.id)
-        if not values and node.id in self.scope.source.macros:
-            macro = self.scope.source.macros[node.id]
+        source = self.scope.source
+        values = [] if node.id in source.near.macros else self.scope.values(node.id)
+        if not values and node.id in source.macros:
+            macro = source.macros[node.id]
             values = [tokens(macro.body)] if macro.arguments is None else []
         for value in values[::-1]:  # behind a default, the command line's may be unknown
             with contextlib.suppress(*([Unknown] if value is not values[0] else [])):

@@ -126,10 +126,7 @@ def _operand(operand: Operand) -> str:
 def first(
     function: Function, name: str, file: str, arguments: str | None = None, grid: str | None = None
 ) -> DerivedOperation:
-    """Derive the operation from the signature.
-
-    Its sizes are the whole numbers; without any, or with ``arguments``, the names in these and in ``grid``.
-    """
+    """Derive the operation: its sizes are the whole numbers, else the names in ``arguments`` and ``grid``."""
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
     sizes: dict[str, str] = {}
@@ -199,10 +196,7 @@ def settled(
     dtypes: Mapping[str, str],
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
 ) -> tuple[DerivedOperation, dict[str, int], int]:
-    """Return the operation with the extents that the kernel touches, the best shape, and its score.
-
-    The score of a shape is the number of arrays that were touched exactly to their end.
-    """
+    """Return the operation with the touched extents, the best shape, and its number of arrays touched to their end."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     for shape in trials(derived.dimensions):
         trial = touch(derived, shape)
@@ -256,10 +250,7 @@ def _as_inputs(
 def _extents(
     dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]
 ) -> tuple[str | int, ...]:
-    """Return the product of sizes and a small number that equals most ends of what was touched.
-
-    Of several the one with the fewest factors; if none is exact, the nearest.
-    """
+    """Return the product of fewest sizes and a small number that equals most ends of what was touched, or is nearest."""
     best: tuple[float, ...] = ()
     extents: tuple[str | int, ...] = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]

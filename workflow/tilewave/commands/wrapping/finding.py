@@ -50,10 +50,7 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
 
 
 def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
-    """Read a file with the files around it, and return the folders of headers that it needs.
-
-    include: folders that are searched first.
-    """
+    """Read a file with those around it; return the folders of headers that it needs, searched behind ``include``."""
     text = path.read_text(encoding="utf-8", errors="replace")
     around = _around(path)
     folders = [folder.resolve() for folder in include]

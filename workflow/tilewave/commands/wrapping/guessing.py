@@ -12,6 +12,7 @@ from tilewave.commands.wrapping import matching
 from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
+    NUMBERS,
     REAL,
     Function,
     Launch,
@@ -53,7 +54,8 @@ class Guess:
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
-    launch, of those that are numbers; named: whether the sizes are those of the parameters' names; faults: what is not right with the kernel as the file launches it.
+    launch, of those that are numbers; named: whether the sizes are those of the parameters' names; tested: places of
+    the parameters that a bounds test names; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -70,6 +72,7 @@ class Guess:
     line: int = 0
     launched: dict[str, int] = field(default_factory=dict)
     named: bool = False
+    tested: frozenset[int] = frozenset()
     faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
@@ -100,6 +103,8 @@ def _template(
     values = code.launch.template or _instantiated(function, code.source)
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
+        if parameter.is_type:
+            value = scope.literal(value)
         text = "".join(token.text for token in value)
         if parameter.is_type:
             plain = text in DTYPES or "::" in text
@@ -200,9 +205,8 @@ def guessed(
     vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
-        guess.front["requires"] = {"conditions": ["n == 1"]}
-    if type(operation).reference is Operation.reference:  # else the reference needs their values
-        unknown = _with_numbers(guess, code, types, arguments, unknown)
+        guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
+    unknown = _with_numbers(guess, code, types, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
         missing = [item for item in function.parameters if item.name in unknown]
@@ -216,6 +220,9 @@ def guessed(
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
+    guess.tested = frozenset(
+        at for at, item in enumerate(function.parameters) if function.tests(item.name)
+    )
     guess.named = all(matching.dimension(name, operation) == of for name, of in taken)
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         with contextlib.suppress(Unknown):
@@ -228,7 +235,7 @@ def guessed(
     equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
     given_sizes = len([argument for argument in arguments if argument in sizes])
     single = given_sizes == 1 < len(sizes)
-    if single and operation.laid_out:
+    if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):
         changed = {**guess.front, "arguments": function.nested(alternative)}
@@ -262,12 +269,20 @@ def guessed(
 def _with_numbers(
     guess: Guess, code: Code, types: Mapping[str, str], arguments: list[Any], unknown: Sequence[str]
 ) -> list[str]:
-    """Set unknown real numbers from the launch, else guess; return what is still unknown."""
+    """Set unknown numbers from the launch, else guess real ones; return what is still unknown.
+
+    The reference of a built-in operation needs the values of real numbers.
+    """
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
+    derived = type(guess.operation).reference is Operation.reference
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
-        if parameter.name in unknown and not parameter.stars and kind in (*REAL, "bool"):
+        missing = parameter.name in unknown and not parameter.stars
+        if missing and values[at] and {*kind.split()} <= NUMBERS:
+            with contextlib.suppress(Unknown):
+                arguments[at] = number(values[at], launch.scope)
+        elif missing and derived and kind in (*REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
@@ -485,8 +500,7 @@ def _tiles(guess: Guess, code: Code) -> None:
     pairs = itertools.pairwise(body)
     assigned = (token for token, after in pairs if token.word and after.text == "=")
     # A neighbour's macro of such a name says nothing about this kernel.
-    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
-    for token in (*assigned, *(Token(name, 0, word=True) for name in near.macros)):
+    for token in (*assigned, *(Token(name, 0, word=True) for name in source.near.macros)):
         if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
                 steps.append(number([token], Scope(source, body, function.declaration.end)))

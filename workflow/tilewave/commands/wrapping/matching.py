@@ -25,7 +25,7 @@ DIMENSION = (
 OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
 INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
 """Names of the rows and the columns of an array with two dimensions."""
-VECTOR = re.compile(r"gemv|mat_?vec", re.IGNORECASE)
+VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec", re.IGNORECASE)
 """Names of products with a vector, whose n is 1."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
 SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"), "matmul")

@@ -4,7 +4,6 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,13 +162,12 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     operation, sides, source = guess.operation, trying.Shape(), target.source
     if sized(guess.front, operation):
         return None
-    near = replace(source, texts={path: source.texts[path] for path in source.kernel_files})
     for name in sorted(target.function.declaration.identifiers):
-        dimension, side = matching.dimension(name, operation), constant(near, name)
+        dimension, side = matching.dimension(name, operation), constant(source.near, name)
         if side and dimension in operation.dimensions:
             sides.setdefault(dimension, side)
     for dimension in operation.dimensions if sides else ():
-        sides[dimension] = sides.get(dimension) or constant(near, dimension.upper()) or 0
+        sides[dimension] = sides.get(dimension) or constant(source.near, dimension.upper()) or 0
     sides = {name: side for name, side in sides.items() if side}
     if len(sides) == 1 and operation.laid_out:
         sides = dict.fromkeys(operation.dimensions, *sides.values())

@@ -6,8 +6,8 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,12 @@ class Function:
         scoped = "::".join((*self.declaration.scope, self.name))
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
+    def tests(self, name: str) -> bool:
+        """Return whether the body compares a parameter, other than as the end of a loop."""
+        text = " ".join(token.text for token in self.declaration.body)
+        text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
+        return bool(re.search(rf"(?:<|> =) {name}\b|\b{name} (?:>|< =)", text))
+
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         texts = [token.text for token in self.declaration.body]
@@ -156,6 +162,11 @@ class Source:
         for path in (*self.kernel_files, *self.texts):
             by_name = {**syntax.macros(self.texts[path]), **by_name}
         return by_name
+
+    @functools.cached_property
+    def near(self) -> Source:
+        """The kernel's file and its headers alone."""
+        return replace(self, texts={path: self.texts[path] for path in self.kernel_files})
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
         """Yield the declarations of the files that contain a word, those of the kernel's files first."""
@@ -240,21 +251,44 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(syntax.line_of, self.texts[path]))
-            for path, item in self.declarations(kernel)
-            if "__global__" not in {token.text for token in item.head}
+            (item.body, functools.partial(syntax.line_of, self.texts[path]), template)
+            for path, outer in self.declarations(kernel)
+            if "__global__" not in {token.text for token in outer.head}
+            for item in (
+                syntax.members(self.texts[path], outer) if outer.kind == "type" else [outer]
+            )
+            if kernel in item.identifiers
+            for template in [self._instantiated(outer)]
         ]
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
-                bodies.append((syntax.tokens(macro.body), functools.partial(self._line, macro)))
+                body = syntax.tokens(macro.body)
+                bodies.append((body, functools.partial(self._line, macro), {}))
         launches = (
-            launch
-            for body, line in bodies
+            replace(launch, scope=replace(launch.scope, template=template))
+            for body, line, template in bodies
             for i, token in enumerate(body)
             if token.text == kernel
             for launch in self._launch(body, i, line)
         )
         return sorted(launches, key=lambda launch: not launch.arguments)
+
+    def _instantiated(self, outer: Declaration) -> dict[str, Tokens]:
+        """Return the template arguments of a host function or class where the files name it, else its defaults."""
+        parameters, arguments = _template(outer.head), list[Tokens]()
+        scope = f"{outer.scope[-1]} :: " if outer.scope else ""
+        use = re.compile(rf"(?<!:: )(?:{scope})?\b{outer.name} < ([^<>;(){{}}]+) >")
+        for _, caller in self.declarations() if parameters else ():
+            text = " ".join(token.text for token in (*caller.head, *caller.body))
+            for macro in self.macros.values():
+                if outer.name in macro.identifiers and macro.name in text:
+                    call = re.compile(rf"\b{macro.name} \( ([^()]*) \)")
+                    text = call.sub(functools.partial(_expanded, macro), text)
+            if not arguments and (match := use.search(text)):
+                around = Scope(self, caller.body, caller.end)
+                arguments = [around.literal(part) for part in parts(syntax.tokens(match[1]))]
+        values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
+        return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
     def takes_sizes_apart(self, function: Function) -> bool:
         """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
@@ -302,10 +336,7 @@ class Source:
     def _by_pointer(
         self, body: Stream, position: int, end: int, launch: Launch
     ) -> Iterator[Launch]:
-        """Yield the launch of a kernel whose name is an argument, or is assigned to a pointer.
-
-        Of ``cudaLaunchKernel`` or through the pointer; else one with the dim3s of the function.
-        """
+        """Yield the launch of a kernel named as a value: cudaLaunchKernel's, a pointer's, else with the dim3s around."""
         opening = position - 1
         while opening > 0 and body[opening].text in ("&", "*", "(", ")", "void"):
             opening -= 1
@@ -343,16 +374,19 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
     return kept
 
 
+def _expanded(macro: Macro, call: re.Match[str]) -> str:
+    """Return the text of a macro's call, with spaces between its tokens."""
+    values = dict(zip(macro.arguments or (), call[1].split(" , ")))
+    return " ".join(values.get(token.text, token.text) for token in syntax.tokens(macro.body))
+
+
 def _chevrons(body: Stream, i: int, sign: str) -> int | None:
     """Return the index after three signs at ``i``, as in a launch (also ``<< <``); else None."""
     return i + 3 if [token.text for token in body[i : i + 3]] == [sign] * 3 else None
 
 
 def _other_branches(body: Stream, position: int, launch: int) -> tuple[int, int]:
-    """Return the part of the text between a position and a launch that does not run after the position.
-
-    It begins with a `break`, or with the end of the block before an `else`.
-    """
+    """Return the part, from a `break` or `else` on, between a position and a launch that does not run in between."""
     depth, start, least = 0, None, 0
     for i in range(position, launch):
         text, follows = body[i].text, body[i + 1].text
@@ -433,29 +467,41 @@ class Scope:
     body: Tokens
     at: int
     skipped: tuple[int, int] = (0, 0)
+    template: Mapping[str, Tokens] = field(default_factory=dict)
+    """Arguments of the template around the position, by parameter."""
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
-        outside = self.source.constant(name)
+        outside = self.template.get(name) or self.source.constant(name)
         return values or ([outside] if outside else [])
+
+    def literal(self, expression: Tokens) -> Tokens:
+        """Return the value of an expression that is a name, else the expression."""
+        name = expression[0].text if len(expression) == 1 and expression[0].word else ""
+        return (self.value(name) if name else None) or expression
 
     def value(self, name: str) -> Tokens | None:
         """Return the last of `values`."""
         return next(reversed(self.values(name)), None)
 
 
-def signature(path: Path, declaration: Declaration) -> Function:
-    head = declaration.head
+def _template(head: Stream) -> tuple[TemplateParameter, ...]:
+    """Return the template parameters of a declaration."""
     template: list[TemplateParameter] = []
-    if head[0].text == "template":
+    if head[0].text == "template" and head[1].text == "<":
         for part in parts(head[2 : syntax.angle(head, 1)]):
             texts = [token.text for token in part]
             cut = texts.index("=") if "=" in texts else len(texts)
             kind = next(text for text in texts if text != "const")
             template.append(TemplateParameter(kind, texts[cut - 1], part[cut + 1 :]))
+    return tuple(template)
+
+
+def signature(path: Path, declaration: Declaration) -> Function:
+    head = declaration.head
     places = [i for i, token in enumerate(head) if token.text == declaration.name]
     opening = next(i for i in reversed(places) if head[i + 1].text == "(") + 1
     parameters = [
@@ -464,7 +510,7 @@ def signature(path: Path, declaration: Declaration) -> Function:
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))
-    return Function(name, path, declaration, tuple(template), tuple(parameters), bound, tree)
+    return Function(name, path, declaration, _template(head), tuple(parameters), bound, tree)
 
 
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:
@@ -489,4 +535,5 @@ def _parameter(part: Stream) -> Parameter:
     stars = texts.count("*") + array
     before = texts[:-1] if stars or len(texts) > 1 else texts
     kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
-    return Parameter(texts[-1], kind.replace(" :: ", "::"), stars, "const" in texts)
+    kind = kind.replace(" :: ", "::").removeprefix("std::")
+    return Parameter(texts[-1], kind, stars, "const" in texts)

@@ -70,10 +70,7 @@ class Target:
         return guess
 
     def write(self, front: Mapping[str, Any], path: Path, shape: Sizes) -> list[str]:
-        """Write a kernel file for a trial at a shape, which its expressions are checked with.
-
-        Return the arguments of `tilewave execute` for the trial.
-        """
+        """Write a kernel file for a trial at a shape; return the arguments of `tilewave execute` for it."""
         marks = {**front.get("marks", {}), "requires": f"{INFERRED}: {', '.join(shape)}"}
         front = {**front, "requires": shape, "marks": marks}
         text = writing.text(front, self.source, self.folders, path)

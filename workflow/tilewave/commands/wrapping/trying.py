@@ -127,10 +127,7 @@ def shape_of(shape: Shape, front: Mapping[str, Any]) -> Shape:
 
 
 def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcome]:
-    """Return the front matter that is correct at a shape, else the nearest, with its outcome.
-
-    It tries what the code does not say: whether C is read, layouts, the order of the grid.
-    """
+    """Return the front matter that is correct at a shape, else the nearest, and its outcome; tries layouts, grids."""
     operation = guess.operation
 
     def once(front: dict[str, Any], at: Shape) -> Outcome:
@@ -279,7 +276,9 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
             rest = {name: 2 * side for name, side in shape.items() if name not in condition}
             if rest and judged(run(front, {**shape, **rest})):
                 requires["conditions"] = [condition]
-        requires |= _limit_of(_named(guess, front), guess, front, run, shape)
+        name = _named(guess, front)
+        requires |= _limit_of(name, guess, front, run, shape)
+        guess.faults += _promised(name, guess, front, requires, described(outcome, ragged))
         return requires
     conditions: list[str] = list(requires.get("conditions", []))
     failed_shape, failures = ragged, 0
@@ -291,6 +290,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
                 outcome, failed_shape = alone, longer
             failures += 1
             limit = _limit_of(name, guess, front, run, shape)
+            guess.faults += _promised(name, guess, front, limit, described(alone, longer))
             conditions += limit.pop("conditions", [])
             requires |= limit
     if conditions:
@@ -305,6 +305,20 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     text = described(outcome, failed_shape)
     guess.notes.append(f"requires is inferred from this failure: {text}")
     return requires
+
+
+def _promised(
+    name: str, guess: Guess, front: Mapping[str, Any], limit: Mapping[str, Any], failure: str
+) -> list[str]:
+    """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
+    tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
+    up = [side for side in map(str, front["grid"]) if "ceil" in side and name in names_in(side)]
+    guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
+    if guessed or name not in limit or not (name in tested or (up and guess.line)):
+        return []
+    launch = f"the launch in line {guess.line} rounds {name} up to whole blocks"
+    promise = f"it has a bounds test of {name}" if name in tested else launch
+    return [f"{promise}, but the outcome is {failure}"]
 
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:

@@ -71,10 +71,7 @@ def written(name: str, folders: Iterable[Path]) -> Operation:
 
 
 def load(name: str, where: object = "front matter") -> Operation:
-    """Load an operation. ``where`` is the file that names it.
-
-    Raises UserError for a name that does not exist, and for a file without exactly one `base.Operation`.
-    """
+    """Load an operation that ``where`` names. Raises UserError if unknown, or if its file has not one `Operation`."""
     MODULES.check(name, where, "operation")
     return _instance(name, MODULES.file(name))
 

@@ -215,10 +215,7 @@ class Operation:
         return self.arrays(job)[name].given
 
     def streamed(self, job: Job, name: str) -> int | None:
-        """Return the stream of uniform numbers that an operand holds, which a GPU makes itself.
-
-        None for other values, such as those of an operation with its own `inputs`.
-        """
+        """Return the stream of uniform numbers in an operand, which a GPU makes itself; None for other values."""
         kind = type(self)
         if kind.inputs is not Operation.inputs and kind.streamed is Operation.streamed:
             return None

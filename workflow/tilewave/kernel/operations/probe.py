@@ -101,10 +101,7 @@ def _fill(job: Job, name: str, text: Expression) -> np.ndarray:
 
 
 def _difference(name: str, values: np.ndarray, expected: np.ndarray) -> str:
-    """Return a sentence about the first element that differs; empty where all agree.
-
-    A NaN agrees with nothing, because it may be the poison of an element that was never written.
-    """
+    """Return a sentence about the first element that differs, as a NaN (never written) always does; empty if none."""
     differs = ~(values == expected)
     if not differs.any():
         return ""
