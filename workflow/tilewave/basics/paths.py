@@ -4,6 +4,7 @@ In a checkout they lie around the library (``workflow/tilewave``). A wheel carri
 order, in the library's folder ``_home``.
 """
 
+import functools
 import os
 from pathlib import Path
 
@@ -45,8 +46,13 @@ def has_parts(folder: Path) -> bool:
 
 def is_shipped(path: Path, root: Path | None = None) -> bool:
     """Return whether a file lies in the folder of Tilewave's kernels (of ``root``). Links count where they lie."""
-    folder = path.parent.resolve()
-    return ((root or ROOT) / SHIPPED).resolve() in (folder, *folder.parents)
+    return _is_shipped(path.parent, root or ROOT)
+
+
+@functools.lru_cache(maxsize=256)  # asked for each case
+def _is_shipped(folder: Path, root: Path) -> bool:
+    resolved = folder.resolve()
+    return (root / SHIPPED).resolve() in (resolved, *resolved.parents)
 
 
 def relative(path: Path) -> str:
