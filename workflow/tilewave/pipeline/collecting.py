@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,12 +77,19 @@ class Tables:
     def all(self) -> dict[str, pd.DataFrame]:
         return {name: getattr(self, name) for name in NAMES}
 
-    def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> None:
-        """Write each table to its path."""
+    def write(
+        self,
+        paths: Mapping[str, str | Path],
+        cores: int = 1,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Write each table to its path, and call ``meanwhile`` while other processes do."""
 
         def write_tables(names: tuple[str, ...]) -> None:
             for name in names:
                 getattr(self, name).to_parquet(paths[name], index=False)
 
-        for _ in pool.shared(write_tables, PARTS, cores):
+        written = pool.shared(write_tables, PARTS, cores)
+        meanwhile()
+        for _ in written:
             pass
