@@ -46,13 +46,12 @@ def has_parts(folder: Path) -> bool:
 
 def is_shipped(path: Path, root: Path | None = None) -> bool:
     """Return whether a file lies in the folder of Tilewave's kernels (of ``root``). Links count where they lie."""
-    return _is_shipped(path.parent, root or ROOT)
+    return _with_parents((root or ROOT) / SHIPPED)[0] in _with_parents(path.parent)
 
 
-@functools.lru_cache(maxsize=256)  # asked for each case
-def _is_shipped(folder: Path, root: Path) -> bool:
-    resolved = folder.resolve()
-    return (root / SHIPPED).resolve() in (resolved, *resolved.parents)
+@functools.cache  # asked for each case
+def _with_parents(folder: Path) -> tuple[Path, ...]:
+    return folder.resolve(), *folder.resolve().parents
 
 
 def relative(path: Path) -> str:

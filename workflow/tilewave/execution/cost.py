@@ -16,8 +16,8 @@ FLOP_RATE = {"scalar": 6e8, "tensor": 4e9}
 LOADING_S, BYTE_S = 0.1, 6e-9
 """Seconds that a case takes beside its instructions: to load its code; to create, copy and judge a byte of its
 operands."""
-MARKED = 14
-"""Bytes of marks for a byte of an operand that is written, at least (`machine.marking.Marks`: 56 for a word)."""
+MARKED = 15
+"""Least bytes for a byte that a searched launch writes: itself and its marks, 56 a word (`machine.marking.Marks`)."""
 LAUNCHES = 2
 """Launches of a product: with beta = 0 and with another beta."""
 LANES = 32
@@ -66,14 +66,12 @@ def worker_s(job: Job) -> float:
     return LOADING_S + BYTE_S * operations.work(job).bytes + predicted_s(job)
 
 
-def least_bytes(job: Job) -> int:
-    """Return the memory that a launch needs at least, in bytes: for its operands, and to find races in them."""
-    operation = operations.load(job.operation, job.source)
-    nbytes = 0
+def operand_bytes(job: Job, written: int = 1) -> int:
+    """Return the bytes of a job's operands; a byte that is written counts so many times."""
+    operation, nbytes = operations.load(job.operation, job.source), 0
     for name, operand in operation.arrays(job).items():
         dtype, count = operation.stored(job, name)
-        marked = operand.written and not job.watch
-        nbytes += dtype.itemsize * count * (1 + MARKED * marked)
+        nbytes += dtype.itemsize * count * (written if operand.written else 1)
     return nbytes
 
 

@@ -20,10 +20,11 @@ from typing import Any
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED, child_environment
 from tilewave.basics.progress import Progress, duration, say
+from tilewave.execution import cost
 from tilewave.gpu.device import CHOICE_VARIABLE, claimed
 from tilewave.gpu.failure import Measure, watched
 from tilewave.kernel import job as jobs
-from tilewave.kernel import operations, result
+from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import compiling, measuring, plan, tuning, watching
 from tilewave.pipeline import project as projects
@@ -380,7 +381,6 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
 
         if stage == result.EXECUTE:
             from tilewave import execution
-            from tilewave.execution import cost
 
             execution.prepare(lambda line: say(f"  {line}"), workers, len(waiting))
             # The machine keeps the limit itself. Building inputs, judging and compiling come on top.
@@ -453,17 +453,13 @@ def _checked_together(
 
 def _checked_bytes(job: jobs.Job) -> float:
     """Return a check's relative cost: its operands are made, read and compared."""
-    operation = operations.load(job.operation, job.source)
-    stored = (operation.stored(job, name) for name in operation.arrays(job))
-    return CASE_BYTES + sum(dtype.itemsize * count for dtype, count in stored)
+    return CASE_BYTES + cost.operand_bytes(job)
 
 
 def _cost(job: jobs.Job) -> float:
     """Return a case's relative cost in its stage: seconds to execute it, 1 in other stages."""
     if job.stage != result.EXECUTE:
         return 1.0
-    from tilewave.execution import cost
-
     return cost.worker_s(job)
 
 

@@ -12,14 +12,10 @@ MOST = 20
 def announce(judged: Mapping[str, Any], figures_path: str | Path) -> str:
     """Return a run's summary and verdict, and print them with the problems to stderr.
 
-    Unsupported and not measured cases never fail a run. judged: `verdict.Verdict.document` and the
-    config's ``strict``. figures_path: the file that marks the figures as drawn; it is deleted where one was
-    not, so that the next run draws it again.
-
-    Raises
-    ------
-    SystemExit: code 1 where a figure was not drawn or a kernel file was not read; with `strict`, also where a
-        case is wrong or failed; with `strict: release`, also where a recorded value is stale.
+    Unsupported and not measured cases never fail a run. judged: `verdict.Verdict.document` and the config's
+    ``strict``. figures_path: the file that marks the figures as drawn; it is deleted where one was not, so that the
+    next run draws it again. Raises SystemExit with code 1 where a figure was not drawn or a kernel file was not read;
+    with `strict`, also where a case is wrong or failed; with `strict: release`, also where a recorded value is stale.
     """
     undrawn, unread, problems = judged["undrawn"], judged["unread"], judged["problems"]
     strict = judged["strict"]
