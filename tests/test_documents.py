@@ -71,11 +71,10 @@ def test_contributings_operation_works_as_it_stands(contributing, capsys):
 
 
 def test_contributings_report_is_planned(contributing, monkeypatch):
-    """Snakemake plans the run of that command; tests/pipeline/test_dag.py runs a report."""
+    """tests/pipeline/test_dag.py runs one, also with a user-defined operation."""
 
     def planned(command, env, **more):
-        arguments = ["tilewave-results/plan.json" if part == "report" else part for part in command]
-        return forked_snakemake.run(arguments[3:], Path.cwd(), env)
+        return forked_snakemake.run([*command[3:-1], "tilewave-results/plan.json"], Path.cwd(), env)
 
     monkeypatch.setattr("tilewave.commands.report.subprocess.run", planned)
     (report,) = re.findall(r"^    tilewave (report --kernels .*)$", contributing, re.M)

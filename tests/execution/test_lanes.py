@@ -275,7 +275,6 @@ def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -
 
 @functools.cache
 def patterns() -> Any:
-    """Return a broadcast's patterns as a recording has them."""
     return json.loads(json.dumps(captured.patterns(launched(example("broadcast")))))
 
 

@@ -34,7 +34,6 @@ def tables(folder: Path, rows: list[Row], **verdicts: str) -> tuple[str, str]:
 
 
 def judge(strict: Any, *paths: str) -> str:
-    """Judge tables with this setting, and print it as the end of a run does."""
     project: Any = SimpleNamespace(config=SimpleNamespace(strict=strict))
     judged = verdict.of(project, *map(pd.read_parquet, paths))
     return ending.announce({**judged.document, "strict": strict}, "figures.txt")
