@@ -29,7 +29,7 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, 
 
 
 def test_a_right_kernel(capsys):
-    code, document = check(capsys, TILED)
+    code, document = check(capsys, TILED, "--budget", 1)
     (entry,) = document["kernels"]
     assert code == 0 and document["sentence"].startswith("matmul_tiled is right at ")
     assert {trial["verdict"] for trial in entry["trials"] if trial["status"] == "ok"} == {"correct"}
@@ -37,7 +37,7 @@ def test_a_right_kernel(capsys):
     assert "FFMA" in entry["trust"]["exact"] and not entry["trust"]["guessed"]
     assert any("TILE 32" in text for text in entry["trust"]["not_looked_for"])
     assert all(row["executed"] for row in entry["counted"]["lines"])
-    assert main(["check", str(TILED)]) == 0
+    assert main(["check", str(TILED), "--budget", "0"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("matmul_tiled is right at ") and "How far to trust this" in out
     assert "Costliest lines at matmul_tiled@" in out

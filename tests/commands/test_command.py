@@ -217,6 +217,8 @@ def test_mistakes_are_one_line(capsys, arguments, message):
         ("report", "this folder has no config. Give --kernels FOLDER or --configfile FILE"),
         ("report --kernels none", "--kernels is 'none'. Allowed: a folder or kernel file"),
         ("report --kernels . --configfile c", "Give one of --kernels and --configfile"),
+        ("report --shapes 4", "--shapes is given without --kernels"),
+        ("report --configfile nowhere.yaml", "nowhere.yaml: the file cannot be read"),
         ("report --operations .", "--operations is given without --kernels. Add --kernels"),
         ("record", "this folder has no config"),
         ("record --from none", "--from is 'none'. Allowed: a checkout, or a folder with"),
@@ -262,12 +264,6 @@ def test_two_instantiations_are_ambiguous(capsys, tmp_path):
     write_kernel(tmp_path, "twice", FRONT + "entry: _Z5twiceILi2EEvPKfS1_Pfiiiff\n", body)
     code, out, _ = run(capsys, str(path), "--shape", "64")
     assert code == 0 and "twice@64x64x64: correct" in out
-
-
-def test_the_module_runs_without_being_installed(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    command = [sys.executable, "-m", "tilewave", "execute", "--help"]
-    assert b"--shape" in subprocess.check_output(command, cwd=tmp_path, env=environment)
 
 
 def test_the_command_of_a_checkout(tmp_path):

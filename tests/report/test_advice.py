@@ -12,16 +12,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 
 import executing_support as support
-from samples import HOPPER, ROOT, needs_nvrtc
+from samples import HOPPER, ROOT, needs_nvrtc, shipped_plan
 from tilewave.compiling.origins import NOWHERE
 from tilewave.compiling.sass import of_cubin as listing
 from tilewave.execution import counters
 from tilewave.execution.places import Places
 from tilewave.kernel import result
-from tilewave.pipeline import project, tables
+from tilewave.pipeline import tables
 from tilewave.pipeline.resolving import resolve
 from tilewave.records.counters.catalogue import AVERAGE, ISSUED, PIPE, STALLED, WARP_INSTRUCTIONS
 from tilewave.records.recorded import Recorded
@@ -232,8 +231,7 @@ def test_spills_are_reported() -> None:
 def recorded() -> tuple[Any, Any, dict[str, Subject]]:
     """Return cases, records and subjects of the shipped config's products, as recorded on an H200."""
     folder = ROOT / "resources" / "recorded" / "nvidia_h200"
-    path = ROOT / "config" / "config.yaml"
-    plan = project.load(yaml.safe_load(path.read_text()), str(path)).plan
+    plan = shipped_plan()
     recording = Recorded(folder)
     environment = recording.environments[recording.main_environment]
     target: dict[str, Any] = {"device": {"sms": environment["sms"], "arch": 90}, "arch": 90}

@@ -9,7 +9,7 @@ import pytest
 
 from tilewave.kernel import result
 from tilewave.pipeline.tables import CASE_COLUMNS, RECORD_COLUMNS
-from tilewave.report import verdict
+from tilewave.report import ending, verdict
 
 Row = tuple[str, str, str, str]
 OK = ("good", "check", "ok", "")
@@ -33,13 +33,15 @@ def tables(folder: Path, rows: list[Row], **verdicts: str) -> tuple[str, str]:
     return str(folder / "cases.parquet"), str(folder / "records.parquet")
 
 
-def project(strict: Any) -> Any:
-    return SimpleNamespace(config=SimpleNamespace(strict=strict))
+def judge(strict: Any, *paths: str) -> str:
+    project: Any = SimpleNamespace(config=SimpleNamespace(strict=strict))
+    judged = verdict.of(project, *map(pd.read_parquet, paths))
+    return ending.announce({**judged.document, "strict": strict}, "figures.txt")
 
 
 def test_summary_counts_cases_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [OK, BAD, STALE, *CRASHED, *HARMLESS]
-    text = verdict.judge(project(False), *tables(tmp_path, rows, good="correct", bad="wrong"))
+    text = judge(False, *tables(tmp_path, rows, good="correct", bad="wrong"))
     first, second, last = text.splitlines()
     assert (first, last) == ("checked 2 of 6", "Not passed: 2 cases are wrong or failed.")
     assert second.startswith("correct 1, wrong 1, failed 1 (check 1, time 1), stale 1 (check 1), ")
@@ -49,7 +51,7 @@ def test_summary_counts_cases_once(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("strict", [True, "release"])
 def test_nothing_checked_is_said_and_does_not_fail(tmp_path: Path, strict: Any) -> None:
-    text = verdict.judge(project(strict), *tables(tmp_path, HARMLESS))
+    text = judge(strict, *tables(tmp_path, HARMLESS))
     assert text.splitlines()[0] == "checked 0 of 2"
 
 
@@ -64,9 +66,9 @@ def test_nothing_checked_is_said_and_does_not_fail(tmp_path: Path, strict: Any) 
 )
 def test_strict_fails_and_says_why(tmp_path, capsys, rows, verdicts, line) -> None:
     paths = tables(tmp_path, rows, good="correct", **verdicts)
-    verdict.judge(project(False), *paths)
+    judge(False, *paths)
     with pytest.raises(SystemExit) as ended:
-        verdict.judge(project(True), *paths)
+        judge(True, *paths)
     assert ended.value.code == 1
     lines = capsys.readouterr().err.splitlines()
     assert sum(line in printed for printed in lines) == 1
@@ -74,16 +76,16 @@ def test_strict_fails_and_says_why(tmp_path, capsys, rows, verdicts, line) -> No
 
 def test_stale_fails_a_release_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = tables(tmp_path, [OK, STALE], good="correct")
-    verdict.judge(project(True), *paths)
+    judge(True, *paths)
     with pytest.raises(SystemExit):
-        verdict.judge(project("release"), *paths)
+        judge("release", *paths)
     assert "old: check: stale: recorded for other code" in capsys.readouterr().err
 
 
 def test_at_most_twenty_cases_are_listed(tmp_path, capsys) -> None:
     rows = [(f"case{i}", "check", "timed out", "killed") for i in range(25)]
     with pytest.raises(SystemExit):
-        verdict.judge(project(True), *tables(tmp_path, rows))
+        judge(True, *tables(tmp_path, rows))
     text = capsys.readouterr().err
-    assert text.count("timed out") == verdict.MOST
+    assert text.count("timed out") == ending.MOST
     assert "and 5 more" in text

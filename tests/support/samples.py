@@ -1,16 +1,20 @@
 """Small kernels and configs that several tests share."""
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tilewave.compiling import nvrtc
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.launches import LaunchPlan
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs
+from tilewave.pipeline import project as projects
+from tilewave.pipeline.cases import Plan
 from tilewave.pipeline.pipeline import Compiled
 from tilewave.pipeline.plan import resolved
 from tilewave.pipeline.project import Project
@@ -24,6 +28,13 @@ WRAPPED = ROOT / "tests" / "wrapped"
 def shipped(name: str) -> Path:
     """Return the file of a kernel of Tilewave."""
     return next((ROOT / "kernels").glob(f"*/{name}.*"))
+
+
+@functools.cache
+def shipped_plan() -> Plan:
+    """Return the plan of the shipped config, for no target yet."""
+    path = ROOT / "config" / "config.yaml"
+    return projects.load(yaml.safe_load(path.read_text()), str(path), thorough=False).plan
 
 
 def kernel_parts(name: str) -> tuple[str, str]:

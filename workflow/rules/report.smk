@@ -83,6 +83,7 @@ rule page:
     output:
         PAGES,
         directory(expand(f"{REPORTS}/{{folder}}", folder=tilewave_report.FOLDERS)),
+        judged=f"{RESULTS}/judged.json",
     log:
         f"{RESULTS}/logs/page.log",
     threads: 1024
@@ -90,6 +91,7 @@ rule page:
         kernels=parameters.texts(config),
         studies=parameters.drawn(config, STUDIES),
         modules=parameters.modules(config),
+        strict=config.get("strict"),
         library=parameters.code("report.site", *PLOTS.values()),
         templates=parameters.templates(),
     message:
@@ -101,18 +103,14 @@ rule page:
 rule verdict:
     input:
         page=f"{REPORTS}/index.html",
+        judged=f"{RESULTS}/judged.json",
         figures=f"{RESULTS}/figures.txt",
-        plan=PLAN,
-        target=TARGET,
-        cases=TABLES["cases"],
-        records=TABLES["records"],
     output:
         f"{RESULTS}/verdict.txt",
     log:
         f"{RESULTS}/logs/verdict.log",
     params:
-        strict=config.get("strict"),
-        library=parameters.code("report.verdict"),
+        library=parameters.code("report.ending"),
     message:
         "Judge whether all cases are correct"
     script:

@@ -8,8 +8,8 @@ if __name__ == "__main__":
         inputs, outputs = snakemake.input, snakemake.output
         pipeline = run.pipeline(inputs.compiled, threads=snakemake.threads)
         results = measured.read(*inputs.measured, *inputs.executed)
-        tables = rules.tables(run, pipeline, results)
-        tables.write(outputs, pipeline.cores)
+        tables = rules.tables(run, pipeline, results).write(outputs, pipeline.cores)
         drawn = watching.drawn(pipeline)
         rules.write(outputs.accesses, drawn)
         rules.write(outputs.kernels, pipeline.about_kernels(rules.listings(pipeline, drawn)))
+        list(tables)

@@ -4,6 +4,7 @@ In a checkout they lie around the library (``workflow/tilewave``). A wheel carri
 order, in the library's folder ``_home``.
 """
 
+import functools
 import os
 from pathlib import Path
 
@@ -45,8 +46,12 @@ def has_parts(folder: Path) -> bool:
 
 def is_shipped(path: Path, root: Path | None = None) -> bool:
     """Return whether a file lies in the folder of Tilewave's kernels (of ``root``). Links count where they lie."""
-    folder = path.parent.resolve()
-    return ((root or ROOT) / SHIPPED).resolve() in (folder, *folder.parents)
+    return _with_parents((root or ROOT) / SHIPPED)[0] in _with_parents(path.parent)
+
+
+@functools.cache  # asked for each case
+def _with_parents(folder: Path) -> tuple[Path, ...]:
+    return folder.resolve(), *folder.resolve().parents
 
 
 def relative(path: Path) -> str:

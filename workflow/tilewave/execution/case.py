@@ -336,7 +336,7 @@ def run(
     case = _Case(job, machine)
     case.both_ways = both_ways
     try:
-        with memory.limited():
+        with memory.limited(least=cost.operand_bytes(job, 1 if job.watch else cost.MARKED)):
             case.load()
             begun = time.monotonic()
             scalars = scalars or case.operation.runs(case.job)

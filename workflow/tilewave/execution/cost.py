@@ -16,6 +16,8 @@ FLOP_RATE = {"scalar": 6e8, "tensor": 4e9}
 LOADING_S, BYTE_S = 0.1, 6e-9
 """Seconds that a case takes beside its instructions: to load its code; to create, copy and judge a byte of its
 operands."""
+MARKED = 15
+"""Least bytes for a byte that a searched launch writes: itself and its marks, 56 a word (`machine.marking.Marks`)."""
 LAUNCHES = 2
 """Launches of a product: with beta = 0 and with another beta."""
 LANES = 32
@@ -62,6 +64,15 @@ def predicted_s(job: Job, flop: float = 0) -> float:
 def worker_s(job: Job) -> float:
     """Return the approximate seconds that a job occupies a worker."""
     return LOADING_S + BYTE_S * operations.work(job).bytes + predicted_s(job)
+
+
+def operand_bytes(job: Job, written: int = 1) -> int:
+    """Return the bytes of a job's operands; a byte that is written counts so many times."""
+    operation, nbytes = operations.load(job.operation, job.source), 0
+    for name, operand in operation.arrays(job).items():
+        dtype, count = operation.stored(job, name)
+        nbytes += dtype.itemsize * count * (written if operand.written else 1)
+    return nbytes
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,12 +77,11 @@ class Tables:
     def all(self) -> dict[str, pd.DataFrame]:
         return {name: getattr(self, name) for name in NAMES}
 
-    def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> None:
-        """Write each table to its path."""
+    def write(self, paths: Mapping[str, str | Path], cores: int = 1) -> Iterator[object]:
+        """Return an iterator that ends when each table is at its path. With several cores, others write meanwhile."""
 
         def write_tables(names: tuple[str, ...]) -> None:
             for name in names:
                 getattr(self, name).to_parquet(paths[name], index=False)
 
-        for _ in pool.shared(write_tables, PARTS, cores):
-            pass
+        return pool.shared(write_tables, PARTS, cores)

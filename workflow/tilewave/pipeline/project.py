@@ -148,6 +148,7 @@ def load(
         cases = expand(config, kernels, where, left_out)
     if not checked:
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
+        _check_options(config, where, thorough)
     if thorough and not checked:
         for variant in cases.variants.values():
             with contextlib.suppress(KernelRefused):  # the variant's cases report an exceeded limit
@@ -216,14 +217,30 @@ def _check_names(config: Config, kernels: Mapping[str, object], where: object) -
     """Refuse unknown plots and studies, and parts with the name of a study or kernel. kernels: all, by name."""
     for name, study in config.studies.items():
         plots.MODULES.check(study.plot, where, f"studies.{name}.plot")
-        if study.options:
-            plots.check_options(study.plot, study.options, where, f"studies.{name}.options")
     for part, members in config.parts.items():
         if part in config.studies or part in kernels:
             raise UserError(where, f"parts.{part}", part, "a name that no study and no kernel has")
         for index, name in enumerate(members):
             if name not in config.studies:
                 raise UserError(where, f"parts.{part}.{index}", name, config.studies)
+
+
+def _check_options(config: Config, where: object, noted: bool) -> None:
+    """Refuse options that a plot cannot take. noted: the store notes that they were checked.
+
+    The plots' modules load slowly, so options and modules that were checked before are not loaded.
+    """
+    chosen = {name: study for name, study in config.studies.items() if study.options}
+    modules = plots.digest("plots.options", *sorted({study.plot for study in chosen.values()}))
+    options = {name: [study.plot, study.options] for name, study in chosen.items()}
+    store, key = Store(STORE), _digest([options, modules])
+    path = store.blob("options", key, ".json")
+    if store.read(path) == key:
+        return
+    for name, study in chosen.items():
+        plots.check_options(study.plot, study.options, where, f"studies.{name}.options")
+    if noted:
+        store.write(path, key)
 
 
 def _check_rungs(
@@ -242,7 +259,8 @@ def _check_rungs(
 
 
 def _digest(parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> Any:

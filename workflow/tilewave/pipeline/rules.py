@@ -20,6 +20,7 @@ from typing import Any
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED, child_environment
 from tilewave.basics.progress import Progress, duration, say
+from tilewave.execution import cost
 from tilewave.gpu.device import CHOICE_VARIABLE, claimed
 from tilewave.gpu.failure import Measure, watched
 from tilewave.kernel import job as jobs
@@ -384,7 +385,6 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
 
         if stage == result.EXECUTE:
             from tilewave import execution
-            from tilewave.execution import cost
 
             execution.prepare(lambda line: say(f"  {line}"), workers, len(waiting))
             # The machine keeps the limit itself. Building inputs, judging and compiling come on top.
@@ -462,18 +462,13 @@ def _on_device(job: jobs.Job) -> bool:
 
 def _checked_bytes(job: jobs.Job) -> float:
     """Return a check's relative cost: its operands are made, read and compared."""
-    operation = operations.load(job.operation, job.source)
-    stored = (operation.stored(job, name) for name in operation.arrays(job))
-    nbytes = sum(dtype.itemsize * count for dtype, count in stored)
-    return CASE_BYTES + nbytes * (1 if _on_device(job) else HOST_COST)
+    return CASE_BYTES + cost.operand_bytes(job) * (1 if _on_device(job) else HOST_COST)
 
 
 def _cost(job: jobs.Job) -> float:
     """Return a case's relative cost in its stage: seconds to execute it, 1 in other stages."""
     if job.stage != result.EXECUTE:
         return 1.0
-    from tilewave.execution import cost
-
     return cost.worker_s(job)
 
 

@@ -142,8 +142,11 @@ def escaped(text: str) -> str:
 
 def latex(shown: Table) -> str:
     """Return the table as a LaTeX tabular with the rules of booktabs."""
-    names = [escaped(name) for name, _ in shown.columns]
-    frame = pd.DataFrame(shown.rows, columns=range(len(names))).map(escaped).set_axis(names, axis=1)
     sides = "".join("r" if numeric else "l" for _, numeric in shown.columns)
-    tabular = frame.style.hide(axis="index").to_latex(column_format=sides, hrules=True)
-    return f"% needs \\usepackage{{booktabs}}\n{tabular}"
+    head, *rows = (
+        f"{' & '.join(map(escaped, cells))} \\\\"
+        for cells in ([name for name, _ in shown.columns], *shown.rows)
+    )
+    begin, end = rf"\begin{{tabular}}{{{sides}}}", r"\end{tabular}"
+    lines = (begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", end)
+    return "% needs \\usepackage{booktabs}\n" + "".join(f"{line}\n" for line in lines)

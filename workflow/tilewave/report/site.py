@@ -107,8 +107,8 @@ def write(
     path: str | Path,
     workers: int = 1,
     done: Callable[[str], object] = lambda kernel: None,
-) -> None:
-    """Write index.html and all other pages beside `figures/` and `tables/`.
+) -> verdict.Verdict:
+    """Write index.html and all other pages beside `figures/` and `tables/`. Return the verdict, which they show.
 
     Parameters
     ----------
@@ -210,3 +210,4 @@ def write(
             "tables": written,
         },
     )
+    return judged

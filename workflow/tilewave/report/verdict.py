@@ -1,21 +1,15 @@
-"""The verdict on a run in a few lines; a strict run fails on it."""
+"""The verdict on a run in a few lines."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from tilewave.kernel import result
-from tilewave.pipeline.project import Project, read
+from tilewave.pipeline.project import Project
 from tilewave.plots.base import present
-from tilewave.report import UNDRAWN
 from tilewave.report.cells import plural
-
-MOST = 20
-"""The most cases that are listed when a strict run fails."""
 
 UNCHECKED = "nothing failed, but no case was checked"
 
@@ -148,6 +142,13 @@ class Verdict:
         """The verdict in one sentence, at the end of the command's output and the top of the index."""
         return ", in ".join(filter(None, (self.outcome, ", ".join(self.kernels)))) + "."
 
+    @property
+    def document(self) -> dict[str, Any]:
+        """What the end of a run prints (`report.ending`)."""
+        lines = [problem.line for problem in self.problems]
+        faults = {"undrawn": dict(self.undrawn), "unread": dict(self.unread)}
+        return {"counts": self.counts, "sentence": self.sentence, "problems": lines, **faults}
+
 
 def of(
     project: Project,
@@ -179,46 +180,3 @@ def of(
         outcome = f"Passed: {UNCHECKED}"
     kernels = tuple(dict.fromkeys(str(name) for name in bad_cases["kernel"] if present(name)))
     return Verdict(counts, outcome, kernels, tuple(problems), undrawn_studies, unread)
-
-
-def judge(
-    project: Project,
-    cases_path: str | Path,
-    records_path: str | Path,
-    figures_path: str | Path | None = None,
-) -> str:
-    """Return the run's summary and verdict, and print them with the problems to stderr.
-
-    Unsupported and not measured cases never fail a run. figures_path: the file that marks the figures as
-    drawn; it is deleted where one was not, so that the next run draws it again.
-
-    Raises
-    ------
-    SystemExit: code 1 where a figure was not drawn or a kernel file was not read; with `strict`, also where a
-        case is wrong or failed; with `strict: release`, also where a recorded value is stale.
-    """
-    cases, records = (pd.read_parquet(str(path)) for path in (cases_path, records_path))
-    undrawn_studies = {}
-    for name in project.plan.studies if figures_path is not None else ():
-        path = project.reports / "figures" / f"{name}.json"
-        if path.is_file() and (why := read(path).get(UNDRAWN)):
-            undrawn_studies[name] = why
-    judged, strict = of(project, cases, records, undrawn_studies), project.config.strict
-    lines = [judged.counts.rstrip("\n")]
-    if undrawn_studies:
-        Path(str(figures_path)).unlink(missing_ok=True)
-        lines.append("Error: these figures were not drawn. The next run draws them again:")
-        lines += [f"  {name}: {why}" for name, why in undrawn_studies.items()]
-    if judged.unread:
-        lines.append("Error: these kernel files were skipped. Correct them or remove them:")
-        lines += [f"  {why}" for why in judged.unread.values()]
-    if strict and judged.problems:
-        setting = "strict: release" if strict == "release" else "strict: true"
-        lines.append(f"Error: the config has {setting}, and these cases are wrong or failed:")
-        lines += [f"  {problem.line}" for problem in judged.problems[:MOST]]
-        if len(judged.problems) > MOST:
-            lines.append(f"  and {len(judged.problems) - MOST} more; the report lists all of them")
-    print("\n".join([*lines, judged.sentence]), file=sys.stderr, flush=True)
-    if undrawn_studies or judged.unread or (strict and judged.problems):
-        raise SystemExit(1)
-    return f"{judged.counts}{judged.sentence}\n"

@@ -82,14 +82,18 @@ def each(
 def shared(
     function: Callable[[Item], Value], items: Sequence[Item], workers: int
 ) -> Iterator[tuple[Item, Value]]:
-    """Yield each item with its value, without limits, in this process for a single item or worker.
+    """Return an iterator over each item with its value, without limits.
 
-    Raises what the function raises, and UserError if a process is killed.
+    The processes begin before this returns; a single item or worker is computed in this process, later. The
+    iterator raises what the function raises, and UserError if a process is killed.
     """
     if min(workers, len(items)) < 2 or sys.platform != "linux":
-        yield from ((item, function(item)) for item in items)
-        return
-    with contextlib.closing(Pool(function, items, workers).take()) as results:
+        return ((item, function(item)) for item in items)
+    return _values(Pool(function, items, workers).take())
+
+
+def _values(results: Generator[tuple[Item, Any], None, None]) -> Iterator[tuple[Item, Any]]:
+    with contextlib.closing(results):
         for item, value in results:
             if isinstance(value, Ended):
                 raise value.error
