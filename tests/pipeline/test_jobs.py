@@ -1,5 +1,6 @@
 """Jobs: a case that cannot be measured has a status and a reason before anything runs."""
 
+import contextlib
 import pickle
 from collections import Counter
 from dataclasses import replace
@@ -157,6 +158,26 @@ def test_what_is_compared_stays_in_one_part(tmp_path, monkeypatch):
     assert [len(part) for part in parts] == [6, 6]
     groups = [{(case.variant.dtype, case.shape.id) for case in part.values()} for part in parts]
     assert not groups[0] & groups[1]
+
+
+@needs_nvrtc
+def test_the_second_part_counts_before_it_times(tmp_path, monkeypatch):
+    """Two GPUs then seldom run ncu at a time, which slows both down."""
+    monkeypatch.chdir(tmp_path)
+    write_kernel(tmp_path / "kernels")
+    run = rules.begin(load(tmp_path / "kernels", {"shapes": [64, 96], "counters": "basic"}))
+    rules.write("compiled.json", rules.compile_part(run, ALL, 1))
+    orders: list[list[str]] = []
+    monkeypatch.setattr(rules, "_gpu", lambda run, pipeline: contextlib.nullcontext(run))
+    monkeypatch.setattr(
+        rules, "_stage", lambda run, pipeline, stage, *more: orders[-1].append(stage) or {}
+    )
+    for part in ("1-of-2", "2-of-2"):
+        orders.append([])
+        pipeline = run.pipeline(["compiled.json"], part)
+        pipeline.target["live"] = True
+        rules.measure_part(run, pipeline, stages=("check", "time", "counters"))
+    assert orders == [["check", "time", "counters"], ["check", "counters", "time", "counters"]]
 
 
 def test_a_single_case_of_each_kernel_is_sampled(tmp_path):
