@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, label_dots, rows_mm
+from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 from tilewave.theory.latency import nanoseconds
@@ -96,6 +96,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         cycles = rows[_MEASURED].map("{:.0f}".format)
         dots(ax, rows, [_LECTURE, _MEASURED], texts=cycles, heading="measured")
         ax.set(xscale="log", xlabel="latency of a dependent access (SM clock cycles)")
+        ax.set_xlim(0.45 * rows[[_LECTURE, _MEASURED]].min(axis=None))
         look.decades(ax.xaxis, ax.get_xlim())
-        label_dots(ax, rows, {_LECTURE: "claimed", _MEASURED: "measured"}, style)
-        return look.finish(fig, study, style)
+        for row, claim in enumerate(rows[_LECTURE]):
+            text = f"{claim:g}" if claim > 0 else ""
+            look.write(ax, text, (claim, row), (-5, 0), ha="right", va="center_baseline")
+        handles = dot_handles("claimed by the matrix multiplication lecture", "measured")
+        return look.finish(fig, study, style, handles)
