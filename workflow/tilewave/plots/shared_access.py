@@ -7,9 +7,6 @@ Compute's count for the instruction's address, too. The expected count is the ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
@@ -30,30 +27,16 @@ MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
 ATTRIBUTED = "wavefronts_by_instruction"
 _STAGES = ("counters",)
-_WIDTHS = (32, 64, 128)
-"""Bits a lane."""
 _MOST = 12
 """The most rows of a panel."""
-
-
-def _operation(row: Mapping[str, Any]) -> str:
-    """Return `load` or `store`, by the macro OP, else by the case's name."""
-    word = str(base.macros_of(row).get("OP", row.get("probe_case", ""))).lower()
-    return "store" if "store" in word else "load"
-
-
-def _bits(row: Mapping[str, Any]) -> int:
-    """Return bits a lane from the macro WIDTH, which is in bytes or bits."""
-    width = int(base.macros_of(row).get("WIDTH", 0))
-    return 8 * width if 8 * width in _WIDTHS else width
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: operation, width, expected and measured wavefronts, and whether they agree."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
-    rows = study.cases.to_dict("records")
-    frame["operation"] = [_operation(row) for row in rows]
-    frame["bits a lane"] = [_bits(row) for row in rows]
+    macros = [base.macros_of(row) for row in study.cases.to_dict("records")]
+    frame["operation"] = [str(values.get("OP", "load")) for values in macros]
+    frame["bits a lane"] = [8 * int(values.get("WIDTH", 0)) for values in macros]
     frame["expected wavefronts"] = study.cases.reindex(columns=[EXPECTED])[EXPECTED].astype(float)
     frame["measured wavefronts"] = frame["case"].map(base.value_of(study, MEASURED))
     frame["attributed by ncu"] = frame["case"].map(base.value_of(study, ATTRIBUTED))
