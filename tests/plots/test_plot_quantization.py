@@ -178,7 +178,7 @@ def test_a_cured_kernel_loses_less_past_a_full_wave() -> None:
     rates = even.frame.set_index("n")["tflops"]
     lost = max(0.0, 1 - rates[1808] / rates[1792])
     assert f"even tiles: −{100 * lost:.0f} %" in [text.get_text() for text in fig.axes[0].texts]
-    said = f"Even tiles lose at most {100 * lost:.0f} % past a full wave"
+    said = f"Even tiles lose at most {100 * lost:.0f} % from a full wave to the next N"
     assert synthetic.finding("waves_cured", cured) == said
     alone = replace(cured, cases=cured.cases[cured.cases["variant"] == "even"])
     assert synthetic.finding("waves_cured", alone) == ""

@@ -167,7 +167,7 @@ def test_another_card_of_the_kind_lends_its_roofs_but_no_ratio() -> None:
 
 
 def test_names_keep_their_distance() -> None:
-    assert _panels.apart([3.0, 2.9, 1.0], 0.5, 0.0, 4.0) == [3.0, 2.5, 1.0]
+    assert _panels.apart([3.0, 2.9, 1.0], 0.5, 0.0, 4.0) == pytest.approx([3.2, 2.7, 1.0])
     assert _panels.apart([0.3, 0.2], 0.5, 0.0, 4.0) == [0.5, 0.0]
     assert _panels.apart([], 0.5, 0.0, 4.0) == []
 

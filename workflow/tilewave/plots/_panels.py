@@ -1,7 +1,7 @@
 """Marks that several figures share: rows of dots and of bars, heat maps, names at the ends of lines."""
 
-import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -9,6 +9,7 @@ import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, to_hex
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import offset_copy
 
@@ -52,19 +53,26 @@ def dots(
         look.beside(ax, texts, [color] * len(rows), heading)
 
 
+def dot_handles(hollow: str, filled: str, color: str = BLUE) -> list[Artist]:
+    """Return the legend's entries of the first and the last dots of `dots`."""
+    faces = {hollow: "white", filled: color}
+    return [
+        Line2D([], [], color=color, linestyle="", marker="o", ms=4.7, mfc=face, mew=0.9, label=name)
+        for name, face in faces.items()
+    ]
+
+
 def label_dots(
-    ax: Axes, rows: pd.DataFrame, names: Mapping[str, str], style: Style, away: float = math.nan,
-    row: int | None = None,
-) -> None:  # fmt: skip
-    """Write names of columns above the dots of a row, by default the one where these are farthest apart.
+    ax: Axes, rows: pd.DataFrame, names: Mapping[str, str], style: Style, away: float
+) -> None:
+    """Write names of columns above the dots of the row where these are farthest apart.
     The limits of the axes must be set. away: where a line is, which the names must not cross."""
     if len(names) < 2:
         return
     to_axes = ax.transData + ax.transAxes.inverted()
     at = rows[list(names)].astype(float).map(lambda value: float(to_axes.transform((value, 0))[0]))
-    if row is None:
-        crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
-        row = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
+    crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
+    row = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
     ends = at.iloc[row].dropna().sort_values(kind="stable")
     wide = 0.3 * style.small / 72 * sum(map(len, names.values()))  # half of both, in inches
     tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
@@ -143,16 +151,16 @@ def framed() -> Artist:
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Return places at least `gap` apart, near `heights` (descending) and in their order.
-    They lie from `low` to `high` where there is room."""
-    places: list[float] = []
-    for height in heights:
-        places.append(min(height, places[-1] - gap if places else high))
-    if places and places[-1] < low:  # too low: push up again from the bottom
-        places[-1] = low
-        for i in range(len(places) - 2, -1, -1):
-            places[i] = max(places[i], places[i + 1] + gap)
-    return places
+    """Return places at least `gap` apart, nearest to `heights` (descending) and in their order.
+    They lie from `low` to `high` where there is room: an isotonic regression by pooling neighbours."""
+    pools: list[list[float]] = []
+    for index, height in enumerate(heights):
+        pools.append([height + gap * index])
+        while len(pools) > 1 and fmean(pools[-2]) < fmean(pools[-1]):
+            pools[-2:] = [pools[-2] + pools[-1]]
+    lowest = low + gap * (len(heights) - 1)
+    levels = [max(lowest, min(fmean(pool), high)) for pool in pools for _ in pool]
+    return [level - gap * index for index, level in enumerate(levels)]
 
 
 def names_beside(
@@ -168,8 +176,9 @@ def names_beside(
     gap = 1.25 * style.small / 72 / MM / tall
     places = apart(heights, gap, gap / 2, 1 - gap / 2)
     # The layout leaves room only for texts at a fixed distance from the axes.
-    beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=8, units="points")
-    line: dict[str, Any] = {"arrowstyle": "-", "color": GREY, "linewidth": 0.4, "shrinkA": 0}
+    away = 8 if style.narrow else 14
+    beside = offset_copy(ax.transAxes, ax.get_figure(root=True), x=away, units="points")
+    line: dict[str, Any] = {"arrowstyle": "-", "color": GREY, "linewidth": 0.7, "shrinkA": 0}
     for (x, y, text, color), place in zip(ends, places, strict=True):
         ax.annotate(
             text, (x, y), xytext=(1.0, place), textcoords=beside, va="center", size=style.small,

@@ -63,29 +63,32 @@ def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
     return pd.DataFrame({"n": model["n"], "value": values}).dropna()
 
 
-def boundaries(ax: Axes, sweep: Sweep, by: str) -> None:
+def boundaries(ax: Axes, sweep: Sweep, by: str, where: str = "") -> None:
     """Draw a dashed line at the end of each full column or wave, the first with its name."""
     for index, (n, _, _) in enumerate(sweep.edges(by)):
         ax.axvline(n, color=INK, linewidth=0.7, linestyle="--", zorder=0)
         if not index:
-            name = f"a {_EDGES[by]} is full"
-            look.write(ax, name, (n, 0.03), (3, 0), xycoords=ax.get_xaxis_transform())
+            name = f"a {_EDGES[by]} is full{where}"
+            look.write(ax, name, (n, 0.03), (3, 0), xycoords=ax.get_xaxis_transform(), va="bottom")
 
 
-def axis_of_n(ax: Axes, sweep: Sweep, most: int) -> None:
-    """Set limits and ticks of N."""
+def axis_of_n(ax: Axes, study: StudyData, sweep: Sweep, most: int, name: str = "") -> None:
+    """Set limits and ticks of N. name: the kernel's, after the dtype of its operands."""
     low, high = float(sweep.frame["n"].min()), float(sweep.frame["n"].max())
     step = 8.0
     while (high - low) / step > most:
         step *= 2
     ax.xaxis.set_major_locator(MultipleLocator(step))
     pad = max(4.0, 0.02 * (high - low))
-    ax.set(xlim=(low - pad, high + pad), ylim=(0, None), xlabel=f"N (M = {sweep.m}, K = {sweep.k})")
+    ax.set(xlim=(low - pad, high + pad), ylim=(0, None))
+    dtype = study.cases.loc[study.cases["variant"] == sweep.variant, "dtype"].iloc[0]
+    kind = base.dtype_short(dtype).partition(" (")[0] + name
+    ax.set_xlabel(f"N (M = {sweep.m}, K = {sweep.k}, {kind})")
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     look.grid(ax, "y")
 
 
-def _panel(ax: Axes, sweep: Sweep, panel: str, by: str, style: Style) -> None:
+def _panel(ax: Axes, study: StudyData, sweep: Sweep, panel: str, by: str, style: Style) -> None:
     """Draw the model as a line and the correct cases as points, and a line at the ends of columns or waves."""
     points = sweep.frame[sweep.frame["ranks"]].dropna(subset=panel)
     sns.lineplot(
@@ -94,7 +97,7 @@ def _panel(ax: Axes, sweep: Sweep, panel: str, by: str, style: Style) -> None:
     sns.scatterplot(points, x="n", y=panel, color=BLUE, s=10, linewidth=0, zorder=3, ax=ax)
     boundaries(ax, sweep, by)
     top = float(ax.get_ylim()[1])
-    axis_of_n(ax, sweep, 4 if style.narrow else 6)
+    axis_of_n(ax, study, sweep, 4 if style.narrow else 6, f", {name_of(study, sweep)}")
     ax.set(ylabel="", title=PANELS[panel], ylim=(0, top))
 
 
@@ -109,7 +112,7 @@ def draw(
             return look.empty_figure(study, style, "sweep")
         fig, axes = look.panels(style, [52.0] * len(order))
         for ax, panel in zip(axes, order, strict=True):
-            _panel(ax, sweeps[0], panel, by, style)
+            _panel(ax, study, sweeps[0], panel, by, style)
         lost, _, n, past = max(drops(sweeps[0], by), default=(0.0, 0.0, 0, 0))
         if lost > 0:
             _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
@@ -151,6 +154,12 @@ def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
     losses = [lost for sweep in drawn(study, base.derived(table)) for lost, *_ in drops(sweep, by)]
     lost = max(losses, default=0.0)
     return f"Throughput falls by {100 * lost:.0f} % past a full {_EDGES[by]}" if lost > 0 else ""
+
+
+def name_of(study: StudyData, sweep: Sweep) -> str:
+    """Return the plain name of a sweep's variant or kernel, else the variant."""
+    names = Options.of(study).names
+    return names.get(sweep.variant, names.get(sweep.kernel, sweep.variant))
 
 
 def _name(sweep: Sweep) -> str:

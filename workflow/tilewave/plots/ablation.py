@@ -130,7 +130,11 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]
         bars(ax, list(changes.index), changes, texts, colors)
         ax.axvline(0, color=INK, linewidth=0.8)
-        ax.set_xlabel("change of speed against the default (%)")
-        names, shapes = ", ".join(study.cases["kernel"].unique()), base.shapes_text(study.cases)
-        note = f"{names}; shape {shapes}. The change compares shares of cuBLAS timed in turn, so the clock cancels. The table has other dtypes."
+        rows = study.cases[study.cases["variant"] == study.cases["kernel"]].to_dict("records")
+        defaults = ", ".join(
+            f"{base.plain_label(study, row)}, {base.dtype_short(row['dtype'])}, {base.shape_label(row)}"
+            for row in rows
+        )
+        ax.set_xlabel(f"change of speed against the default of {defaults} (%)")
+        note = "The change compares shares of cuBLAS timed in turn, so the clock cancels. The table has other dtypes."
         return look.finish(fig, study, style, notes=[note], stages=_STAGES)

@@ -274,7 +274,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         )  # fmt: skip
         ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
         ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
-        ax.set_xlabel("largest power of two that divides the dimension")
+        ax.set_xlabel("largest power of two that divides M, N or K, whichever costs the dtype most")
         ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
         shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
         ax.set_xticks(shown, [str(steps[at]) for at in shown])

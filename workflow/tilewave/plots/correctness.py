@@ -112,7 +112,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             (_ERROR, "error of a case that fails", [_FAILS], RED, "X"),
         ):
             part = drawn[drawn["shown"].isin(outcomes) & (drawn[column] > 0)]
-            at = {"x": part[column], "y": part["dtype"].map(list(order.index).index), "alpha": 0.5}
+            at = {"x": part[column], "y": part["dtype"].map(list(order.index).index)}
             size = {"s": 40, "linewidth": 0.7} if mark == "|" else {"s": 18, "linewidth": 0}
             if len(part):
                 sns.scatterplot(**at, **size, color=color, marker=mark, label=name, ax=ax)
@@ -142,4 +142,4 @@ def _power(value: float, _: object) -> str:
 
 def _name(dtype: str) -> str:
     operands = base.dtype_short(dtype).partition(" (")[0]
-    return operands.replace("i32", "INT32") if dtype else "probes"
+    return operands.replace("i32", "INT32") if dtype else "probes (no dtype)"

@@ -5,6 +5,8 @@ memory. The table's nanoseconds use the environment's highest SM clock: the prob
 is read while it runs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import pandas as pd
@@ -12,7 +14,7 @@ from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, label_dots, rows_mm
+from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 from tilewave.theory.latency import nanoseconds
@@ -30,16 +32,12 @@ _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 _ARTICLE = "claimed by the article"
 
 
-def _claimed(study: StudyData) -> dict[str, float]:
+def _claimed(study: StudyData) -> pd.Series[float]:
     """Return the claim of each case: the kernel file's, else the lecture's for the level.
     The level is the probe case's name up to its first underscore."""
-    claims = {}
-    for row in study.cases.to_dict("records"):
-        level = str(row["probe_case"]).lower().partition("_")[0]
-        claim = row.get("latency_claimed")
-        if claim := claim if base.present(claim) else _CLAIMED.get(level):
-            claims[str(row["case"])] = float(claim)
-    return claims
+    cases = study.cases.set_index("case").reindex(columns=["probe_case", "latency_claimed"])
+    levels = cases["probe_case"].str.lower().str.replace("_.*", "", regex=True)
+    return cases["latency_claimed"].astype(float).fillna(levels.map(_CLAIMED))
 
 
 def clock_mhz(study: StudyData) -> float | None:
@@ -54,7 +52,7 @@ def table(study: StudyData) -> pd.DataFrame:
     """Return one row per level: measured cycles and nanoseconds, claimed cycles, the quotient."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     frame[_MEASURED] = frame["case"].map(base.value_of(study, _METRIC))
-    frame[_LECTURE] = frame["case"].map(pd.Series(_claimed(study), dtype=float))
+    frame[_LECTURE] = frame["case"].map(_claimed(study))
     frame["measured / claimed"] = frame[_MEASURED] / frame[_LECTURE]
     clock = clock_mhz(study)
     if clock is not None:
@@ -96,6 +94,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         cycles = rows[_MEASURED].map("{:.0f}".format)
         dots(ax, rows, [_LECTURE, _MEASURED], texts=cycles, heading="measured")
         ax.set(xscale="log", xlabel="latency of a dependent access (SM clock cycles)")
+        ax.set_xlim(0.45 * rows[[_LECTURE, _MEASURED]].min(axis=None))
         look.decades(ax.xaxis, ax.get_xlim())
-        label_dots(ax, rows, {_LECTURE: "claimed", _MEASURED: "measured"}, style)
-        return look.finish(fig, study, style)
+        for row, claim in enumerate(rows[_LECTURE]):
+            text = f"{claim:g}" if claim > 0 else ""
+            look.write(ax, text, (claim, row), (-5, 0), ha="right", va="center_baseline")
+        handles = dot_handles("claimed by the matrix multiplication lecture", "measured")
+        return look.finish(fig, study, style, handles)

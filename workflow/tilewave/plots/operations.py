@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, label_dots, rows_mm
+from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots._rungs import order
 from tilewave.plots.base import StudyData
 from tilewave.plots.ladder import HIGH_METRIC, LOW_METRIC, SHARE_METRIC
@@ -109,7 +109,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     largest = rows[rows[_BYTES] == rows.groupby(_LADDER)[_BYTES].transform("max")]
     best = largest.groupby(_LADDER, sort=False)[_SHARE].max()
     names = ", ".join(best.index)
-    return f"Best rungs of {names} reach at least {best.min():.0f} % of a {REFERENCE}'s speed"
+    return f"Best rungs of {names} reach at least {best.min():.0f} % of a {REFERENCE}'s speed at the largest size"
 
 
 _SMALL, _LARGE = "smallest size", "largest size"
@@ -144,8 +144,18 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
         unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"
         ax.set(xlim=(-2, right), xlabel=f"speed (% of {unit})")
-        label_dots(ax, drawn, {_SMALL: "smallest", _LARGE: "largest size"}, style, row=0)
-        return look.finish(fig, study, style, notes=_notes(rows), stages=_STAGES)
+        named = rows[rows["variant"].isin(drawn["variant"])]
+        sizes = named.groupby("operation", sort=False)[_BYTES]
+        handles = dot_handles(f"smallest: {_sizes(sizes.min())}", f"largest: {_sizes(sizes.max())}")
+        return look.finish(fig, study, style, handles, _notes(rows), _STAGES)
+
+
+def _sizes(sizes: pd.Series[float]) -> str:
+    """Return the bytes of operations as text: `softmax 537 MB; reduction 268 MB`; equal ones once."""
+    texts = sizes.map(lambda size: f"{base.compact(size)}B")
+    parts = {text: ", ".join(part.index) for text, part in texts.groupby(texts, sort=False)}
+    named = [f"{base.operation_label(names)} {text}" for text, names in parts.items()]
+    return "; ".join(named) if len(parts) > 1 else ", ".join(map(str, parts))
 
 
 def _notes(rows: pd.DataFrame) -> list[str]:

@@ -210,7 +210,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     best = rows[rows["dtype"] == rows["dtype"].iloc[0]].sort_values("TFLOP/s").iloc[-1]
     dtype = base.dtype_short(best["dtype"]).partition(" (")[0]
-    return f"The fastest {dtype} rung drawn reaches {best['of the roof (%)']:.0f} % of its roofline bound"
+    reached = f"{best['of the roof (%)']:.0f} % of its roofline bound"
+    return f'The {dtype} rung "{best["label"]}" reaches {reached}'
 
 
 def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
@@ -251,7 +252,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     look.decades(ax.yaxis, (0.3 * speeds.min(), speeds.max()))
     _roofs(ax, limits, dtype, style)
     right = ax.get_xlim()[1]
-    ax.hlines(speeds, values.min(axis=1), right, color="#BBBBBB", linewidth=0.7, zorder=1)
+    ax.hlines(speeds, values.min(axis=1), right, color=GREY, linewidth=0.5, zorder=1)
     marks = rows.melt(["label", "TFLOP/s"], list(_LEVELS), "level", "intensity").dropna()
     hollow = marks[marks["label"].str.startswith("cuBLAS")]
     white = dict.fromkeys(_COLORS, "white")
@@ -270,6 +271,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     shares = rows["of the roof (%)"].map(lambda share: f": {share:.0f} %" if share > 0 else "")
     if not style.narrow:
         shares += (" of " + names).where(shares != "", "")
+    shares += rows["label"].map({"cuBLAS": " (hollow)"}).fillna("")
     ends = [
         (right, speed, text, GREY if text.startswith("cuBLAS") else INK)
         for speed, text in zip(speeds, rows["label"] + shares, strict=True)

@@ -7,9 +7,6 @@ Compute's count for the instruction's address, too. The expected count is the ke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
@@ -22,38 +19,24 @@ from tilewave.plots.options import Named
 from tilewave.plots.style import RED, Style
 
 READING = (
-    "A row is an access pattern of a warp, a column the bits that a lane accesses. A cell has the measured wavefronts and those "
-    "that the rule of transactions predicts; red cells differ."
+    "A row is an access pattern of a warp: the element that lane i accesses, an element having the panel's bits. A cell has the "
+    "measured wavefronts and those that the rule of transactions predicts; red cells differ."
 )
 Options = Named
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
 ATTRIBUTED = "wavefronts_by_instruction"
 _STAGES = ("counters",)
-_WIDTHS = (32, 64, 128)
-"""Bits a lane."""
 _MOST = 12
 """The most rows of a panel."""
-
-
-def _operation(row: Mapping[str, Any]) -> str:
-    """Return `load` or `store`, by the macro OP, else by the case's name."""
-    word = str(base.macros_of(row).get("OP", row.get("probe_case", ""))).lower()
-    return "store" if "store" in word else "load"
-
-
-def _bits(row: Mapping[str, Any]) -> int:
-    """Return bits a lane from the macro WIDTH, which is in bytes or bits."""
-    width = int(base.macros_of(row).get("WIDTH", 0))
-    return 8 * width if 8 * width in _WIDTHS else width
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: operation, width, expected and measured wavefronts, and whether they agree."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
-    rows = study.cases.to_dict("records")
-    frame["operation"] = [_operation(row) for row in rows]
-    frame["bits a lane"] = [_bits(row) for row in rows]
+    macros = [base.macros_of(row) for row in study.cases.to_dict("records")]
+    frame["operation"] = [str(values.get("OP", "load")) for values in macros]
+    frame["bits a lane"] = [8 * int(values.get("WIDTH", 0)) for values in macros]
     frame["expected wavefronts"] = study.cases.reindex(columns=[EXPECTED])[EXPECTED].astype(float)
     frame["measured wavefronts"] = frame["case"].map(base.value_of(study, MEASURED))
     frame["attributed by ncu"] = frame["case"].map(base.value_of(study, ATTRIBUTED))
@@ -74,34 +57,39 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-    """Draw a panel for loads and one for stores: a cell a pattern and width, with measured and expected wavefronts."""
+    """Draw a panel for each width: a cell a pattern and operation, with measured and expected wavefronts."""
     with look.apply(style):
         rows = table[(table["verdict"] == "correct") & table["measured wavefronts"].notna()]
         if rows.empty:
             return look.empty_figure(study, style, "wavefronts")
-        pattern = rows["probe_case"].str.replace(r"^(load|store)_\d+_", "", regex=True)
+        pattern = rows["probe_case"].str.replace(r"^(load|store)_", "", regex=True)
         measured, expected = rows["measured wavefronts"], rows["expected wavefronts"]
         sign = rows["as expected"].map({"no": " ≠ "}).fillna(" = ")
         texts = measured.map("{:g}".format) + sign + expected.map("{:g}".format)
-        rows = rows.assign(pattern=pattern, text=texts)
-        patterns = list(dict.fromkeys(pattern))[:_MOST]
-        names = [Named.of(study).names.get(name, name.replace("_", " ")) for name in patterns]
-        parts = dict(iter(rows.groupby("operation")))
-        fig, axes = look.panels(style, [min(58.0, rows_mm(len(patterns)) + 4)] * len(parts))
-        for ax, (operation, part) in zip(axes, parts.items(), strict=True):
+        rows = rows.assign(pattern=pattern, text=texts, operation=rows["operation"] + "s")
+        parts = dict(iter(rows.groupby("bits a lane")))
+        counts = [part["pattern"].nunique() for part in parts.values()]
+        most = min(_MOST, max(counts))
+        tall = [rows_mm(count) + 2 if style.narrow else rows_mm(most) + 8 for count in counts]
+        fig, axes = look.panels(style, tall)
+        for ax, (bits, part) in zip(axes, parts.items(), strict=True):
+            patterns = list(dict.fromkeys(part["pattern"]))[:_MOST]
+            names = [Named.of(study).names.get(name, name.replace("_", " ")) for name in patterns]
             values, texts = (
-                part.pivot_table(column, "pattern", "bits a lane", "first").reindex(patterns)
+                part.pivot_table(column, "pattern", "operation", "first").reindex(patterns)
                 for column in ("measured wavefronts", "text")
             )
             sns.heatmap(
-                values, annot=texts.fillna(""), fmt="", cbar=False, cmap="Blues", vmin=0, vmax=1.6 * measured.max(),
+                values, annot=texts.fillna("–"), fmt="", cbar=False, cmap="Blues", vmin=0, vmax=1.6 * measured.max(),
                 linewidths=0.6, yticklabels=names, ax=ax,
             )  # fmt: skip
             for text in ax.texts:
                 if "≠" in text.get_text():
                     text.set(color=RED, weight="bold")
-            equal = f"{(part['as expected'] == 'yes').sum()} of {len(part)}"
-            ax.set(title=f"{operation}s: {equal} as predicted", ylabel="")
-            ax.set_xlabel("bits a lane (wavefronts: measured = predicted)")
-            ax.tick_params(length=0, labelrotation=0, labelleft=style.narrow or ax is axes[0])
+            ax.set(title=f"{bits}-bit", ylabel="", xlabel="")
+            if not style.narrow:
+                ax.set_ylim(most, 0)
+            look.head(ax, "element of lane i (in C)", 0)
+            ax.tick_params(length=0, labelrotation=0)
+        fig.supxlabel("wavefronts: measured = predicted", size=style.font_size)
         return look.finish(fig, study, style, stages=_STAGES)

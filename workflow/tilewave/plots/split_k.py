@@ -190,6 +190,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             markers={kind: marker for kind, (_, marker) in _LOOKS.items()},
         )  # fmt: skip
         look.rows_axis(ax, list(rows.index))
+        look.head(ax, "M×N×K, tiles of C", 0)
         look.powers_of_two(ax, [0.5, rows.max(axis=None)])
         ax.axvline(1, color=INK, linewidth=0.9)
         ax.set(xlabel="speed-up over the data-parallel kernel", ylabel="")

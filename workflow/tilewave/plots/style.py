@@ -294,9 +294,10 @@ def write(
     ax.annotate(text, at, xytext=offset, **options)
 
 
-def head(ax: Axes, heading: str) -> None:
-    """Write the heading of texts at the right of an axes."""
-    write(ax, heading, (1, 1), (2, 1), xycoords="axes fraction", ha="left", va="bottom", color=GREY)
+def head(ax: Axes, heading: str, at: int = 1) -> None:
+    """Write the heading of the texts at the right of an axes, or with `at` 0 of those at the left."""
+    side, offset = ("right", "left")[at], (5 * at - 3, 1)
+    write(ax, heading, (at, 1), offset, xycoords="axes fraction", ha=side, va="bottom", color=GREY)
 
 
 def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = "x") -> None:

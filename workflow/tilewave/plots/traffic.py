@@ -95,7 +95,7 @@ _V100_INPUTS = "f16"
 
 
 _LEVELS: Mapping[str, str] = {
-    "requested": "loaded by lanes", "sectors": "L1 sectors", "l2": "read from L2", "dram": "read from DRAM",
+    "requested": "loaded by lanes", "sectors": "L1 sectors", "l2": "L2, unpredicted", "dram": "read from DRAM",
 }  # fmt: skip
 """The levels at which loads are counted."""
 _COLORS = dict(zip(_LEVELS.values(), (GREEN, BLUE, RED, PURPLE)))
@@ -339,13 +339,14 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
                     x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
                     linewidth=wide, label="predicted" if column == strokes else name, ax=ax,
                 )  # fmt: skip
-        look.powers_of_two(ax, [0.5, *counts[[*_LEVELS]].stack()], 6 if style.narrow else 13)
+        look.powers_of_two(ax, [0.5, *counts[[*_LEVELS]].stack()], 5 if style.narrow else 13)
         look.rows_axis(ax, list(rows["label"]))
         for place in range(1, len(rows)):
             ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
-        most = rows["requested"].astype(float).max()
-        fewer = (most / rows["requested"].astype(float)).map("{:.0f}×".format)
-        look.beside(ax, fewer, [GREEN] * len(rows), "fewer ◆")
+        loads = rows["requested"].astype(float)
+        fewer = (loads.max() / loads).map("{:.0f}×".format)
+        heading = f"fewer ◆ than\n{rows['label'].iloc[int(loads.argmax())]}"
+        look.beside(ax, fewer, [GREEN] * len(rows), heading)
         ax.set(ylabel="", xlabel="bytes loaded / bytes of A and B")
         look.grid(ax, "x")
         handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")

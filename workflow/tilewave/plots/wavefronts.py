@@ -20,7 +20,7 @@ from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONT
 
 HEADLINE = True
 READING = (
-    "A row is a kernel, with the instruction that causes most of its excess. The bar is the part of all its shared-memory "
+    "A row is a kernel, with the opcode that causes most of its excess at the right. The bar is the part of all its shared-memory "
     "wavefronts that its data do not need, such as those of bank conflicts. cuBLAS is grey."
 )
 Options = Named
@@ -28,10 +28,6 @@ _STAGES = ("counters",)
 
 KINDS = ("LDS", "STS", "LDSM", "LDGSTS", "STSM", "HGMMA", "other")
 """Kinds of instructions that access shared memory."""
-_NAMES = {
-    "LDS": "loads", "STS": "stores", "LDSM": "ldmatrix", "STSM": "stmatrix", "LDGSTS": "cp.async",
-    "HGMMA": "wgmma operands",
-}  # fmt: skip
 _MOST = 10
 """The most rows of the figure."""
 _EXACT = 1.0005
@@ -114,17 +110,19 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         rows = burdened(table).drop_duplicates(["kernel", "kind"]).head(_MOST)
         if rows.empty:
             return look.empty_figure(study, style, "excess wavefronts")
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) - 4])
+        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 6 * style.narrow])
         vendor = rows["kernel"].isin(base.vendors(study))
         labels = [
-            f"{base.dtype_short(row['dtype']).partition(' (')[0]}: {base.plain_label(study, row)} "
-            f"({_NAMES.get(row['kind'], row['kind'])})"
+            f"{base.dtype_short(row['dtype']).partition(' (')[0]}: {base.plain_label(study, row)}"
             for row in rows.to_dict("records")
         ]
         shares = rows["of all"]
         colors = vendor.map({True: GREY, False: BLUE})
-        bars(ax, labels, shares, shares.map("{:.0f} %".format), colors)
-        ax.set_xlabel("excess (% of all shared-memory wavefronts)")
+        bars(ax, labels, shares, shares.map("{:.0f} %, ".format) + rows["kind"], colors)
+        look.head(ax, "main opcode")
+        ax.set_xlabel(
+            f"excess (% of all shared-memory wavefronts): worst {len(rows)} pairs of kernel and main opcode"
+        )
         part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
         return look.finish(fig, part_of, style, notes=_notes(study, table, rows), stages=_STAGES)
 

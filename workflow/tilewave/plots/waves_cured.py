@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import names_beside
-from tilewave.plots._quantization import STAGES, Options, axis_of_n, boundaries, drawn, drops, notes
+from tilewave.plots._quantization import STAGES, axis_of_n, boundaries, drawn, drops, name_of, notes
+from tilewave.plots._quantization import Options as Options
 from tilewave.plots._rungs import MOST
 from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
@@ -26,11 +27,7 @@ table = _sweeps.table
 
 def _names(study: StudyData, table: pd.DataFrame) -> dict[str, Sweep]:
     """Return the drawn sweeps by their names in the figure."""
-    names = Options.of(study).names
-    sweeps = drawn(study, base.derived(table), MOST)
-    return {
-        names.get(sweep.variant, names.get(sweep.kernel, sweep.variant)): sweep for sweep in sweeps
-    }
+    return {name_of(study, sweep): sweep for sweep in drawn(study, base.derived(table), MOST)}
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -41,7 +38,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     first, *_ = sweeps.values()
     losses = {name: _loss(first, sweep) for name, sweep in sweeps.items()}
     name = min(losses, key=losses.__getitem__)
-    return f"{name[0].upper()}{name[1:]} lose at most {100 * losses[name]:.0f} % past a full wave"
+    return f"{name[0].upper()}{name[1:]} lose at most {100 * losses[name]:.0f} % from a full wave to the next N"
 
 
 def _loss(first: Sweep, sweep: Sweep) -> float:
@@ -71,13 +68,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             points, x="n", y="tflops", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
             markers=dict(zip(sweeps, MARKERS)), markersize=3.5, markeredgewidth=0, estimator=None, legend=False, ax=ax,
         )  # fmt: skip
-        boundaries(ax, first, "waves")
-        axis_of_n(ax, first, 3 if style.narrow else 6)
+        boundaries(ax, first, "waves", "" if style.narrow else f" with {next(iter(sweeps))}")
+        axis_of_n(ax, study, first, 3 if style.narrow else 6)
         ax.set(ylabel="TFLOP/s", ylim=(0, 1.08 * points["tflops"].max()))
         last = points.sort_values("n").drop_duplicates("name", keep="last")
         losses = last["name"].map({name: _loss(first, sweep) for name, sweep in sweeps.items()})
         texts = last["name"] + losses.map(": −{:.0%}".format).str.replace("%", " %")
         ends = zip(last["n"], last["tflops"], texts, last["name"].map(colors), strict=True)
-        look.head(ax, "largest loss past a full wave")
+        look.head(ax, "largest drop\nfrom a dashed line\nto the next N")
         names_beside(ax, list(ends), tall - 14, style)
         return look.finish(fig, study, style, notes=notes(list(sweeps.values())), stages=STAGES)

@@ -26,9 +26,11 @@ EVIDENCE = [
 ]  # fmt: skip
 """Columns that the page lacks and the CSV has."""
 
-_VERDICTS = (
-    judging.HOLDS, judging.FALSE, judging.ELSEWHERE, judging.THEORY_ONLY, judging.NOT_MEASURED,
-)  # fmt: skip
+_VERDICTS = {
+    judging.HOLDS: "holds here", judging.FALSE: "does not hold", judging.ELSEWHERE: "holds in other cases",
+    judging.THEORY_ONLY: "within theory's limit", judging.NOT_MEASURED: judging.NOT_MEASURED,
+}  # fmt: skip
+"""The names of the verdicts in the legend."""
 
 
 def judged(study: StudyData) -> list[JudgedClaim]:
@@ -71,6 +73,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         handles = stacks(
             ax, 100 * counts.div(total, axis=0), colors, counts.map(str), judging.THEORY_ONLY
         )
+        for handle in handles:
+            handle.set_label(_VERDICTS[str(handle.get_label())])
         texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
         look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
         ax.set_xlabel("share of the document's claims (%), with their number")
