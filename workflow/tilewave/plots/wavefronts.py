@@ -101,11 +101,13 @@ def burdened(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the largest share of a variant's wavefronts that is excess."""
+    """Return the largest share of a variant's wavefronts that is excess, its name and its shape."""
     rows = burdened(table)
     if rows.empty:
         return ""
-    return f"Up to {rows['of all'].iloc[0]:.0f} % of a kernel's shared-memory wavefronts are excess"
+    worst = rows.iloc[0].to_dict()
+    name = f"{base.plain_label(study, worst)} at {base.shape_label(worst)}"
+    return f"Up to {worst['of all']:.0f} % of the shared-memory wavefronts are excess: {name}"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
