@@ -265,10 +265,10 @@ COUNTED_TENSOR_FLOPS = "counted_tensor_flops"
 
 
 def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
-    """Return excess wavefronts over the ideal ones in % by case, for cases that access shared memory."""
+    """Return the share of its shared-memory wavefronts that is excess (%) by case, for cases that have any."""
     ideal, excess = "wavefronts_shared_ideal", "wavefronts_shared_excess"
     sums = instructions[[ideal, excess]].apply(pd.to_numeric).groupby(instructions["case"]).sum()
-    percent = 100 * sums[excess] / sums[ideal].where(sums[ideal] > 0)
+    percent = 100 * sums[excess] / sums.sum(axis=1).where(sums[ideal] > 0)
     return percent.dropna().astype(float)
 
 
