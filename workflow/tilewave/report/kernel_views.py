@@ -217,7 +217,7 @@ def sentence(
         waited = limit.startswith("No unit") and first.rule in advice.WAITED
         gain = f"fixing it saves at most {100 * (first.bound or 0):.0f} % of the time"
         parts.append(
-            f"First to fix: {first.rule}{where}{', for which warps wait' * waited}; {gain}."
+            f"First to fix: {first.rule}{where}{', as far as warps wait for them' * waited}; {gain}."
         )
     parts.append(_next_rung(run, name, row) if case in run.shares else "")
     return " ".join(filter(None, parts))
