@@ -19,15 +19,15 @@ arguments: [a, b, c, m, n, k, alpha, beta]
 // now is shared memory: each multiply-add still needs two operands from there.
 // Tiles have no padding: a row of B is read by neighbouring lanes from neighbouring words, and an
 // element of A is shared by the lanes of its row. DYNAMIC only moves the same tiles into memory
-// that the launch sizes. SCALAR_A (f64) keeps A's reads 8 bytes wide, where ptxas otherwise joins
-// two steps of the loop in one 16-byte read; with TILE 16 the two rows of a warp lie 128 bytes
-// apart, in the same banks, which the wide read forgives (one transaction a half-warp) and the
-// narrow one (one transaction a warp) pays with a conflict: 2 wavefronts an 8-byte read, as many as
-// the wide read takes for twice the data. With TILE 32 a warp has one row, and neither conflicts.
+// that the launch sizes.
 
 using f32 = float;
 using f64 = double;
 
+// SCALAR_A (f64) keeps A's reads 8 bytes wide, where ptxas otherwise joins two steps of the loop
+// in one 16-byte read; with TILE 16 the two rows of a warp lie 128 bytes apart, in the same banks,
+// which the wide read forgives (one transaction a half-warp) and the narrow one (one a warp) pays
+// with a conflict: 2 wavefronts an 8-byte read, as many as the wide read takes for twice the data.
 static_assert(TILE >= 4 && TILE * TILE <= 1024, "a block has TILE x TILE threads, at most 1024");
 static_assert(DYNAMIC == 0 || DYNAMIC == 1, "DYNAMIC: 0 static, 1 dynamic shared memory");
 static_assert(SCALAR_A == 0 || (SCALAR_A == 1 && sizeof(REAL) == 8),

@@ -149,7 +149,7 @@ def test_the_top_stall_names_the_line_where_it_was_sampled() -> None:
     ]
     finding = findings(replace(subject(waits), samples=rows))["top stall"]
     assert (finding.origin.file, finding.origin.line) == ("k.cu", 3)
-    assert "75.0 % of its samples, taken at 8x8x8, are in k.cu:3" in finding.sentence
+    assert "75.0 % of its samples are in k.cu:3" in finding.sentence and finding.sampled == "8x8x8"
 
 
 @pytest.mark.parametrize("rule", CASES)
@@ -167,7 +167,7 @@ def test_a_rule_finds_its_fault_and_only_that(rule: str) -> None:
 def test_a_case_says_what_limits_it() -> None:
     full, loose = busy({bounds.DATA: 0.82, bounds.ISSUE: 0.5}), busy({bounds.TENSOR: 0.6})
     assert full.limit == "Its limit: shared memory and L1, busy 82 % of the cycles."
-    assert loose.limit == "No pipe is full: the busiest, tensor cores, works 60 % of the cycles."
+    assert loose.limit == "No unit is full: the busiest, tensor cores, works 60 % of the cycles."
     assert subject().limit == ""
     least = bounds.Bound({bounds.DATA: 3960.0, bounds.ISSUE: 5.0}, 1980.0)
     counted = replace(subject(), least=least).limit

@@ -275,7 +275,7 @@ def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
     first, tiled = (f'<a href="kernel/{name}.html">{name}</a>' for name in ("first", "tiled"))
     assert f"Not passed: 4 cases are wrong or failed, in {first}, {tiled}.</p>" in text
     kernels = Path("reports/kernels.html").read_text("utf-8")
-    for name, shown in (("first", "1 wrong"), ("tiled", '>40</td><td class="n">100.0</td>')):
+    for name, shown in (("first", "1 wrong"), ("tiled", '>40</td><td class="n">50.0</td>')):
         start = f'<tr><td class="c"><a href="kernel/{name}.html">'
         (row,) = re.findall(f"{start}.*?</tr>", kernels, re.S)
         assert shown in row
@@ -537,25 +537,13 @@ def test_without_a_takeaway_the_kernels_speak():
     assert highlights[0].address == "kernel/k0.html"
 
 
-def test_the_title_counts_the_drawn_rungs_of_the_last_dtype() -> None:
-    rungs = [("a", "f32", 64, 9.6), ("a", "f32", 8192, 3.9), ("b", "f32", 8192, 50.0), ("c", "f32", 8192, 40.0),
-             ("d", "f32", 8192, 100.4), ("e", "f16", 8192, 1.0)]  # fmt: skip
-    data = pd.DataFrame(rungs, columns=["kernel", "dtype", "m", site.SHARE])
-    data = data.assign(n=data["m"], k=data["m"], variant=data["kernel"], verdict="correct")
-    ladder: Any = SimpleNamespace(name="l", plot="ladder", data=data)
-    options: dict[str, Any] = {}
-    study = SimpleNamespace(options=options)
-    project: Any = SimpleNamespace(config=SimpleNamespace(studies={"l": study}))
-
-    def title() -> str:
-        return site.question(project, [ladder])[1].partition("? ")[2]
-
-    assert title() == "Four FP32 kernels from 4 % to 100 % of cuBLAS"
-    options["variants"] = ["a", "c"]
-    assert title() == "Two FP32 kernels from 4 % to 40 % of cuBLAS"
-    options["dtypes"] = ["f16"]
-    assert title() == ""
-    assert site.question(project, []) == (None, "Why is a CUDA kernel slow?")
+def test_the_title_counts_the_drawn_rungs_of_each_dtype() -> None:
+    drawn = {"FP32": pd.DataFrame({"share": [3.9, 50.0, 100.4, 40.0]})}
+    title = "Why is a CUDA kernel slow? Four FP32 kernels from 4 % to 100 % of cuBLAS"
+    assert site.question(drawn) == title
+    drawn["FP16"] = pd.DataFrame({"share": [1.0, 2.0]})
+    assert site.question(drawn) == f"{title}, two FP16 from 1 % to 2 %"
+    assert site.question({}) == "Why is a CUDA kernel slow?"
 
 
 def test_junit_agrees_with_the_verdict() -> None:
@@ -621,11 +609,17 @@ def test_a_kernels_sentence_says_of_which_shape_and_of_what() -> None:
     rows = [("k", "k@8192", 8192), ("k", "k@4096", 4096), ("next", "next@8192", 8192)]
     cases = pd.DataFrame(rows, columns=["kernel", "case", "n"]).assign(dtype="f32")
     cases["sizes"] = [json.dumps({"m": n, "n": n, "k": n}) for n in cases["n"]]
-    run: Any = SimpleNamespace(by_kernel=[{"k": cases[:2]}], subjects={}, cases=cases)
+    cases["variant"] = cases["kernel"]
+    run: Any = SimpleNamespace(by_kernel=[{"k": cases[:2]}], subjects={}, cases=cases, ladder={})
     run.shares = {"k@8192": 15, "next@8192": 27}
     run.project = SimpleNamespace(followers={"k": ["next"]})
     finding: Any = SimpleNamespace(rule="traffic", bound=0.5, origin=SimpleNamespace(line=0))
-    text = site.kernel_views.sentence(run, "k", "k@8192", [("k@4096", finding)])
+    text = site.kernel_views.sentence(run, "k", "k@8192", "", [("k@4096", finding)])
     assert text.startswith("At 8192³ in FP32 it has 15.0 % of the speed of cuBLAS. First to fix: ")
     assert "traffic (counted at 4096³); fixing it saves at most 50 % of the time." in text
-    assert text.endswith("rung of the ladder, next, has 27.0 % of the speed of cuBLAS.")
+    assert text.endswith("The next faster rung, next, has 27.0 %.")
+    run.ladder = {"variants": ["k", "next"], "names": {"next": "tiles"}}
+    next_rung, row = site.kernel_views._next_rung, cases.iloc[0].to_dict()
+    assert "rung, tiles (next), has 27.0 %" in next_rung(run, "k", row)
+    run.shares["k@8192"] = 28
+    assert next_rung(run, "k", row) == "", "a slower kernel is no next rung"

@@ -62,26 +62,6 @@ def dot_handles(hollow: str, filled: str, color: str = BLUE) -> list[Artist]:
     ]
 
 
-def label_dots(
-    ax: Axes, rows: pd.DataFrame, names: Mapping[str, str], style: Style, away: float
-) -> None:
-    """Write names of columns above the dots of the row where these are farthest apart.
-    The limits of the axes must be set. away: where a line is, which the names must not cross."""
-    if len(names) < 2:
-        return
-    to_axes = ax.transData + ax.transAxes.inverted()
-    at = rows[list(names)].astype(float).map(lambda value: float(to_axes.transform((value, 0))[0]))
-    crossed = (at - to_axes.transform((away, 0))[0]).abs().min(axis=1) < 0.07
-    row = int((at.max(axis=1) - at.min(axis=1)).mask(crossed).fillna(0).to_numpy().argmax())
-    ends = at.iloc[row].dropna().sort_values(kind="stable")
-    wide = 0.3 * style.small / 72 * sum(map(len, names.values()))  # half of both, in inches
-    tight = (ends.iloc[-1] - ends.iloc[0]) * 0.6 * style.width < wide
-    for column, side in zip(ends.index, ("right", "left")):
-        at_dot, side = (float(rows[column].iloc[row]), row), side if tight else "center"
-        options: dict[str, Any] = {"va": "bottom", "color": GREY, "bbox": look.PLAIN, "zorder": 1.5}
-        look.write(ax, names[column], at_dot, (0, 3), ha=side, **options)
-
-
 def bars(
     ax: Axes, labels: Sequence[str], values: Sequence[float], texts: Sequence[str],
     colors: Sequence[str] | str = BLUE,

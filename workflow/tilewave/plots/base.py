@@ -265,10 +265,10 @@ COUNTED_TENSOR_FLOPS = "counted_tensor_flops"
 
 
 def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
-    """Return excess wavefronts over the ideal ones in % by case, for cases that access shared memory."""
+    """Return the share of its shared-memory wavefronts that is excess (%) by case, for cases that have any."""
     ideal, excess = "wavefronts_shared_ideal", "wavefronts_shared_excess"
     sums = instructions[[ideal, excess]].apply(pd.to_numeric).groupby(instructions["case"]).sum()
-    percent = 100 * sums[excess] / sums[ideal].where(sums[ideal] > 0)
+    percent = 100 * sums[excess] / sums.sum(axis=1).where(sums[ideal] > 0)
     return percent.dropna().astype(float)
 
 
@@ -395,6 +395,13 @@ def dtypes_in_order(study: StudyData) -> list[str]:
     """Return the dtypes of the cases, in the config's order."""
     dtypes = [] if study.cases.empty else study.cases["dtype"].tolist()
     return list(dict.fromkeys(str(d) for d in dtypes if present(d)))
+
+
+def dtypes_text(study: StudyData) -> str:
+    """Return the short names of the dtypes of the cases: FP16, BF16."""
+    return ", ".join(
+        dict.fromkeys(dtype_short(name).partition(" (")[0] for name in dtypes_in_order(study))
+    )
 
 
 def digits(value: float) -> str:

@@ -8,14 +8,18 @@ FLOPs divided by 2 m n k: over 1, a rung does needless work. It ends with the ti
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from pydantic import BaseModel, ConfigDict, Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, label_dots, rows_mm
+from tilewave.plots._panels import dots, rows_mm
 from tilewave.plots._rungs import Rungs, drawn, in_order, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, Name
@@ -171,14 +175,19 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> tuple[pd.DataFrame, list[st
     return drawn(study, rows, _MOST_DTYPES), sizes
 
 
+def drawn_rungs(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rungs that are drawn by the short name of their dtype; `share`: of cuBLAS at the large size (%)."""
+    rows, sizes = _drawn(study, table)
+    rows = rows.assign(share=rows[sizes[-1]] if sizes else 0.0)
+    parts = dict(iter(rows.groupby("dtype", sort=False)))
+    return {base.dtype_short(dtype).partition(" (")[0]: part for dtype, part in parts.items()}
+
+
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return a sentence: the share of cuBLAS that the best drawn rung of the last dtype reaches at the largest size."""
-    rows, sizes = _drawn(study, table)
-    if rows.empty:
-        return ""
-    best = rows[rows["dtype"] == rows["dtype"].iloc[-1]].sort_values(sizes[-1]).iloc[-1]
-    dtype = base.dtype_short(best["dtype"]).partition(" (")[0]
-    return f"The best {dtype} rung reaches {best[sizes[-1]]:.0f} % of cuBLAS's speed"
+    for dtype, rungs in [*drawn_rungs(study, table).items()][-1:]:
+        return f"The best {dtype} rung reaches {rungs['share'].max():.0f} % of cuBLAS's speed"
+    return ""
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -191,20 +200,30 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if rows.empty:
             return look.empty_figure(study, style, "share of cuBLAS")
         panels = dict(iter(rows.groupby("dtype", sort=False)))
-        fig, axes = look.panels(style, [rows_mm(len(rungs)) for rungs in panels.values()])
+        heights = [rows_mm(len(rungs)) for rungs in panels.values()]
+        fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
         right = 1.04 * max(100.0, float(rows[sizes].max(axis=None)))
         for ax, (dtype, rungs), color in zip(axes, panels.items(), PALETTE):
             shares = [f"{share:.0f} %" for share in rungs[sizes[-1]]]
             dots(ax, rungs, sizes, DTYPES.get(dtype, color), shares, sizes[-1])
             ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
             ax.set(xlim=(0, right), xlabel="speed (% of cuBLAS)", title=base.dtype_short(dtype))
-            label_dots(ax, rungs, {size: size for size in sizes}, style, 100)
         shown = part_of(study, rows)
-        notes = [*_flops_notes(_cases(table)), *base.rate_notes(shown)]
-        return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
+        checks = _flops_checks(_cases(table))
+        return look.finish(
+            fig, shown, style, _handles(sizes), base.rate_notes(shown), _STAGES, checks
+        )
 
 
-def _flops_notes(cases: pd.DataFrame) -> list[str]:
+def _handles(sizes: list[str]) -> list[Artist]:
+    """Return the legend's entries: the dots of the sizes, and the line of cuBLAS."""
+    dot: dict[str, Any] = {"color": INK, "linestyle": "", "marker": "o", "markersize": 4.7}
+    faces = dict(zip(sizes[::-1], (INK, "white")))
+    dots = [Line2D([], [], markerfacecolor=faces[size], label=size, **dot) for size in sizes]
+    return [*dots, Line2D([], [], color=INK, linewidth=0.9, label="cuBLAS")]
+
+
+def _flops_checks(cases: pd.DataFrame) -> list[str]:
     """Return the range of counted FLOPs divided by 2 m n k up to 1 % too many, and the rungs above it."""
     counted = cases[cases[_RATIO].notna()]
     if counted.empty:

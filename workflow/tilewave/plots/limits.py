@@ -1,6 +1,6 @@
 """Limits: the cycles of each rung by what they are spent on; the table has also its limiter, bound, stalls, clock.
 
-The cycles of a launch have four parts that add up to all: the busiest execution pipe works; it is idle while the
+The cycles of a launch have four parts that add up to all: the busiest arithmetic pipe works; it is idle while the
 SM has warps; SMs have ended while others work; before the first and after the last warp. ncu counts in several
 passes. Their differences, up to 3 % of a kernel at the power limit, are in the last part. The figure splits the
 idle part by what the warps of a scheduler wait for.
@@ -27,7 +27,7 @@ from tilewave.plots.style import AREAS, Style
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 
 READING = (
-    "A bar is a rung's elapsed cycles. The first part is the share in which its busiest pipe works. The rest is idle: its "
+    "A bar is a rung's elapsed cycles. The first part is the share in which its busiest arithmetic pipe works. The rest is idle: its "
     "parts say what the warps wait for meanwhile, and when SMs have no work."
 )
 Options = Rungs
@@ -53,13 +53,14 @@ OTHER = "other"
 _STAGES = ("time", "counters")
 _CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
 _CLASSES: Mapping[str, tuple[str, ...]] = {
-    "the pipe works": (),
+    "arithmetic pipe": (),
     "idle: memory": ("shared memory", "L1, L2, DRAM"),
     "idle: barrier": ("barrier, end of wgmma",),
     "idle: other": ("pipe, wgmma", "fixed latency", "register banks", "other"),
     "SM without work": (),
 }
 """The figure's classes of cycles, with the groups of stalls that share the idle part."""
+_ARITHMETIC = "arithmetic pipe works (% of cycles)"
 _PARTS = {name: f"{label} (% of cycles)" for name, label in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
@@ -174,14 +175,14 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per case for the page: its limiter, its cycles over the bound, the pipe's share with a bar."""
+    """Return one row per case for the page: its limiter, its cycles over the bound, the arithmetic pipe's share."""
     rows = table[table[[_bounds.RATIO, _PARTS["at work"]]].notna().any(axis=1)]
     shown = rows[["dtype", "variant", _bounds.LIMITER, _bounds.RATIO, _CLOCK, _BY_TIME]]
     shown.insert(2, "shape", base.shape_labels(rows))
     waits = rows[list(_WAITS.values())].set_axis(list(_WAITS), axis=1).fillna(-1.0)
     most = waits.idxmax(axis=1).where(waits.max(axis=1) >= 0, "")
     work = base.bars(rows[_PARTS["at work"]])
-    return shown.assign(**{"warps wait most for": most, _PARTS["at work"]: work})
+    return shown.assign(**{"warps wait most for": most, _ARITHMETIC: work})
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -192,7 +193,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     dtype = rows["dtype"].iloc[-1]
     most = rows.loc[rows["dtype"] == dtype, _PARTS["at work"]].max()
     name = base.dtype_short(dtype).partition(" (")[0]
-    return f"The best {name} rung keeps its busiest pipe at work {most:.0f} % of the cycles"
+    return f"The best {name} rung keeps its arithmetic pipe at work {most:.0f} % of the cycles"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -209,25 +210,25 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             classes = _classes(part).set_index(part["label"])
             texts = classes.map("{:.0f}".format)
             handles = stacks(ax, classes, colors, texts)
-            ax.set(title=base.dtype_short(dtype), xlabel="share of elapsed cycles (%)")
+            title = f"{base.dtype_short(dtype)}, {base.shape_label(part.iloc[0].to_dict())}"
+            ax.set(title=title, xlabel="share of elapsed cycles (%)")
         shown = part_of(study, rows)
-        return look.finish(fig, shown, style, handles, _notes(rows, table), _STAGES)
+        notes = [
+            f"{base.shape_label(rows.iloc[0].to_dict())}. The arithmetic pipe is the busiest of tensor, FMA and FP64. Its idle "
+            "cycles are split in proportion to the time that warps wait. The bound is the work of the busiest SM at the "
+            "rate of the limiter, the unit that needs longest."
+        ]
+        return look.finish(fig, shown, style, handles, notes, _STAGES, _checks(table))
 
 
-def _notes(rows: pd.DataFrame, table: pd.DataFrame) -> list[str]:
-    """Return the shape, the definition of the bound, and how often bound and limiter agree with ncu."""
-    notes = [
-        f"{base.shape_label(rows.iloc[0].to_dict())}. The pipe is the busiest of tensor, FMA and FP64. Its idle cycles are split in "
-        "proportion to the time that warps wait."
-    ]
+def _checks(table: pd.DataFrame) -> list[str]:
+    """Return the origin of the counts, and how often bound and limiter agree with ncu."""
     ratios, scaled = table[_bounds.RATIO].dropna(), table[_bounds.COUNTS] == _bounds.EXECUTED
     if ratios.empty:
-        return notes
+        return []
     right = [f"{n} of {of} among {among}" for among, (n, of) in _bounds.agreement(table).items()]
     return [
-        *notes,
-        "The bound is the work of the busiest SM at the rate of the limiter, the pipe that needs longest. Counts of "
-        f"{int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled; the others "
+        f"Counts of {int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled; the others "
         f"are ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above the measurement."
         + (f" The limiter is ncu's busiest in {', '.join(right)}." if right else ""),
     ]

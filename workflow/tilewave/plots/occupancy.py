@@ -278,13 +278,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
         if good.empty and not rows:
             return look.empty_figure(study, style, "occupancy")
-        notes = _notes(table, lanes_of(study))
+        checks = _checks(table, lanes_of(study))
         if good.empty:
             fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
             shares = [row.percent for row in rows.values()]
             bars(ax, list(rows), shares, list(map(_limited_by, rows.values())))
             ax.set(xlim=(0, 100), xlabel="occupancy (%)")
-            return look.finish(fig, study, style, notes=notes)
+            return look.finish(fig, study, style, checks=checks)
         fig, (ax,) = look.panels(style, [68.0])
         good = _apart(good)
         names = {ilp: f"{ilp} chain{'s' * (ilp > 1)}" for ilp in map(int, good["ilp"].unique())}
@@ -324,7 +324,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax.axvline(warps, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
             name, bottom = f"1 chain: {warps} warps keep an SM busy", ax.get_xaxis_transform()
             look.write(ax, name, (warps, 0.03), (-4, 0), xycoords=bottom, ha="right")
-        return look.finish(fig, study, style, _KEYS, notes)
+        return look.finish(fig, study, style, _KEYS, checks=checks)
 
 
 def _apart(chains: pd.DataFrame) -> pd.DataFrame:
@@ -341,7 +341,7 @@ def _on_gpu(study: StudyData) -> StudyData:
     return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
 
 
-def _notes(table: pd.DataFrame, lanes: int) -> list[str]:
+def _checks(table: pd.DataFrame, lanes: int) -> list[str]:
     """Return different answers, the error of the rate's model, and the warps that keep an SM busy."""
     parts: Parts = base.derived(table)
     differ = [row for row in parts.rows if row.differences]

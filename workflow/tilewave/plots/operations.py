@@ -41,8 +41,7 @@ _MOST = 12
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case, in the order of the rungs: bytes, rates, baseline, share of it, excess wavefronts.
 
-    Shares have quartiles where both were timed in turn. Excess wavefronts are those over the need of the data
-    (%).
+    Shares have quartiles where both were timed in turn. Excess is a share of all shared-memory wavefronts (%).
     """
     about = study.cases.set_index("case")
     columns = {

@@ -182,15 +182,16 @@ def finish(
     handles: Sequence[Artist] = (),
     notes: Sequence[str] = (),
     stages: Iterable[str] | None = None,
+    checks: Sequence[str] = (),
 ) -> Figure:
-    """Lay a figure out, and give it a caption: the notes, the study's missing cases and its source.
-    stages: the stages whose missing cases the caption must list; None for all."""
+    """Lay a figure out, and give it a caption: the notes, the checks, the study's missing cases and its source.
+    checks: sentences that no reader of the figure needs. stages: the stages whose missing cases the caption must list; None for all."""
     troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5
         troubles = [*troubles[:5], f"The table has {more} more reasons."]
     ends = " ".join(
-        f"{sentence.removesuffix('.')}." for sentence in (*troubles, source_line(study))
+        f"{sentence.removesuffix('.')}." for sentence in (*checks, *troubles, source_line(study))
     )
     return framed(fig, style, "", ends, handles, notes)
 

@@ -189,7 +189,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             x=picks["tile"].map(tiles.index) + across, y=picks["label"].map(shown.index) + down,
             color=RED, marker=marker, s=size, linewidth=0, label="picked by the prediction", ax=ax,
         )  # fmt: skip
-        ax.set(xlabel="tile (rows×columns), with its speed in % of the best tile", ylabel="m×n×k")
+        kernels = dict.fromkeys(frame["kernel"].astype(str))
+        tiled = f"tile (rows×columns) of {', '.join(kernels)}, {base.dtypes_text(study)}"
+        ax.set(xlabel=f"{tiled}: speed in % of the best tile", ylabel="m×n×k")
         handles = [framed(), *look.entries([ax])]
         if style.narrow:
             ax.tick_params(axis="x", labelrotation=90)

@@ -347,10 +347,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fewer = (loads.max() / loads).map("{:.0f}×".format)
         heading = f"fewer ◆ than\n{rows['label'].iloc[int(loads.argmax())]}"
         look.beside(ax, fewer, [GREEN] * len(rows), heading)
-        ax.set(ylabel="", xlabel="bytes loaded / bytes of A and B")
+        first = rows.iloc[0].to_dict()
+        case = f"{base.shape_label(first)}, {base.dtype_short(first['dtype'])}"
+        ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B ({case})")
         look.grid(ax, "x")
         handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
-        return look.finish(fig, study, style, handles, _notes(rows), _STAGES)
+        return look.finish(fig, study, style, handles, _notes(rows), _STAGES, [_agreement(rows)])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -376,9 +378,9 @@ def _agreement(frame: pd.DataFrame) -> str:
 
 
 def _notes(rows: pd.DataFrame) -> list[str]:
-    """Return the shape, the meaning of a load by lanes, and how many counts are as predicted."""
+    """Return the shape and the meaning of a load by lanes."""
     shapes = ", ".join(dict.fromkeys(rows["shape"]))
     return [
         f"{shapes} (m×n×k); beta is 0, so C is written and not read. Loads by lanes are requests × {WARP} lanes × elements "
-        f"of a lane. {_agreement(rows)}"
+        "of a lane."
     ]

@@ -97,11 +97,13 @@ def burdened(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
-    """Return the largest share of a variant's wavefronts that is excess."""
+    """Return the largest share of a variant's wavefronts that is excess, its name and its shape."""
     rows = burdened(table)
     if rows.empty:
         return ""
-    return f"Up to {rows['of all'].iloc[0]:.0f} % of a kernel's shared-memory wavefronts are excess"
+    worst = rows.iloc[0].to_dict()
+    name = f"{base.plain_label(study, worst)} at {base.shape_label(worst)}"
+    return f"Up to {worst['of all']:.0f} % of the shared-memory wavefronts are excess: {name}"
 
 
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
@@ -121,7 +123,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         bars(ax, labels, shares, shares.map("{:.0f} %, ".format) + rows["kind"], colors)
         look.head(ax, "main opcode")
         ax.set_xlabel(
-            f"excess (% of all shared-memory wavefronts): worst {len(rows)} pairs of kernel and main opcode"
+            f"excess (% of all of the kernel's shared-memory wavefronts), worst {len(rows)} kernels"
         )
         part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
         return look.finish(fig, part_of, style, notes=_notes(study, table, rows), stages=_STAGES)

@@ -316,12 +316,6 @@ def _key(project: Project, study: StudyData) -> str:
     return content_key(content, frames)
 
 
-def _kept(project: Project, key: str, path: Path) -> Path:
-    """Return the path of a study's file in the store."""
-    folder = "summary" if path.parent.name == "tables" else ""
-    return project.store.blob("figures", key, f".{folder}{path.suffix}")
-
-
 def _taken(kept: Mapping[Path, Path]) -> bool:
     """Copy a study's files from the store and return True, or False if one is missing."""
     try:
@@ -331,12 +325,6 @@ def _taken(kept: Mapping[Path, Path]) -> bool:
     for path, data in contents.items():
         path.write_bytes(data)
     return True
-
-
-def _keep(kept: Mapping[Path, Path]) -> None:
-    """Copy a study's files into the store."""
-    for path, stored in kept.items():
-        write_atomically(stored, path.read_bytes())
 
 
 def write_all(
@@ -363,8 +351,10 @@ def write_all(
         """Return whether the study was drawn anew, or why it could not be drawn."""
         study = of_tables(project, name, *tables)
         key, study_paths = _key(project, study), paths[study.name]
-        kept = {path: _kept(project, key, path) for path in study_paths}
+        kept = dict[Path, Path]()  # in the store
         for path in study_paths:
+            kind = f".{'summary' * (path.parent.name == 'tables')}{path.suffix}"
+            kept[path] = project.store.blob("figures", key, kind)
             path.parent.mkdir(parents=True, exist_ok=True)
         if _taken(kept):
             return False
@@ -375,7 +365,8 @@ def write_all(
             for path in study_paths:
                 why.write(study, path)
             return why
-        _keep(kept)
+        for path, stored in kept.items():
+            write_atomically(stored, path.read_bytes())
         return True
 
     # The slowest first.

@@ -316,16 +316,17 @@ def listings(
 
 
 def lanes(
-    kernel: Kernel, accesses: Mapping[str, Mapping[str, Any]], document: Mapping[str, Any]
+    kernel: Kernel, accesses: Mapping[str, Any], document: Mapping[str, Any], counted: pd.DataFrame
 ) -> list[tuple[str, str, str, markupsafe.Markup]]:
-    """Return (case, place, finding, SVG) of a kernel's accesses to shared memory, the most excess first.
+    """Return (case, place, finding, SVG) of a kernel's accesses to shared memory, the line with most excess first.
 
     A probe has the drawings of all cases, another kernel those of its first variant; equal ones stand once.
-    accesses: the run's, by case; document: the kernel's compilations by variant and architecture.
+    accesses: the run's, by case; document: the kernel's compilations by variant and architecture; counted: a case's rows.
     """
     cases = [case for case, entry in accesses.items() if entry["kernel"] == kernel.name]
     probe = kernel.front.operation == "probe"
     texts = origins.kernel_texts(kernel)
+    by_line = counted.groupby(["file", "line"])[COUNTERS["excess"]].sum() if len(counted) else {}
     drawings: dict[str, tuple[str, str, str, markupsafe.Markup]] = {}
     for case in cases if probe else cases[:1]:
         case_accesses = accesses[case]
@@ -341,7 +342,9 @@ def lanes(
             for address, origin in origins.of_listing(_listing(entry), symbol, texts).items():
                 lines[address] = origin.file, origin.line
             diagrams += captured.diagrams(rows, lines.__getitem__)
-        for diagram in captured.worst_first(diagrams)[: 1 if probe else DRAWN]:
+        diagrams = captured.worst_first(diagrams)
+        diagrams.sort(key=lambda drawing: -by_line.get((drawing.file, drawing.line), 0.0))
+        for diagram in diagrams[: 1 if probe else DRAWN]:
             svg = markupsafe.Markup(diagram.svg(standalone=False))
             drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
     return list(drawings.values())

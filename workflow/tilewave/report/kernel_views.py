@@ -92,6 +92,9 @@ class KernelRun:
             dict(iter(rows.groupby(rows["case"].map(kernel_of)))) if len(rows) else {}
             for rows in (self.cases, self.instructions, self.stalls)
         ]
+        ladders = [study.name for study in self.studies if study.plot == "ladder"]
+        studies = self.project.config.studies
+        self.ladder: Mapping[str, Any] = studies[ladders[0]].options if ladders else {}
         self.shares, self.rates = _values(self.records, SHARE), _values(self.records, SPEED)
         chosen = self.cases[self.cases["case"].isin(_advised_cases(self))]
         tables = self.records, self.instructions, self.compiled, self.stalls
@@ -164,56 +167,71 @@ def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Findin
     return sorted(by_rule.values(), key=lambda pair: -(pair[1].bound or 0.0))
 
 
-def _headline(run: KernelRun, cases: pd.DataFrame) -> str:
-    """Return the case that the page begins with: with a known limiter, timed if possible, the largest."""
+def _headline(run: KernelRun, cases: pd.DataFrame) -> tuple[str, str]:
+    """Return the largest case that was timed and the largest with a known limiter, a single one if possible."""
     advised = [case for case in cases["case"] if case in run.subjects and run.subjects[case].limit]
     by_case = work_of(cases).set_axis(cases["case"])
-    limited, timed = (by_case.index.isin(names) for names in (advised, [*run.shares]))
-    chosen = next((rows for rows in (limited & timed, limited, timed) if rows.any()), None)
-    return "" if chosen is None else str(by_case[chosen].idxmax())
+    limited, timed = (by_case[by_case.index.isin(names)] for names in (advised, [*run.shares]))
+    both = [case for case in limited.index if timed.get(case) == timed.max()]
+    limit = both[0] if both else str(limited.idxmax()) if len(limited) else ""
+    return limit if both or timed.empty else str(timed.idxmax()), limit
+
+
+def _next_rung(run: KernelRun, name: str, row: Mapping[str, Any]) -> str:
+    """Return a sentence on the ladder's next row, else the fastest follower: of this dtype and shape, 1 % faster."""
+    alike = run.cases[(run.cases["sizes"] == row["sizes"]) & (run.cases["dtype"] == row["dtype"])]
+    shares = alike.set_index("variant")["case"].map(run.shares).dropna().sort_values()
+    drawn = [variant for variant in run.ladder.get("variants", ()) if variant in shares]
+    after = drawn[drawn.index(row["variant"]) + 1 :][:1] if row["variant"] in drawn else []
+    followers = set(alike["variant"][alike["kernel"].isin(run.project.followers.get(name, []))])
+    for rung in [*after, *(variant for variant in shares.index[::-1] if variant in followers)]:
+        if shares[rung] > 1.01 * run.shares[row["case"]]:
+            plain = run.ladder.get("names", {}).get(rung)
+            title = f"{plain} ({rung})" if plain else rung
+            return f"The next faster rung, {title}, has {shares[rung]:.1f} %."
+    return ""
 
 
 def sentence(
-    run: KernelRun, name: str, case: str, fixes: Sequence[tuple[str, advice.Finding]]
+    run: KernelRun, name: str, case: str, limited: str, fixes: Sequence[tuple[str, advice.Finding]]
 ) -> str:
     """Return the page's first sentences: share of cuBLAS, limiter, first fix, next rung; empty without data."""
     if not case:
         return ""
-    cases = run.by_kernel[0][name]
-    row = cases[cases["case"] == case].iloc[0].to_dict()
+    about = run.by_kernel[0][name].drop_duplicates("case").set_index("case", drop=False)
+    row, parts, limit = about.loc[case].to_dict(), list[str](), ""
+    at = {name: shape_label(about.loc[name].to_dict()) for name in about.index}
     dtype = f" in {dtype_short(row['dtype'])}" if present(row["dtype"]) else ""
-    at = shape_label(row) + dtype
-    parts = []
+    headline = f"At {at[case]}{dtype}"
     if case in run.shares:
-        parts.append(f"At {at} it has {run.shares[case]:.1f} % of the speed of cuBLAS.")
-    if limit := run.subjects[case].limit if case in run.subjects else "":
-        parts.append(limit if parts else f"At {at} {limit[0].lower()}{limit[1:]}")
-        parts += filter(None, [_other_roof(run, run.subjects[case])])
+        parts.append(f"{headline} it has {run.shares[case]:.1f} % of the speed of cuBLAS.")
+    if limited:
+        limit = run.subjects[limited].limit
+        where = headline if case == limited else f"At {at[limited]}"
+        bare = parts and case == limited
+        parts.append(limit if bare else f"{where} {limit[0].lower()}{limit[1:]}")
+        parts.append(_other_roof(run, run.subjects[limited]))
     for profiled, first in [pair for pair in fixes if pair[1].bound][:1]:
         where = f" at {advice.place(first.origin)}" if first.origin.line else ""
-        if profiled != case:
-            shape = shape_label(cases[cases["case"] == profiled].iloc[0].to_dict())
-            where += f" (counted at {shape})"
+        where += f" (counted at {at[profiled]})" * (profiled != (limited or case))
+        waited = limit.startswith("No unit") and first.rule in advice.WAITED
         gain = f"fixing it saves at most {100 * (first.bound or 0):.0f} % of the time"
-        parts.append(f"First to fix: {first.rule}{where}; {gain}.")
-    rungs = run.cases[run.cases["kernel"].isin(run.project.followers.get(name, []))]
-    alike = rungs[(rungs["sizes"] == row["sizes"]) & rungs["case"].isin(run.shares.keys())]
-    if len(alike) and case in run.shares:
-        same = alike["dtype"] == row["dtype"]
-        best = max(alike[same | ~same.any()]["case"], key=lambda rung: run.shares[rung])
-        share = f"{run.shares[best]:.1f} % of the speed of cuBLAS"
-        parts.append(f"The next rung of the ladder, {best.partition('@')[0]}, has {share}.")
-    return " ".join(parts)
+        parts.append(
+            f"First to fix: {first.rule}{where}{', as far as warps wait for them' * waited}; {gain}."
+        )
+    parts.append(_next_rung(run, name, row) if case in run.shares else "")
+    return " ".join(filter(None, parts))
 
 
 def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table | None:
     rows = [
         {
-            "at most (%)": None if finding.bound is None else max(1, round(100 * finding.bound)),
+            "saves at most (%)": finding.bound and max(1, round(100 * finding.bound)),
             "what": finding.rule,
             "finding": finding.sentence,
             "line": advice.place(finding.origin),
-            "case": case.removeprefix(f"{name}@"),
+            "case": case.removeprefix(f"{name}@")
+            + f" (samples: {finding.sampled})" * bool(finding.sampled),
         }
         for case, finding in fixes
     ]
@@ -228,13 +246,14 @@ def view(run: KernelRun, name: str) -> tuple[KernelRow, dict[str, Any]]:
     with_code = kernel.provider == "nvrtc"
     gpu = next((facts for facts in run.environments.values() if facts.get("gpu")), {})
     variants = kernel_code.variants(kernel, built, cases, gpu) if with_code else pd.DataFrame()
-    headline = _headline(run, cases)
+    headline, limited = _headline(run, cases)
     profiled = largest_of(cases, instructions["case"]) if len(instructions) else []
-    counted = headline if headline in profiled else next(iter(profiled), "")
-    excess = excess_percent(instructions[instructions["case"] == counted]) if counted else {}
+    counted = next((case for case in (headline, limited, *profiled) if case in profiled), "")
+    rows = instructions[instructions["case"] == counted] if counted else pd.DataFrame()
+    excess = excess_percent(rows) if counted else {}
     follows = kernel.front.follows if kernel.front.follows in project.plan.kernels else None
     fixes = _fixes(run, cases)
-    first = sentence(run, name, headline, fixes)
+    first = sentence(run, name, headline, limited, fixes)
     registers = pd.to_numeric(variants.get("registers", pd.Series(dtype=float))).dropna()
     percent = f"{excess[counted]:.1f}" if counted in excess else ""
     code = kernel_code.listings(kernel, instructions, counted, stalls, built) if counted else None
@@ -253,7 +272,7 @@ def view(run: KernelRun, name: str) -> tuple[KernelRow, dict[str, Any]]:
         "variants": None if variants.empty else table(variants),
         "change": kernel_code.change(kernel, project.kernels[follows]) if follows else None,
         "code": code,
-        "lanes": kernel_code.lanes(kernel, run.accesses, built),
+        "lanes": kernel_code.lanes(kernel, run.accesses, built, rows),
         "advised": bool(set(cases["case"]) & set(run.subjects)),
         "fixes": _fix_table(name, fixes),
     }

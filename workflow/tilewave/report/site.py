@@ -11,11 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from tilewave.basics.paths import INSTALLED
-from tilewave.kernel import result
 from tilewave.pipeline.project import Project, read
+from tilewave.plots import ladder
 from tilewave.plots import style as look
-from tilewave.plots.base import StudyData, dtype_short
 from tilewave.records.store import write_atomically
 from tilewave.report import FOLDERS, figures, kernel_views, lessons, summary, verdict
 from tilewave.report.rendering import glossary, render
@@ -35,7 +36,6 @@ STORY = (
     "waves_cured", "split_k", "tile_size", "exactness",
 )  # fmt: skip
 """Plots whose studies tell the story, in this order."""
-SHARE = "% of cuBLAS"
 _NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
@@ -46,29 +46,15 @@ def story(shown: Sequence[StudyView]) -> list[StudyView]:
     return [*first_of_plots, *(study for study in shown if study not in first_of_plots)]
 
 
-def question(project: Project, shown: Sequence[StudyView]) -> tuple[StudyView | None, str]:
-    """Return the study of the ladder, if drawn, and the index's title with its first and its fastest rung.
-
-    The rungs are those of the last dtype that the study draws, which its takeaway is about too, at the largest size.
-    """
-    title = "Why is a CUDA kernel slow?"
-    study = next((study for study in shown if study.plot == "ladder"), None)
-    if study is None or study.data is None or SHARE not in study.data:
-        return None, title
-    options = project.config.studies[study.name].options
-    rows = study.data[(study.data["verdict"] == result.CORRECT) & study.data[SHARE].notna()]
-    if options.get("variants"):
-        rows = rows[rows["variant"].isin(options["variants"])]
-    for dtype in reversed(options.get("dtypes") or list(rows["dtype"].unique())):
-        part = rows[rows["dtype"] == dtype]
-        work = part["m"] * part["n"] * part["k"]
-        shares = part[work == work.max()].drop_duplicates("kernel")[SHARE]
-        if len(shares) > 1:
-            count = _NUMBERS[len(shares)] if len(shares) < len(_NUMBERS) else str(len(shares))
-            name = dtype_short(dtype).partition(" (")[0]
-            span = f"from {shares.iloc[0]:.0f} % to {shares.max():.0f} % of cuBLAS"
-            return study, f"{title} {count} {name} kernels {span}"
-    return study, title
+def question(drawn: Mapping[str, pd.DataFrame]) -> str:
+    """Return the index's title, with the first and the fastest rung of each dtype (`ladder.drawn_rungs`)."""
+    parts = ["Why is a CUDA kernel slow?"]
+    for name, rungs in drawn.items():
+        count = _NUMBERS[len(rungs)] if len(rungs) < len(_NUMBERS) else str(len(rungs))
+        span = f"from {rungs['share'].iloc[0]:.0f} % to {rungs['share'].max():.0f} %"
+        more = f", {count.lower()} {name} {span}"
+        parts.append(more if parts[1:] else f" {count} {name} kernels {span} of cuBLAS")
+    return "".join(parts)
 
 
 def findings(
@@ -92,11 +78,11 @@ def findings(
     return [*spoken[:MOST_KERNELS], *takeaways]
 
 
-def _narrow(project: Project, study: StudyData, reports: Path) -> dict[str, object]:
+def _narrow(project: Project, drawing: figures.Drawing, reports: Path) -> dict[str, object]:
     """Draw a figure that a phone shows without scrolling, and return its address and size in pixels."""
-    address, style = f"study/{study.name}-narrow.svg", figures.style_of(project)
+    address, style = f"study/{drawing.study.name}-narrow.svg", figures.style_of(project)
     style = replace(style, width_mm=max(60.0, PHONE_MM / 8 * style.font_size))
-    look.save(figures.drawing(project, study).draw(style), reports / address, style)
+    look.save(drawing.draw(style), reports / address, style)
     width, height = svg_size(reports / address)
     return {"address": address, "width": width, "height": height}
 
@@ -179,17 +165,20 @@ def write(
         for name in ("records.csv", "instructions.csv")
         if (reports / "tables" / name).is_file()
     ]
-    rungs, title = question(project, shown)
-    narrow = None
+    rungs = next((study for study in shown if study.plot == "ladder"), None)
+    drawn, narrow = dict[str, pd.DataFrame](), None
     if rungs and rungs.figure:
         study = figures.of_tables(project, rungs.name, target, cases, records, instructions)
-        narrow = _narrow(project, study, reports)
+        drawing = figures.drawing(project, study)
+        drawn = ladder.drawn_rungs(drawing.study, drawing.table)
+        narrow = _narrow(project, drawing, reports)
     page(
         index.name,
         "index.html.j2",
         {
-            "question": title,
+            "question": question(drawn),
             "rungs": rungs,
+            "drawn": {name: part.to_dict("records") for name, part in drawn.items()},
             "narrow": narrow,
             "cases": len(cases),
             "checked": sum(verdict.checked(word) for word in cases["verdict"]),

@@ -80,11 +80,14 @@ class StudyView:
         first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
         self.headline = plots.offers(entry.plot, "HEADLINE") and name == first
         self.reading = "" if self.undrawn else getattr(plots.load(entry.plot), "READING", "")
-        # The caption between takeaway and source.
-        self.notes = caption.read_text("utf-8").splitlines()[1:-1] if caption.is_file() else []
+        lines = caption.read_text("utf-8").splitlines() if caption.is_file() else []
+        # The caption's last line has checks, missing cases and sources.
+        self.notes, self.checks = lines[1:-1], "".join(lines[1:][-1:])
         self.cases, self.kernels = plural(len(cases), "case"), list(dict.fromkeys(cases["kernel"]))
         self.verdicts = verdict_counts(cases)
-        self.sources, self.groups = sources(records, environments), troubles(cases, problems)
+        self.groups = troubles(cases, problems)
+        records = records if entry.execute else figures.without_executions(records)
+        self.sources = sources(records, environments)
         self.files = [
             (kind.upper(), f"../figures/{name}.{kind}")
             for kind in (("json",) if self.undrawn else FIGURE_KINDS)

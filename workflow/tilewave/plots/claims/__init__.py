@@ -28,7 +28,7 @@ EVIDENCE = [
 
 _VERDICTS = {
     judging.HOLDS: "holds here", judging.FALSE: "does not hold", judging.ELSEWHERE: "holds in other cases",
-    judging.THEORY_ONLY: "within theory's limit", judging.NOT_MEASURED: judging.NOT_MEASURED,
+    judging.THEORY_ONLY: "possible by theory", judging.NOT_MEASURED: judging.NOT_MEASURED,
 }  # fmt: skip
 """The names of the verdicts in the legend."""
 

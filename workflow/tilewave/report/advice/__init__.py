@@ -7,7 +7,7 @@ own cycles. The launch still needs the cycles in which instructions issue or the
 Tests compare the bounds with pairs of kernels that were timed.
 """
 
-from tilewave.report.advice.rules import OF_SHAPE, for_case
+from tilewave.report.advice.rules import OF_SHAPE, WAITED, for_case
 from tilewave.report.advice.subject import Finding, Subject, least, place, subjects
 
-__all__ = ["OF_SHAPE", "Finding", "Subject", "for_case", "least", "place", "subjects"]
+__all__ = ["OF_SHAPE", "WAITED", "Finding", "Subject", "for_case", "least", "place", "subjects"]

@@ -59,8 +59,8 @@ def _over(needless: float, actual: float) -> float:
     return needless / (actual - needless) if actual > needless else 0.0
 
 
-def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origin] | None:
-    """Return a counter's sum, its part over the ideal, and its worst line as a phrase and as an origin."""
+def _over_ideal(subject: Subject, column: str, is_: str) -> tuple[float, float, str, Origin] | None:
+    """Return a counter's sum, its part over the ideal, both and the worst line in a sentence, and this line."""
     ideal = f"{column}_ideal"
     rows = [row for row in subject.instructions if present(row.get(ideal))]
 
@@ -71,8 +71,10 @@ def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origi
         return None
     needless = sum(map(over, rows))
     origin, most = worst_line(rows, over)
-    share = _percent(most / needless) if needless else "none"
-    return total(rows, column), needless, f"{share} of them at {_at(origin)}", origin
+    actual, share = total(rows, column), _percent(most / needless) if needless else "none"
+    part = is_.format(_percent(needless / (actual or 1.0)))
+    where = f"{share} of them at {_at(origin)}"
+    return actual, needless, f"{_count(needless)} of {_count(actual)} {part}, {where}", origin
 
 
 def busiest_pipe(subject: Subject) -> Finding | None:
@@ -90,7 +92,7 @@ def busiest_pipe(subject: Subject) -> Finding | None:
     where = f"; {_percent(most / total(rows, column))}{where}" if most else ""
     return Finding(
         work,
-        f"{pipe}: busy {_percent(subject.busy[pipe])} of the cycles, the next pipe {_percent(following)}{where}",
+        f"{pipe}: busy {_percent(subject.busy[pipe])} of the cycles, the next unit {_percent(following)}{where}",
         # Where SMs have no block, another distribution of the same work is faster, too.
         subject.busy[pipe] * quantization.cycles_active_ratio(blocks, int(sms)),
         subject.bounded(subject.busy[pipe], saves={pipe}),
@@ -100,13 +102,13 @@ def busiest_pipe(subject: Subject) -> Finding | None:
 
 def excess_wavefronts(subject: Subject) -> Finding | None:
     """Find wavefronts that bank conflicts add; the data pipe takes one a cycle."""
-    counted = _over_ideal(subject, "wavefronts_shared")
+    counted = _over_ideal(subject, "wavefronts_shared", "shared wavefronts ({}) are excess")
     if counted is None:
         return None
-    actual, needless, where, origin = counted
+    actual, needless, finding, origin = counted
     return Finding(
         "excess shared wavefronts",
-        f"{_count(needless)} of {_count(actual)} shared wavefronts are in excess, {where}",
+        finding,
         _over(needless, actual),
         # A launch lasts at least as long as its wavefronts.
         subject.bounded(needless / (actual or 1.0), subject.on_sms(needless), saves={bounds.DATA}),
@@ -116,10 +118,10 @@ def excess_wavefronts(subject: Subject) -> Finding | None:
 
 def sectors_over_ideal(subject: Subject) -> Finding | None:
     """Find sectors that coalescing would save; they cost time in the SM, the L2 and device memory."""
-    counted = _over_ideal(subject, "sectors_global")
+    counted = _over_ideal(subject, "sectors_global", "global-memory sectors ({}) are not needed")
     if counted is None:
         return None
-    actual, needless, where, origin = counted
+    actual, needless, finding, origin = counted
     on_sms = subject.on_sms(needless * CYCLES_A_SECTOR)
     sheet = data_sheet(str(subject.device.get("gpu") or ""))
     moved, nanoseconds = subject.value("dram_bytes"), subject.value("gpu__time_duration.sum")
@@ -129,7 +131,7 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
         bound = on_sms + min(needless * SECTOR_BYTES, moved) / bandwidth / (nanoseconds * 1e-9)
     return Finding(
         "sectors over ideal",
-        f"{_count(needless)} of {_count(actual)} global-memory sectors are not needed, {where}",
+        finding,
         _over(needless, actual),
         # Without cycles: a sector that is not needed takes no longer than one that is.
         subject.bounded(
@@ -204,8 +206,8 @@ def occupancy_limiter(subject: Subject) -> Finding | None:
     freed = min(blocks for name, blocks in occupancy.limits.items() if name not in limiters)
     return Finding(
         "occupancy limiter",
-        f"{' and '.join(limiters)} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}) where {freed * occupancy.warps // occupancy.blocks} "
-        f"would fit; warps wait for latencies {_percent(waiting)} of their time",
+        f"{' and '.join(limiters)} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}), its other resources to {freed * occupancy.warps // occupancy.blocks}; "
+        f"warps wait for latencies {_percent(waiting)} of their time",
         waiting,
         subject.bounded(1 - occupancy.blocks / freed, waiting),
     )
@@ -263,17 +265,18 @@ def top_stall(subject: Subject) -> Finding | None:
     origin, count = worst_line(
         subject.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
     )
-    where = ""
+    where = shape = ""
     if count:
         share_here = _percent(count / total(subject.samples, column))
         shape = subject.samples[0]["case"].partition("@")[2]
-        where = f"; {share_here} of its samples, taken at {shape}, are in {_at(origin)}"
+        where = f"; {share_here} of its samples are in {_at(origin)}"
     return Finding(
         "top stall",
         f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}",
         share,
         subject.bounded(share),
         origin if count else NOWHERE,
+        shape,
     )
 
 
@@ -334,6 +337,8 @@ RULES = (
 """All rules; findings with equal bounds keep this order."""
 OF_SHAPE = ("idle part of the last wave", "tile waste")
 """Findings that hold for one shape only."""
+WAITED = ("excess shared wavefronts", "sectors over ideal", "spills")
+"""Findings on accesses that take longer than they need."""
 
 
 def for_case(subject: Subject) -> list[Finding]:

@@ -28,7 +28,7 @@ class Finding:
     """A rule's result for a case.
 
     amount: the share (0 to 1) that the sentence explains. bound: the largest share of the time that a fix
-    can save; None where no counter bounds it. origin: the line to fix, or `NOWHERE`.
+    can save; None where no counter bounds it. origin: the line to fix, or `NOWHERE`. sampled: shape of its samples.
     """
 
     rule: str
@@ -36,6 +36,7 @@ class Finding:
     amount: float
     bound: float | None
     origin: Origin = NOWHERE
+    sampled: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Subject:
         share = f"{100 * self.busy[self.limiter]:.0f} % of the cycles"
         if self.busy[self.limiter] >= FULL:
             return f"Its limit: {self.limiter}, busy {share}."
-        return f"No pipe is full: the busiest, {self.limiter}, works {share}."
+        return f"No unit is full: the busiest, {self.limiter}, works {share}."
 
     @functools.cached_property
     def waits(self) -> dict[str, float]:
