@@ -189,7 +189,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             x=picks["tile"].map(tiles.index) + across, y=picks["label"].map(shown.index) + down,
             color=RED, marker=marker, s=size, linewidth=0, label="picked by the prediction", ax=ax,
         )  # fmt: skip
-        kernels = dict.fromkeys(frame["kernel"].astype(str))
+        kernels = dict.fromkeys(study.cases["kernel"][study.cases["case"].isin(frame["case"])])
         tiled = f"tile (rows×columns) of {', '.join(kernels)}, {base.dtypes_text(study)}"
         ax.set(xlabel=f"{tiled}: speed in % of the best tile", ylabel="m×n×k")
         handles = [framed(), *look.entries([ax])]

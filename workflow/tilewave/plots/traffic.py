@@ -347,9 +347,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fewer = (loads.max() / loads).map("{:.0f}×".format)
         heading = f"fewer ◆ than\n{rows['label'].iloc[int(loads.argmax())]}"
         look.beside(ax, fewer, [GREEN] * len(rows), heading)
-        first = rows.iloc[0].to_dict()
-        case = f"{base.shape_label(first)}, {base.dtype_short(first['dtype'])}"
-        ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B ({case})")
+        dtype, shape = rows[["dtype", "shape"]].iloc[0]
+        case = f"{base.dtype_short(dtype)}, {shape}"
+        ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B, {case}")
         look.grid(ax, "x")
         handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
         return look.finish(fig, study, style, handles, _notes(rows), _STAGES, [_agreement(rows)])
