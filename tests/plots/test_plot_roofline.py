@@ -210,12 +210,12 @@ def panel_names(ax: Axes) -> set[str]:
 def test_roofs_are_named_on_their_lines() -> None:
     fig = synthetic.draw(roofline, replace(STUDY, options={"dtypes": ["f32", "f16_f32"]}), Style())
     shown = {ax.get_title(loc="left"): panel_names(ax) for ax in fig.axes}
-    assert list(shown) == ["FP32", "FP16 (FP32 sum)"]
+    assert list(shown) == ["FP32, 4096³", "FP16 (FP32 sum), 4096³"]
     ceilings = {"FMA 60.4 TFLOP/s", "DRAM 4.28 TB/s", "L2 7.40 TB/s"}
-    assert ceilings | {"cuBLAS", "matmul_tiled"} <= shown["FP32"]
-    assert "wgmma 820 TFLOP/s" in shown["FP16 (FP32 sum)"]
+    assert ceilings | {"cuBLAS", "matmul_tiled"} <= shown["FP32, 4096³"]
+    assert "wgmma 820 TFLOP/s" in shown["FP16 (FP32 sum), 4096³"]
     assert any(": 60 % of " in text.get_text() for text in fig.axes[0].texts), "the finding's share"
-    assert "matmul_two_outputs" not in shown["FP32"], "it is wrong"
+    assert "matmul_two_outputs" not in shown["FP32, 4096³"], "it is wrong"
 
 
 def test_the_named_rungs_and_cublas_are_drawn() -> None:

@@ -246,7 +246,8 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     values = rows[list(_LEVELS)].astype(float)
     peaks = [peak.tflops for peak in limits.of(dtype)]
     ax.set(xscale="log", yscale="log", ylabel="speed (TFLOP/s)")
-    ax.set_title(f"{base.dtype_short(dtype)}, {base.shape_label(rows.iloc[0].to_dict())}")
+    heading = base.dtype_short(dtype), base.shape_label(rows.iloc[0].to_dict())
+    ax.set_title(", ".join(filter(None, heading)))
     ax.set_xlim(values.min(axis=None) / 2, 1.5 * values.max(axis=None))
     ax.set_ylim(speeds.min() / 2, 1.5 * max([*speeds, *peaks]))
     look.decades(ax.xaxis, ax.get_xlim())
