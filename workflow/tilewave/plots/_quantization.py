@@ -150,9 +150,9 @@ def drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
 
 
 def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
-    """Return the largest loss of throughput at a boundary of the drawn sweeps, and the variant."""
+    """Return the largest loss of throughput at a boundary of the drawn sweeps, and the kernel."""
     sweeps = drawn(study, base.derived(table))
-    losses = [(drop[0], sweep.variant) for sweep in sweeps for drop in drops(sweep, by)]
+    losses = [(drop[0], name_of(study, sweep)) for sweep in sweeps for drop in drops(sweep, by)]
     lost, name = max(losses, default=(0.0, ""))
     fall = f"Throughput falls by {100 * lost:.0f} % past a full {_EDGES[by]}"
     return f"{fall}: {name}" if lost > 0 else ""
