@@ -90,6 +90,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             if not style.narrow:
                 ax.set_ylim(most, 0)
             look.head(ax, "element of lane i (in C)", 0)
+            ax.xaxis.tick_top()
             ax.tick_params(length=0, labelrotation=0)
         fig.supxlabel("wavefronts: measured = predicted", size=style.font_size)
         return look.finish(fig, study, style, stages=_STAGES)

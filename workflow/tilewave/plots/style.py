@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
 from tilewave.basics.errors import UserError
@@ -317,10 +317,13 @@ def powers_of_two(ax: Axes, values: Iterable[float], most: int = 9, axis: str = 
 
 
 def decades(axis: Axis, ends: tuple[float, float]) -> None:
-    """Set ticks of a log10 axis at 1, 2 and 5 where it is short, else at 1."""
+    """Set ticks of a log10 axis at 1, 2 and 5 where it is short, else at 1 with small ones between."""
     low, high = ends
     axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 30 * low else (1,)))
-    axis.set_minor_locator(NullLocator())
+    axis.set_minor_locator(
+        LogLocator(10, subs=range(2, 10)) if high < 2000 * low else NullLocator()
+    )
+    axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
