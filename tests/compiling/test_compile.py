@@ -224,8 +224,7 @@ def documents(tmp_path, store, body=BODY, front=FRONT):
     compilations = compiling.Compilations(store, None, tmp_path / "cubins")
     tasks = [compiling.Task(chosen, "sm_90") for chosen in variants]
     waiting = [task for task in tasks if compilations.missing_cubin(task.variant, task.wanted)]
-    compiled = []
-    compiling.compile_all(waiting, store, 2, lambda task, entry: compiled.append(task.variant.id))
+    compiled = [task.variant.id for task, _ in compiling.compiled(waiting, store, 2)]
     for chosen in variants:
         compilations.provide(chosen, "sm_90")
     return {chosen.id: compilations.entry(chosen, "sm_90") for chosen in variants}, compiled
