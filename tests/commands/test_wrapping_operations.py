@@ -125,9 +125,24 @@ def test_a_guess_is_no_verdict(alone, capsys, monkeypatch) -> None:
     monkeypatch.chdir(alone)
     path = alone / "rows.cu"
     path.write_text(CENTRE + CENTRE.replace("centre", "centre_too").replace("add_naive", "add"))
-    assert main(["wrap", "rows.cu", "--yes", "--kernel", "centre", "--operation", "transpose"]) == 1
+    assert (
+        main(
+            [
+                "wrap",
+                "rows.cu",
+                "--yes",
+                "--kernel",
+                "centre",
+                "--operation",
+                "transpose",
+                "--budget",
+                "2",
+            ]
+        )
+        == 1
+    )
     assert "with a guessed block and grid, 32768 of" in capsys.readouterr().err
-    judged = ["wrap", "rows.cu", "--yes", "--force", "--kernel"]
+    judged = ["wrap", "rows.cu", "--yes", "--force", "--budget", "2", "--kernel"]
     assert main([*judged, "centre_too", "--reference", "centre"]) == 0
     assert "the block and grid" in capsys.readouterr().err
     arguments = ["--arguments", "s, n, 5.0, d"]
