@@ -279,12 +279,11 @@ def test_stage_compiles_once_and_mends_its_cache(tmp_path):
 @pytest.mark.parametrize(
     ("body", "again"),
     [
-        (BODY, []),
         ("// one line more\n" + BODY, []),
         (BODY.replace("REAL sum = 0;", "REAL sum = 0; /* a\nnote */"), []),
         (BODY.replace("REAL sum = 0;", "REAL sum = 1;"), ["sample", "sample-realf64"]),
     ],
-    ids=["same", "line", "block", "code"],
+    ids=["line", "block", "code"],
 )
 def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, body, again):
     store = Store(tmp_path / "store")

@@ -9,6 +9,7 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, needs_nvrtc
+from tilewave.kernel import operations
 
 pytestmark = needs_nvrtc
 
@@ -101,6 +102,24 @@ STAGED = {**SMALL, "WARP_M": 32, "DEPTH": 8}
 )
 def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, int]) -> None:
     support.right(KERNELS / f"{name}.cu", shape, macros)
+
+
+# A tile that all blocks share; two tiles with a part in each block; tiles that are dealt before whole ones.
+@pytest.mark.parametrize(
+    ("name", "sms", "shape", "macros"),
+    [
+        ("matmul_two_launches", 132, "129x67x530", {}),
+        ("matmul_two_launches", 3, "100x300x200", {}),
+        ("matmul_two_launches", 2, "513x130x24", {}),
+        ("matmul_two_launches", 132, "70x66x2200", SMALL),
+        ("matmul_wgmma_two_launches", 132, "70x168x320", {}),
+    ],
+)
+def test_parts_are_added_wherever_they_are(monkeypatch, name, sms, shape, macros) -> None:
+    """The launch that adds takes alpha and beta, not the leading launch."""
+    support.with_sms(monkeypatch, sms)
+    done = support.right(KERNELS / f"{name}.cu", shape, macros)
+    assert len(operations.load("matmul").runs(done.job)) == len(done.job.steps) == 2
 
 
 def test_padding_frees_the_first_rung_of_conflicts() -> None:
