@@ -1,10 +1,12 @@
 """Small kernels and configs that several tests share."""
 
 import functools
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -50,6 +52,23 @@ HOPPER = {
 }  # fmt: skip
 """Facts of an SM in the environment of an H200."""
 needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+
+
+def statuses(results: Iterable[Result]) -> list[str]:
+    return [result.status for result in results]
+
+
+def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
+    """Wait until a condition is true. Raises AssertionError after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def ended(pid: int) -> bool:
+    """Return whether a process has ended, reaped or not."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def a_job(kind: type[Job] = Job, **more: Any) -> Job:
