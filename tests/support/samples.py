@@ -10,6 +10,7 @@ import psutil
 import pytest
 import yaml
 
+from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.launches import LaunchPlan
@@ -37,6 +38,15 @@ def shipped_plan() -> Plan:
     """Return the plan of the shipped config, for no target yet."""
     path = ROOT / "config" / "config.yaml"
     return projects.load(yaml.safe_load(path.read_text()), str(path), thorough=False).plan
+
+
+def refused(data: dict[str, Any], where_file: str, place: object) -> str:
+    """Return the one-line message that ends a run with this config; it begins with a place."""
+    with pytest.raises(UserError, match=r"\. [A-Z]") as caught:
+        projects.load(data, where_file)
+    message = str(caught.value)
+    assert message.startswith(f"{place}: ") and "\n" not in message
+    return message
 
 
 def kernel_parts(name: str) -> tuple[str, str]:
