@@ -16,6 +16,7 @@ from tilewave.basics import paths
 from tilewave.basics.garbage import collect_seldom
 from tilewave.kernel import front_matter, operations
 from tilewave.records.recorded import Recorded
+from tilewave.records.store import Store
 
 if TYPE_CHECKING:
     from tilewave.gpu.session import Session
@@ -99,6 +100,11 @@ def nothing_need_outlast_the_power() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
 
 
 @pytest.fixture

@@ -8,15 +8,13 @@ import pytest
 
 import executing_support as support
 import samples
-from samples import a_job, compiled, config, kernel_parts, write_kernel
+from samples import HERE, a_job, compiled, config, kernel_parts, write_kernel
 from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.launches import Scratch
 from tilewave.pipeline import project
 from tilewave.records import keys
-
-HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 
 # Two blocks share a tile of 16 x 16: each sums half of k, the second to arrive adds both halves.
 SPLIT_FRONT, SPLIT_BODY = kernel_parts("split")

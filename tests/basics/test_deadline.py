@@ -9,6 +9,8 @@ from tilewave.basics import deadline
 from tilewave.basics.deadline import TELLING, Deadline
 from tilewave.execution.machine import blocks, launch
 
+NAIVE = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
+
 
 @pytest.mark.parametrize(
     ("used", "done", "hopeless"),
@@ -26,17 +28,15 @@ def test_the_pace_of_a_quarter_tells(used, done, hopeless, monkeypatch):
     assert not Deadline().hopeless(0.0)
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-def test_many_blocks_are_given_up_early(cores):
-    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
-    done = support.execute(kernel, "2048", seconds=1.0, cores=cores)
-    assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds < 0.9
-
-
-def test_unfinished_work_of_several_cores_counts():
-    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
-    done = support.execute(kernel, "1024", seconds=0.2, cores=2)
-    assert [fault.kind for fault in done.faults] == ["timed out"] and done.seconds > 0.2 * TELLING
+@pytest.mark.parametrize(
+    ("shape", "seconds", "cores", "share"),
+    # Many blocks are given up early; unfinished work of several cores counts.
+    [("2048", 1.0, 1, (0, 0.9)), ("2048", 1.0, 2, (0, 0.9)), ("1024", 0.2, 2, (TELLING, 99))],
+)
+def test_launches_are_given_up_when_it_is_certain(shape, seconds, cores, share):
+    done = support.execute(NAIVE, shape, seconds=seconds, cores=cores)
+    assert [fault.kind for fault in done.faults] == ["timed out"]
+    assert share[0] < done.seconds / seconds < share[1]
 
 
 @pytest.fixture
@@ -56,9 +56,8 @@ def shares(monkeypatch):
 
 
 def test_blocks_without_work_do_not_count(shares):
-    kernel = support.ROOT / "kernels" / "ladder" / "matmul_naive.cu"
     for working in (0, 4):
-        support.execute(kernel, "64", working=working)
+        support.execute(NAIVE, "64", working=working)
     half = len(shares) // 2
     assert 0 < max(shares[:half]) <= 1 and shares[half:] == [4 * share for share in shares[:half]]
 

@@ -94,7 +94,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
 
 def test_kernels_as_their_file_launches_them(capsys, tmp_path):
     path = shutil.copy(WRAPPED / "checked.cu", tmp_path / "checked.cuh")
-    _, document = check(capsys, path, "--budget", 2)
+    _, document = check(capsys, path, "--budget", 0.5)
     entries = {entry["kernel"]: entry for entry in document["kernels"]}
     expected = re.findall(r"^// (\w+): (\d), (.+)$", path.read_text(), re.MULTILINE)
     assert list(entries) == [name for name, _, _ in expected]

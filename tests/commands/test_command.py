@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -136,10 +137,7 @@ def test_the_command_is_silent_when_the_reader_has_left(arguments, capsys, monke
 
 
 def test_other_broken_pipes_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def broken(options: object) -> int:
-        raise BrokenPipeError("a worker's")
-
-    monkeypatch.setattr(execute, "run", broken)
+    monkeypatch.setattr(execute, "run", Mock(side_effect=BrokenPipeError("a worker's")))
     with (tmp_path / "output").open("w") as output:
         monkeypatch.setattr(sys, "stdout", output)
         with pytest.raises(BrokenPipeError, match="worker"):
@@ -150,10 +148,7 @@ def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypa
     kernel = str(ROOT / "kernels" / "ladder" / "hgemm_wmma_staged.cu")
     code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
     assert code == 3 and "n = 67 is not a multiple of 8" in out
-
-    def full(*_: object) -> None:
-        raise MemoryError("373 GiB")
-
+    full = Mock(side_effect=MemoryError("373 GiB"))
     monkeypatch.setattr(execute.case._Case, "judged", full)
     code, out, _ = run(capsys, KERNEL, "--shape", "64")
     assert code == 3 and "not measured" in out and "more memory than 2 GiB" in out

@@ -4,12 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
-from samples import ROOT
+from samples import ROOT, until
 from tilewave.commands import unlock
 
 SLEEP = "import time; time.sleep(120)"
@@ -57,13 +56,6 @@ def start():
 def locked(folder):
     locks = folder / ".snakemake" / "locks"
     return locks.is_dir() and any(locks.iterdir())
-
-
-def until(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.05)
 
 
 def test_living_run_keeps_its_lock(folder, start, capsys):

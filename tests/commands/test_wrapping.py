@@ -196,8 +196,6 @@ def test_a_file_is_wrapped_in_place_and_executes(alone, capsys) -> None:
     assert front.requires == {"conditions": ["m == n", "n == k"]}
     assert main(["execute", str(path), "--shape", "33", "--budget", "0"]) == 0
     assert ": correct" in capsys.readouterr().out
-    assert main(["wrap", str(path), "--yes"]) == 2
-    assert "has front matter" in capsys.readouterr().err
 
 
 @needs_nvrtc
@@ -221,12 +219,14 @@ def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
         ("int main() {}", [], "no __global__ function"),
         (PLAIN + PLAIN.replace("product", "other"), [], "2 kernels. Choose one with --kernel NAME, or --kernel all: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
-        (PLAIN, ["-o", "Mine.cu"], "NAME.cu, where"),
         (PLAIN.replace("A,", "A, const int* mask,"), [], "? (mask). If matmul has no such array, write an operation with --new-operation NAME"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
         (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...> with a value for int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],
          "bytes of dynamic shared memory"),
+        ("#include <cuda.h>\n__global__ void tiles(const __grid_constant__ CUtensorMap a, float* C) {}",
+         [], "tiles takes tensor maps (a), which wrap does not guess"),
+        (PLAIN, ["--include", "nowhere"], "--include is 'nowhere'"),
     ],
 )  # fmt: skip
 def test_missing_facts_are_asked_for(alone, capsys, text, arguments, message) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, needs_nvrtc
+from tilewave.kernel import operations
 
 pytestmark = needs_nvrtc
 
@@ -46,41 +47,33 @@ def test_no_access_conflicts(name: str, shape: str, macros: dict[str, int]) -> N
     assert not done.counts["shared_conflicts"].any()
 
 
-@pytest.mark.parametrize("shape", ["129x136x104", "65x72x8", "130x64x584"])
-@pytest.mark.parametrize("splits", [2, 16])
-def test_split_k_does_not_depend_on_the_last_block(folders, shape, splits):
-    macros = {**SMALL, "SPLITS": splits}
-    paths = [folder / "hgemm_split_k.cu" for folder in folders]
-    support.same_bits(support.right(path, shape, macros) for path in paths)
-
-
-# 4 blocks of 64 x 64 an SM. Tiles: 3 x 3 = 9 over 4, 8 and 12 blocks (a tail of one tile in the third
-# wave; a tail of one; fewer tiles than blocks), 8 over 8 (no tail); 21 over 4 with 4 chunks each.
-@pytest.mark.parametrize("joined", [1, 0, 64])
 @pytest.mark.parametrize(
-    ("sms", "shape"),
-    [*((sms, "130x136x584") for sms in (1, 2, 3)), (2, "512x64x72"), (1, "448x136x256")],
-)
-def test_stream_k_does_not_depend_on_the_last_block(folders, monkeypatch, sms, shape, joined):
-    support.with_sms(monkeypatch, sms)
-    macros = {**SMALL, "JOINED": joined}
-    paths = [folder / "hgemm_stream_k.cu" for folder in folders]
-    support.same_bits(support.right(path, shape, macros) for path in paths)
-
-
-# One block an SM. One tile and many helpers, two tiles of odd sizes; 9 tiles over 4 blocks (one is shared by
-# all of them, two waves follow) and over 5 (4 owners, one helper).
-@pytest.mark.parametrize(
-    ("sms", "shape"),
+    ("name", "macros", "sms", "shape"),
     [
-        *((132, "128x128x512"), (132, "129x67x530"), (7, "65x130x1031")),
-        *((4, "300x260x180"), (5, "300x260x180")),
+        *(
+            ("hgemm_split_k", {**SMALL, "SPLITS": splits}, 100, shape)
+            for splits in (2, 16)
+            for shape in ("129x136x104", "65x72x8", "130x64x584")
+        ),
+        # 4 blocks of 64 x 64 an SM. Tiles: 3 x 3 = 9 over 4, 8 and 12 blocks (a tail of one tile in the third
+        # wave; a tail of one; fewer tiles than blocks), 8 over 8 (no tail); 21 over 4 with 4 chunks each.
+        *(
+            ("hgemm_stream_k", {**SMALL, "JOINED": joined}, sms, shape)
+            for joined in (1, 0, 64)
+            for sms, shape in zip(
+                (1, 2, 3, 2, 1), [*["130x136x584"] * 3, "512x64x72", "448x136x256"]
+            )
+        ),
+        # One block an SM. One tile and many helpers, two tiles of odd sizes; 9 tiles over 4 blocks (one is shared
+        # by all of them, two waves follow) and over 5 (4 owners, one helper).
+        *(("matmul_dmma_stream_k", {}, sms, "300x260x180") for sms in (4, 5)),
+        *(("matmul_dmma_stream_k", {}, 132, shape) for shape in ("128x128x512", "129x67x530")),
+        ("matmul_dmma_stream_k", {}, 7, "65x130x1031"),
     ],
 )
-def test_shared_tiles_do_not_depend_on_the_last_block(folders, monkeypatch, sms, shape):
+def test_sums_do_not_depend_on_the_last_block(folders, monkeypatch, name, macros, sms, shape):
     support.with_sms(monkeypatch, sms)
-    name = "matmul_dmma_stream_k.cu"
-    support.same_bits(support.right(folder / name, shape) for folder in folders)
+    support.same_bits(support.right(folder / f"{name}.cu", shape, macros) for folder in folders)
 
 
 ODD = "1x1x1 65x63x7 65x64x17 64x65x18 63x66x40 130x130x16".split()
@@ -101,6 +94,24 @@ STAGED = {**SMALL, "WARP_M": 32, "DEPTH": 8}
 )
 def test_edges_and_short_sums_are_right(name: str, shape: str, macros: dict[str, int]) -> None:
     support.right(KERNELS / f"{name}.cu", shape, macros)
+
+
+# A tile that all blocks share; two tiles with a part in each block; tiles that are dealt before whole ones.
+@pytest.mark.parametrize(
+    ("name", "sms", "shape", "macros"),
+    [
+        ("matmul_two_launches", 132, "129x67x530", {}),
+        ("matmul_two_launches", 3, "100x300x200", {}),
+        ("matmul_two_launches", 2, "513x130x24", {}),
+        ("matmul_two_launches", 132, "70x66x2200", SMALL),
+        ("matmul_wgmma_two_launches", 132, "70x168x320", {}),
+    ],
+)
+def test_parts_are_added_wherever_they_are(monkeypatch, name, sms, shape, macros) -> None:
+    """The launch that adds takes alpha and beta, not the leading launch."""
+    support.with_sms(monkeypatch, sms)
+    done = support.right(KERNELS / f"{name}.cu", shape, macros)
+    assert len(operations.load("matmul").runs(done.job)) == len(done.job.steps) == 2
 
 
 def test_padding_frees_the_first_rung_of_conflicts() -> None:

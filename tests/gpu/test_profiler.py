@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -23,7 +24,7 @@ from fake_ncu import (
     instruction_counters,
     samples,
 )
-from samples import ROOT, a_job
+from samples import ROOT, a_job, ended, statuses, until
 from tilewave.gpu import blocks
 from tilewave.gpu.ncu import instructions, profiler, profiling, reading
 from tilewave.gpu.ncu import report as profile_report
@@ -317,10 +318,6 @@ def asking(cases: str, **more: Any) -> list[Job]:
     return [job(case, **{"metrics": tuple(NAMES), **more}) for case in cases]
 
 
-def statuses(results: list[Result]) -> list[str]:
-    return [result.status for result in results]
-
-
 def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> list[FakeAction]:
     """Return a kernel for each case that `reach` wrote into the report."""
     reached = read_jobs(path.with_suffix(".jobs.json"))[: int(path.read_text())]
@@ -446,14 +443,12 @@ def test_readers_that_say_nothing_are_given_up(ncu: Ncu, monkeypatch: pytest.Mon
 
 
 def test_a_result_that_cannot_be_kept_ends_ncu_and_the_readers(ncu: Ncu) -> None:
-    def full(result: Result) -> None:
-        raise OSError("disk full")
-
+    full = Mock(side_effect=OSError("disk full"))
     ncu.holds(reported, most=2)
     body = "if second:\n    note('pid', str(os.getpid()))\n    time.sleep(60)\nreach()\n"
     with pytest.raises(OSError, match="disk full"):
         ncu.run(body, asking("abcd"), on_result=full)
-    assert not ncu.noted("pid") or not alive(int(ncu.noted("pid")))
+    assert not ncu.noted("pid") or ended(int(ncu.noted("pid")))
 
 
 def sessions(jobs: list[Job]) -> list[int]:
@@ -561,19 +556,9 @@ def test_no_permission_is_a_status_and_tried_once(ncu: Ncu, body: str, counted: 
 
 
 def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
-    def refuse(path: Path) -> Any:
-        raise RuntimeError("cut off")
-
-    ncu.holds(refuse)
+    ncu.holds(Mock(side_effect=RuntimeError("cut off")))
     (result,) = ncu.run("report.write_text('no report')\n", [job("a")])
     assert result.status == "not measured" and "RuntimeError: cut off" in result.reason
-
-
-def alive(identity: int) -> bool:
-    try:
-        return Path(f"/proc/{identity}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -589,7 +574,7 @@ def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu) -> Non
     assert time.monotonic() - start < 20
     assert "limit of 1 s" in result.reason
     assert ncu.noted("after") == "written"
-    assert not alive(int(ncu.noted("child")))
+    assert ended(int(ncu.noted("child")))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs PR_SET_PDEATHSIG")
@@ -602,16 +587,11 @@ def test_ncu_dies_with_its_parent(ncu: Ncu, tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, program, str(tmp_path / "log")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
     parent = os.spawnve(os.P_NOWAIT, command[0], command, environment)
-    end = time.monotonic() + 20
-    while not ncu.noted("pid"):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    until(lambda: ncu.noted("pid"))
     child = int(ncu.noted("pid"))
     os.kill(parent, 9)
     os.waitpid(parent, 0)
-    while alive(child) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not alive(child)
+    until(lambda: ended(child))
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

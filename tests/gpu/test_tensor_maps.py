@@ -11,7 +11,7 @@ import pytest
 
 import executing_support as support
 import samples
-from samples import BODY, FRONT, ROOT, config, needs_nvrtc, write_kernel
+from samples import BODY, FRONT, HERE, ROOT, config, needs_nvrtc, write_kernel
 from tilewave.basics.validation import of_document
 from tilewave.compiling import headers, nvrtc
 from tilewave.gpu import launch, tensor_maps
@@ -25,7 +25,6 @@ from tilewave.records import keys
 from tilewave.theory.dtypes import SIZES
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
-HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 SHAPE = {"m": 24, "n": 80, "k": 48}
 MAPPED = FRONT.replace("[a, b, c, m", "[map, b, c, m")
 

@@ -126,8 +126,10 @@ def default(path: Path) -> Variant:
 
 
 @needs_nvrtc
-def test_leading_dimensions_numbers_and_null_are_arguments(foreign, capsys):
-    assert main(["execute", "--budget", "0", str(foreign()), "--shape", "33x40x20"]) == 0
+@pytest.mark.parametrize("parts", ["stranger", "structs"])
+def test_leading_dimensions_numbers_null_and_structs_are_arguments(tmp_path, capsys, parts):
+    path = write_kernel(tmp_path, "mine", *kernel_parts(parts))
+    assert main(["execute", "--budget", "0", str(path), "--shape", "33x40x20"]) == 0
     assert "mine@33x40x20: correct" in capsys.readouterr().out
 
 
@@ -181,8 +183,6 @@ def test_a_live_kernel_knows_its_sizes(tmp_path: Path, monkeypatch):
 
 SIZES = {"m": 33, "n": 40, "k": 17}
 DTYPES = dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
-
-OF_STRUCTS, WITH_STRUCTS = kernel_parts("structs")
 
 
 def a_struct(members):
@@ -266,10 +266,3 @@ def test_a_live_launch_gets_a_struct():
     places = (ctypes.c_void_p * 2).from_address(packed_arguments.address)
     data = np.frombuffer(ctypes.string_at(places[0], 256), np.uint64)
     assert [data[0], data[1], data[8], data[9:].any()] == [33, 0x1000, 7, False]
-
-
-@needs_nvrtc
-def test_a_kernel_of_structs_is_executed(tmp_path: Path, capsys):
-    path = write_kernel(tmp_path, "mine", OF_STRUCTS, WITH_STRUCTS)
-    assert main(["execute", "--budget", "0", str(path), "--shape", "33x40x17"]) == 0
-    assert "mine@33x40x17: correct" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import signal
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -301,10 +302,6 @@ def test_headers_that_are_too_large(tmp_path, monkeypatch, size, refused):
     assert "2 MiB" in headers["c.h"] and headers["c.h"].count("\n") == 1
 
 
-def raises():
-    raise RuntimeError("what\nand why")
-
-
 ENDS = {
     "one": lambda: 1,
     "signal": lambda: os.kill(os.getpid(), signal.SIGTRAP),
@@ -312,7 +309,7 @@ ENDS = {
     "exit": lambda: os._exit(3),
     "memory": lambda: len(bytearray(1 << 30)),
     "time": lambda: sum(iter(int, 1)),
-    "raises": raises,
+    "raises": Mock(side_effect=RuntimeError("what\nand why")),
     "disk": lambda: write_atomically(Path("/dev/full/x"), b""),
     "two": lambda: 2,
 }

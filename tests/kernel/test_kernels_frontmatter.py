@@ -5,13 +5,12 @@ import re
 import pytest
 import yaml
 
-from samples import BODY, FRONT, ROOT, config, write_kernel
+from samples import BODY, FRONT, ROOT, config, refused, write_kernel
 from tilewave.basics.errors import UserError
 from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.trial import try_out
 from tilewave.kernel.variants import choices, variant
-from tilewave.pipeline import project
 
 SHAPE = {"m": 1, "n": 1, "k": 1}
 COPY = {"kernels": ["copy"], "operation": "copy", "shapes": [64]}
@@ -19,14 +18,8 @@ COPY = {"kernels": ["copy"], "operation": "copy", "shapes": [64]}
 
 def refusal(path):
     """Return the one-line message of a run whose config names this file, though no study needs it."""
-    with pytest.raises(UserError) as caught:
-        project.load(
-            config(COPY, kernel_folders=["kernels/operations", str(path)]), "config/test.yaml"
-        )
-    message = str(caught.value)
-    assert message.startswith(f"{path}: ") and "\n" not in message
-    assert re.search(r"\. [A-Z]", message)
-    return message
+    data = config(COPY, kernel_folders=["kernels/operations", str(path)])
+    return refused(data, "config/test.yaml", path)
 
 
 def default(folder, front=FRONT):

@@ -146,19 +146,6 @@ def test_tolerance_follows_alpha_dtypes_and_k() -> None:
         matmul.tolerance({"a": "f8", "c": "f8", "accumulate": "f8"}, 16)
 
 
-def test_vector_add() -> None:
-    job = a_job(shape={"n": 5}, dtypes={"a": "f32", "b": "f32", "c": "f32"})
-    given = VECTOR_ADD.inputs(job)
-    assert VECTOR_ADD.stored(job, "c") == (np.dtype(np.float32), 5)
-    c = given["a"] + given["b"]
-    assert VECTOR_ADD.judge(job, {"c": c}).verdict == "correct"
-    c[3] = np.nan
-    judged = VECTOR_ADD.judge(job, {"c": c})
-    assert judged.verdict == "wrong" and "1 of 5" in judged.reason
-    assert "c[3] is nan (never written)" in judged.reason
-    assert all(np.isfinite(figure["value"]) for figure in judged.figures)
-
-
 def test_large_numbers_of_a_sum_have_many_bits_and_every_order_gives_the_same() -> None:
     job = a_job(operation="reduction", shape={"n": 129}, dtypes={"x": "f32", "total": "f32"})
     x = operations.load("reduction").of_kind(job, inputs.LARGE)["x"]

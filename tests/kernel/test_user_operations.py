@@ -61,6 +61,7 @@ def test_padding_and_swizzling_take_the_conflicts_away() -> None:
     [
         ("transpose", {"m": 3, "n": 5}, {"a": "f32", "b": "f32"}),
         ("copy", {"n": 7}, {"a": "f16", "b": "f16"}),
+        ("vector_add", {"n": 5}, {"a": "f32", "b": "f32", "c": "f32"}),
         ("reduction", {"n": 100}, {"x": "f32", "total": "f32"}),
         ("softmax", {"rows": 2, "columns": 9}, {"x": "f32", "y": "f32"}),
         ("batched_matmul", {"batch": 2, "m": 3, "n": 4, "k": 5}, PRODUCT),
@@ -80,6 +81,10 @@ def test_a_single_wrong_element_is_seen(name, shape, dtypes):
     wrong[-1] += dtype.type(0.125)
     judged = operation.judge(job, {output: wrong}, given)
     assert judged.verdict == "wrong" and "1 of" in judged.reason
+    wrong[-1] = np.nan
+    judged = operation.judge(job, {output: wrong}, given)
+    assert "is nan (never written" in judged.reason
+    assert all(np.isfinite(figure["value"]) for figure in judged.figures)
     assert operation.work(shape, dtypes).bytes > 0
 
 

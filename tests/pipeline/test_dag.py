@@ -21,8 +21,6 @@ from tilewave.pipeline import project as projects
 # A GPU that happens to be here must not be used by tests.
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": ""}
 
-JOB = r"^Job \d+: (Compile|Execute|Check|Time|Draw) (.*)$"
-
 
 def output(done):
     return done.stdout + done.stderr

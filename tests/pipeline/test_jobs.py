@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from samples import FRONT, a_job, compiled, config, needs_nvrtc, planned, write_kernel
+from samples import FRONT, HERE, a_job, compiled, config, needs_nvrtc, planned, write_kernel
 from tilewave import pipeline as stages
 from tilewave.basics.errors import UserError
 from tilewave.kernel import result
@@ -21,7 +21,6 @@ from tilewave.records.counters import catalogue
 from tilewave.records.recorded import merge
 
 AWAY = {"device": {}, "arch": 90}
-HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 
 
 def load(folder, *blocks, **top):

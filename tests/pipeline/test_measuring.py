@@ -49,11 +49,6 @@ class Machine:
 
 
 @pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "store")
-
-
-@pytest.fixture
 def machine():
     return Machine()
 

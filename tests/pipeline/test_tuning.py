@@ -97,10 +97,8 @@ def test_a_destroyed_context_ends_the_process_and_keeps_its_results():
 
 
 def test_buffers_that_do_not_fit():
-    def no_room(*_):
-        raise CudaError("CUDA_ERROR_OUT_OF_MEMORY", "buffer a needs 99999 MiB, 1 free")
-
-    usable, results, _ = tuned(job("a"), job("b"), track=no_room)
+    full = CudaError("CUDA_ERROR_OUT_OF_MEMORY", "buffer a needs 99999 MiB, 1 free")
+    usable, results, _ = tuned(job("a"), job("b"), track=MagicMock(side_effect=full))
     assert usable
     assert [outcome.status for outcome in results] == ["not measured"] * 2
     assert "buffer a" in results[0].reason

@@ -21,7 +21,6 @@ from tilewave.pipeline.project import ROOT
 from tilewave.records.recorded import Recorded, folders
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
-CONFIG = ROOT / "config" / "config.yaml"
 LIMIT_MB = 4
 
 

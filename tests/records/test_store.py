@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,11 +22,6 @@ def timed(status=result.OK, **more):
 
 
 DOCUMENT = timed().document()
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "store")
 
 
 @pytest.mark.parametrize("value", [1.5, float("nan")])
@@ -76,13 +72,9 @@ def test_result_without_key_or_environment_is_not_kept(store, empty):
 def test_write_that_is_cut_short_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "deep" / "file.json"
     write_atomically(path, b"old")
-
-    def cut(*_):
-        raise KeyboardInterrupt
-
     for name in ("fsync", "replace"):
         with monkeypatch.context() as patch:
-            patch.setattr(os, name, cut)
+            patch.setattr(os, name, Mock(side_effect=KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 write_atomically(path, b"new")
         assert path.read_bytes() == b"old"

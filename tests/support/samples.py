@@ -1,13 +1,16 @@
 """Small kernels and configs that several tests share."""
 
 import functools
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
+from tilewave.basics.errors import UserError
 from tilewave.compiling import nvrtc
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.launches import LaunchPlan
@@ -37,6 +40,15 @@ def shipped_plan() -> Plan:
     return projects.load(yaml.safe_load(path.read_text()), str(path), thorough=False).plan
 
 
+def refused(data: dict[str, Any], where_file: str, place: object) -> str:
+    """Return the one-line message that ends a run with this config; it begins with a place."""
+    with pytest.raises(UserError, match=r"\. [A-Z]") as caught:
+        projects.load(data, where_file)
+    message = str(caught.value)
+    assert message.startswith(f"{place}: ") and "\n" not in message
+    return message
+
+
 def kernel_parts(name: str) -> tuple[str, str]:
     """Return front matter and code of a kernel in tests/data/kernels, whose name there is NAME."""
     front, _, body = (DATA / f"{name}.cu").read_text().partition("---*/\n\n")
@@ -49,7 +61,25 @@ HOPPER = {
     "shared_per_sm": 233472, "shared_per_block_optin": 232448, "shared_reserved_per_block": 1024,
 }  # fmt: skip
 """Facts of an SM in the environment of an H200."""
+HERE = {"device": {"sms": 132, "shared_per_block_optin": 232448, "arch": 90}, "arch": 90}
 needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available() or "NVRTC")
+
+
+def statuses(results: Iterable[Result]) -> list[str]:
+    return [result.status for result in results]
+
+
+def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
+    """Wait until a condition is true. Raises AssertionError after so many seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def ended(pid: int) -> bool:
+    """Return whether a process has ended, reaped or not."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def a_job(kind: type[Job] = Job, **more: Any) -> Job:

@@ -1,6 +1,5 @@
 """Work, traffic, reuse and rooflines against values worked out by hand, and against recorded counters."""
 
-import functools
 import math
 from types import SimpleNamespace
 
@@ -152,6 +151,9 @@ COUNTERS = {
     for what in ("requests", "sectors")
 }
 
+OPTIONS = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["studies"]["traffic"]["options"]
+STUDY = SimpleNamespace(options=OPTIONS)
+"""The part of a StudyData that a prediction needs."""
 LADDER = (
     "matmul_naive", "matmul_tiled", "matmul_two_outputs", "matmul_register",
     "matmul_double_buffered",
@@ -176,13 +178,6 @@ def _counted() -> list[tuple[str, dict[str, float]]]:
     return counted
 
 
-@functools.cache
-def _study() -> SimpleNamespace:
-    """Return the part of a StudyData that a prediction needs."""
-    raw = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    return SimpleNamespace(options=raw["studies"]["traffic"]["options"])
-
-
 def _assert_predicted(variant: Variant, sizes: str, values: dict[str, float]) -> None:
     shape = dict(zip("mnk", map(int, sizes.split("x")), strict=True))
     tile = variant.plan(shape, {}).tile
@@ -191,7 +186,7 @@ def _assert_predicted(variant: Variant, sizes: str, values: dict[str, float]) ->
         "kernel": variant.kernel.name, "dtype": variant.dtype, **shape,
         **dict(zip(("tile_m", "tile_n", "tile_k"), tile, strict=True)),
     }  # fmt: skip
-    model = predicted(_study(), row)  # type: ignore[arg-type]
+    model = predicted(STUDY, row)  # type: ignore[arg-type]
     assert model is not None
     for metric, (index, what) in COUNTERS.items():
         assert getattr(model[index], what) == values[metric], (variant.id, sizes, metric)

@@ -3,6 +3,7 @@
 import os
 import signal
 import weakref
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,20 +29,12 @@ def killed(number):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def wrong(number):
-    raise UserError("file", "key", number, "another")
-
-
-def odd(number):
-    raise Twice("this", "that")
-
-
 @pytest.mark.parametrize(
     ("work", "kind", "message"),
     [
         (killed, UserError, "ended by SIGKILL"),
-        (wrong, UserError, "file: key is"),
-        (odd, RuntimeError, "Twice: this"),  # it cannot be sent
+        (Mock(side_effect=UserError("file", "key", 1, "another")), UserError, "file: key is"),
+        (Mock(side_effect=Twice("this", "that")), RuntimeError, "Twice: this"),  # it cannot be sent
     ],
 )
 def test_an_error_reaches_the_caller(work, kind, message):

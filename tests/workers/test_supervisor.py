@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from samples import a_job
+from samples import a_job, ended, statuses, until
 from tilewave.basics import deadline
 from tilewave.basics.errors import UserError
 from tilewave.gpu.failure import watched
@@ -96,10 +96,6 @@ def run(tmp_path, bad_worker):
     return call
 
 
-def statuses(results):
-    return [result.status for result in results]
-
-
 def test_all_in_the_same_process(run, tmp_path):
     results = run("fine", "fine", "fine")
     assert statuses(results) == ["ok"] * 3
@@ -160,24 +156,12 @@ def test_a_worker_that_cannot_begin(run, deed, how, reason):
     assert results[1].transient == (deed in ("killed at its beginning", "no gpu"))
 
 
-def gone(pid):
-    """Return whether a process has ended, reaped or not."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
-
-
 def test_hang_is_killed_with_its_children(run, tmp_path):
-    end = time.monotonic() + 15
     results = run("fine", "hang", "fine", limit_s=0.5)
     assert statuses(results) == ["ok", "timed out", "ok"]
     assert "within 0.5 s (case_limit_s)" in results[1].reason
     child = int((tmp_path / "mark").read_text())
-    while not gone(child):
-        assert time.monotonic() < end, "a child of the worker lives on"
-        time.sleep(0.02)
+    until(lambda: ended(child), 15)
 
 
 def test_time_in_which_everything_was_stopped_does_not_count(run, monkeypatch):
@@ -198,9 +182,7 @@ def test_an_error_of_a_worker_ends_the_others(tmp_path, bad_worker):
     jobs = [a_job(Deed, case=f"k@{do}", variant=do, do=do, **more) for do in ("fine", "hang")]
 
     def full(result):
-        until = time.monotonic() + 5
-        while not (tmp_path / "mark").exists() and time.monotonic() < until:
-            time.sleep(0.02)
+        until((tmp_path / "mark").exists)
         raise UserError("store", "writing it", "No space left on device", "space")
 
     start = time.monotonic()

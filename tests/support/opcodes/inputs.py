@@ -120,14 +120,6 @@ SINGLE = Format(np.uint32, 23, 127, EDGES["f32"])
 DOUBLE = Format(np.uint64, 52, 1023, EDGES["f64"])
 
 
-def _bits(source: Source, count: int) -> Words:
-    return _mixed(source, count, (8, source.choose(EDGES["bits"], count)), (8, source.words(count)))
-
-
-def _bits64(source: Source, count: int) -> np.ndarray:
-    return _mixed(source, count, (8, source.choose(EDGES["bits64"], count)), (8, source.raw(count)))
-
-
 def _shift(source: Source, count: int) -> Words:
     few = source.below(71, count).astype(np.uint32)
     edges = source.choose(EDGES["shifts"], count)
@@ -230,8 +222,8 @@ def _fp8wild(source: Source, count: int) -> Words:
 
 
 KINDS: dict[str, Callable[[Source, int], np.ndarray]] = {
-    "bits": _bits,
-    "bits64": _bits64,
+    "bits": lambda s, n: _mixed(s, n, (8, s.choose(EDGES["bits"], n)), (8, s.words(n))),
+    "bits64": lambda s, n: _mixed(s, n, (8, s.choose(EDGES["bits64"], n)), (8, s.raw(n))),
     "shift": _shift,
     "small": lambda s, n: s.below(256, n).astype(np.uint32),
     "integer": _integer,

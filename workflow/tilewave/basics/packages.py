@@ -1,5 +1,6 @@
 """Versions of the installed packages and of NVRTC."""
 
+import contextlib
 from collections.abc import Iterable
 from importlib import metadata
 
@@ -18,10 +19,8 @@ PACKAGES = [
 def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
     versions = {}
     for name in names:
-        try:
+        with contextlib.suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return versions
 
 

@@ -200,9 +200,7 @@ def validated(model: type[M], data: Mapping[str, Any], where: object, above: str
         raise UserError(where, key, detail.get("input"), detail["msg"]) from error
 
 
-@functools.cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter = functools.cache(TypeAdapter)
 
 
 def of_document(kind: Any, document: Any) -> Any:

@@ -1,5 +1,6 @@
 """SASS listings from nvdisasm."""
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -33,14 +34,12 @@ WITHOUT_CODE = "// where instructions came from\n"
 @functools.cache
 def disassembler() -> str | None:
     """Return the path of nvdisasm: the wheel's, else the toolkit's."""
-    try:
+    with contextlib.suppress(ImportError):
         import nvidia
 
         for folder in nvidia.__path__:
             for path in sorted(Path(folder).glob("cu*/bin/nvdisasm")):
                 return str(path)
-    except ImportError:
-        pass
     return shutil.which("nvdisasm") or (
         "/usr/local/cuda/bin/nvdisasm" if Path("/usr/local/cuda/bin/nvdisasm").exists() else None
     )

@@ -255,6 +255,7 @@ class _Case:
         """
         job, operation = self.job, self.operation
         inputs, judgements = operation.of_kind(job, kind), []
+        reference = functools.partial(kernel_reference.executed, machine=self.machine)
         if len(scalars) == 1 and (self.scratch or self.variables):
             scalars = 2 * list(scalars)
         for alpha, beta in scalars:
@@ -269,16 +270,8 @@ class _Case:
                 judgements.append(operation.judge_large(job, outputs, inputs, alpha, beta))
                 continue
             more: dict[str, Any] = {} if kind == UNIFORM else {"kind": kind}
-            judgements.append(
-                operation.judge(job, outputs, inputs, alpha, beta, self._reference, **more)
-            )
+            judgements.append(operation.judge(job, outputs, inputs, alpha, beta, reference, **more))
         return self._timeless(Judgement.worst(judgements))
-
-    def _reference(
-        self, file: Path, job: Job, inputs: Mapping[str, np.ndarray]
-    ) -> Mapping[str, Any]:
-        """Execute a reference kernel (see `base.Executed`)."""
-        return kernel_reference.executed(file, job, inputs, self.machine)
 
     def _timeless(self, judgement: Judgement) -> Judgement:
         """Remove figures that the kernel read from a clock, which the machine lacks. The verdict stays."""

@@ -8,6 +8,7 @@ It is a separate process so that a crash of the interpreter, or a lack of memory
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import os
 import sys
@@ -61,10 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     jobs = read_jobs(options.jobs)
     events = Events(options.events)
-
-    def waiting() -> None:
-        events.send("waiting")
-
+    waiting = functools.partial(events.send, "waiting")
     execution.warm_up(waiting)
     machine = execution.engine(waiting)
     gc.freeze()  # numba's objects stay, so no collection has to visit them

@@ -5,9 +5,10 @@ The bands are poisoned: a kernel that uses values from outside a buffer gives a 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -99,7 +100,7 @@ class DeviceBuffer:
         return ""
 
 
-class DeviceMemory:
+class DeviceMemory(contextlib.AbstractContextManager["DeviceMemory"]):
     """Buffers with one lifetime, a context manager."""
 
     held: ClassVar[int] = 0  # bytes of all instances in this process
@@ -107,9 +108,6 @@ class DeviceMemory:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self._sizes: dict[int, int] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -35,14 +35,12 @@ class Clocks:
         self._nvml: Any = None
         self._handle: Any = None
         self.reset()
-        try:
+        with contextlib.suppress(Exception):  # not installed, no NVML here, or an unknown UUID
             import pynvml
 
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
             self._nvml = pynvml
-        except Exception:  # not installed, no NVML here, or a UUID it does not know
-            self._nvml = None
 
     def reset(self) -> None:
         self._counted: list[float] = []

@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -109,7 +109,7 @@ class CublasLt:
             self.lt.destroy(self.handle)
 
 
-class ProductPlan:
+class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
     """Descriptors of a product, or of a batch if the shape has one. Close it after use.
 
     They cover shape, dtypes, layouts, and strides (`lda`, `stride_a`) with gaps. cuBLASLt uses column-major
@@ -188,9 +188,6 @@ class ProductPlan:
                     layout, int(attribute), ctypes.addressof(value), ctypes.sizeof(value)
                 )
         return int(layout)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

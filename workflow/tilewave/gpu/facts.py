@@ -39,12 +39,11 @@ ATTRIBUTES = {
 
 def _cublas_version() -> str:
     """Return cuBLASLt's version (130102 for 13.1.2), empty without nvmath."""
-    try:
+    with contextlib.suppress(Exception):  # no package or no library
         from nvmath.bindings import cublasLt  # type: ignore[import-not-found, unused-ignore]
 
         return str(cublasLt.get_version())
-    except Exception:  # no package or no library
-        return ""
+    return ""
 
 
 def uuid_text(raw: bytes) -> str:
@@ -100,24 +99,18 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
     facts: dict[str, Any] = {}
 
     def ask(key: str, function: str, *arguments: Any, scale: float | None = None) -> None:
-        try:
-            value = getattr(nvml, function)(*arguments)
-        except Exception:  # not supported on this device
-            return
-        if isinstance(value, bytes):
-            value = value.decode()
-        facts[key] = value if scale is None else value * scale
+        with contextlib.suppress(Exception):  # not supported on this device
+            value: Any = getattr(nvml, function)(*arguments)
+            value = value.decode() if isinstance(value, bytes) else value
+            facts[key] = value if scale is None else value * scale
 
-    try:
+    with contextlib.suppress(Exception):  # NVML cannot see the device (a slice, a container)
         handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
         ask("driver", "nvmlSystemGetDriverVersion")
         ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", handle, scale=1e-3)
         ask("sm_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM)
         ask("memory_clock_max_mhz", "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM)
-    except Exception:  # NVML cannot see the device (a slice, a container)
-        pass
-    finally:
-        nvml.nvmlShutdown()
+    nvml.nvmlShutdown()
     return facts
 
 

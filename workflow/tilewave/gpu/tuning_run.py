@@ -70,7 +70,7 @@ class GpuTrack:
         self._indices = {name: index for index, name in enumerate(self._jobs)}
         self._runners: dict[str, _Runner] = {}
         self._stacks: dict[str, contextlib.ExitStack] = {}
-        self._warm = False
+        self._warm_us = 0.0
         sets, cold = fill_sets(session, jobs[0], session.kept)
         self._pointers = pointers_of(sets)
         self._notes = {"cache": "cold" if cold else "warm", "buffer_sets": len(sets)}
@@ -136,17 +136,11 @@ class GpuTrack:
         block = build(session.support, runner.launches, SHORT_US, most=SHORT_LAUNCHES)
         try:
             runner.launched += 3 + block.repeats * (1 + SHORT_BLOCKS)
-            if not self._warm:
-                self._warm_up(block)
+            while self._warm_us < WARM_US:
+                self._warm_us += block.run() * block.repeats
             return [block.run() for _ in range(SHORT_BLOCKS)]
         finally:
             block.close()
-
-    def _warm_up(self, block: Block) -> None:
-        spent = 0.0
-        while spent < WARM_US:
-            spent += block.run() * block.repeats
-        self._warm = True
 
     def _lap(self, name: str) -> float:
         session, runner = self._session, self._runners[name]

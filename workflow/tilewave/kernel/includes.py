@@ -140,9 +140,7 @@ MOST_MIB, MOST_MIB_IN_ALL = 4, 64
 """Limits of a header in the kernel's folders, and of all that a kernel file includes."""
 
 
-@functools.lru_cache(maxsize=4096)
-def _lies_in(path: Path, folders: tuple[Path, ...]) -> bool:
-    return lies_in(path, folders)
+_lies_in = functools.lru_cache(maxsize=4096)(lies_in)
 
 
 def _kernel_header(

@@ -210,17 +210,6 @@ def _opened(tasks: Iterable[Task], store: Store) -> tuple[tuple[Path, ...], tupl
     return tuple(map(Path.resolve, read)), (store.root.resolve(), Path("/dev/null"))
 
 
-def compile_all(
-    tasks: Iterable[Task],
-    store: Store,
-    cores: int,
-    done: Callable[[Task, Entry], object] = lambda task, entry: None,
-) -> None:
-    """Compile into the store, and call ``done`` for each task."""
-    for task, entry in compiled(tasks, store, cores):
-        done(task, entry)
-
-
 class Compilations:
     """The compilations that the store and a recording know."""
 

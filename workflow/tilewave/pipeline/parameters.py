@@ -33,7 +33,8 @@ MARKER, MARK = ".tilewave-run", "Tilewave's runs write here, and delete what the
 Document = Mapping[str, Any]
 
 
-def _digest(parts: Any) -> str:
+def digest(parts: Any) -> str:
+    """Return a short digest of a JSON document."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -88,21 +89,21 @@ def planned(config: Document) -> str:
         for name, study in config.get("studies", {}).items()
     }
     rest = {name: value for name, value in config.items() if name not in LOOKS}
-    return _digest([rest, wants, [_code(path) for path in _kernel_files(config)], modules(config)])
+    return digest([rest, wants, [_code(path) for path in _kernel_files(config)], modules(config)])
 
 
 def drawn(config: Document, names: Iterable[str]) -> list[str]:
     """Return, for each of these studies, the digest of its figure's keys."""
     style, studies = config.get("style"), config.get("studies", {})
     return [
-        _digest([{k: v for k, v in studies[name].items() if k not in WANTS}, style])
+        digest([{k: v for k, v in studies[name].items() if k not in WANTS}, style])
         for name in names
     ]
 
 
 def texts(config: Document) -> str:
     """Return the digest of the kernels' files with comments, because pages show them."""
-    return _digest([_content(path) for path in _kernel_files(config)])
+    return digest([_content(path) for path in _kernel_files(config)])
 
 
 def modules(config: Document) -> list[str]:
@@ -132,7 +133,7 @@ def recorded(config: Document) -> str:
     target = config.get("target", "auto")
     if target == "live" or (target == "auto" and has_gpu(fingerprint())):
         return ""
-    return _digest([_content(path) for path in sorted(place(RECORDED).glob("*/*"))])
+    return digest([_content(path) for path in sorted(place(RECORDED).glob("*/*"))])
 
 
 def tried(results: str) -> str:

@@ -21,9 +21,9 @@ from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
-from tilewave.pipeline import executing, jobs, measuring, tuning
+from tilewave.pipeline import compiling, executing, jobs, measuring, tuning
 from tilewave.pipeline.cases import Case, sampled, wants
-from tilewave.pipeline.compiling import Compilations, Entry, Listing, Task, compile_all
+from tilewave.pipeline.compiling import Compilations, Entry, Listing, Task
 from tilewave.pipeline.measuring import Sources
 from tilewave.pipeline.project import Project
 from tilewave.records.agreement import Disagreement, disagreements
@@ -201,7 +201,7 @@ class Pipeline:
             for variant in variants
             if self.compilations.missing_cubin(variant, self.arch)
         ]
-        compile_all(missing, self.store, self.cores)
+        list(compiling.compiled(missing, self.store, self.cores))
         for variant in variants:
             self.compilations.provide(variant, self.arch)
 
@@ -297,7 +297,7 @@ class Pipeline:
             if self.compilations.as_compiled(entry) is None
             and self.compilations.missing_cubin(variant, arch)
         ]
-        compile_all(unknown, self.store, self.cores)
+        list(compiling.compiled(unknown, self.store, self.cores))
         for variant, _, entry in wanted:
             text = self.compilations.listing(variant, entry)
             if text is not None:

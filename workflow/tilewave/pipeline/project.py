@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,7 +105,7 @@ class Project:
     def study_digest(self, name: str) -> str:
         """Return the digest of what a study's figure depends on, besides the tables."""
         study = self.config.studies[name].model_dump(exclude={"cases", "time", "tune", "counters"})
-        return _digest([study, self.plan.studies[name], self.config.style.model_dump()])
+        return parameters.digest([study, self.plan.studies[name], self.config.style.model_dump()])
 
 
 def load(
@@ -233,7 +232,7 @@ def _check_options(config: Config, where: object, noted: bool) -> None:
     chosen = {name: study for name, study in config.studies.items() if study.options}
     modules = plots.digest("plots.options", *sorted({study.plot for study in chosen.values()}))
     options = {name: [study.plot, study.options] for name, study in chosen.items()}
-    store, key = Store(STORE), _digest([options, modules])
+    store, key = Store(STORE), parameters.digest([options, modules])
     path = store.blob("options", key, ".json")
     if store.read(path) == key:
         return
@@ -256,11 +255,6 @@ def _check_rungs(
                 raise error
             left_out[name] = error
             del kernels[name]
-
-
-def _digest(parts: Any) -> str:
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> Any:

@@ -33,7 +33,7 @@ from tilewave.pipeline.collecting import Tables
 from tilewave.pipeline.pipeline import ALL, ON_GPU, Compiled, Pipeline, Results, part_of
 from tilewave.pipeline.project import Project
 from tilewave.records.agreement import Disagreement
-from tilewave.records.environment import commit
+from tilewave.records.environment import commit, probe
 from tilewave.records.store import not_written, write_atomically
 
 WORKER = "tilewave.pipeline.worker"
@@ -135,7 +135,7 @@ def make_plan(snakemake: Any) -> None:
 
 def begin(project: Project, log: Path | None = None) -> Run:
     """Return the run of a project, its cases resolved for this machine's target (`pipeline.target`)."""
-    here = targets.probe(project.config.gpu)
+    here = probe(project.config.gpu)
     other_gpus = targets.probe_others(project.config.gpu, here)
     target = targets.resolve(project.config, here, project.recorded_root, project.where, other_gpus)
     state = "measured live" if target["live"] else f"not measured live: {target['reason']}"
@@ -181,21 +181,17 @@ def compile_part(run: Run, part: str, threads: int) -> Compiled:
     progress = follow(run.project, "compile", "variants", [task.id for task in tasks])
     logs = run.project.results / "logs" / "compile"
     refused = 0
-
-    def done(task: compiling.Task, entry: compiling.Entry) -> None:
-        nonlocal refused
-        line = ": ".join(filter(None, (task.id, entry["status"], entry["reason"])))
-        path = logs / f"{task.variant.id}.{task.wanted}.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{line}\n{entry.get('log', '')}\n", encoding="utf-8")
-        run.note(f"{line}\n")
-        if entry["reason"]:
-            refused += 1
-            say(f"  {line}")
-        progress.done(task.id)
-
     with _helpers_compiled(pipeline, tasks):
-        compiling.compile_all(tasks, pipeline.store, cores(run, threads), done)
+        for task, entry in compiling.compiled(tasks, pipeline.store, cores(run, threads)):
+            line = ": ".join(filter(None, (task.id, entry["status"], entry["reason"])))
+            path = logs / f"{task.variant.id}.{task.wanted}.log"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{line}\n{entry.get('log', '')}\n", encoding="utf-8")
+            run.note(f"{line}\n")
+            if entry["reason"]:
+                refused += 1
+                say(f"  {line}")
+            progress.done(task.id)
     summary = f"{len(tasks)} of {len(names)} variants in {progress.spent}"
     say(f"  compile: {summary}" + (f", {refused} refused" if refused else ""))
     return pipeline.look_up(names)

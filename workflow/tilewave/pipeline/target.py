@@ -17,17 +17,10 @@ from typing import Any
 from tilewave.basics.errors import UserError
 from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.pipeline.config import Config
-from tilewave.records.environment import environment_id, fingerprint
-from tilewave.records.environment import probe as ask
+from tilewave.records.environment import fingerprint, probe
 from tilewave.records.recorded import Recorded, folders
 
 FALLBACK_ARCH = 90  # the architecture without a live or recorded GPU
-
-
-def probe(gpu: int) -> dict[str, Any]:
-    """Return this machine's environment with its id; a child process asks the driver."""
-    environment = ask(gpu)
-    return environment | {"id": environment_id(environment)}
 
 
 def probe_others(gpu: int, here: Mapping[str, Any]) -> dict[int, dict[str, Any]]:

@@ -6,6 +6,7 @@ one case. Snakemake may delete its own outputs. An unreadable entry counts as mi
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -60,11 +61,9 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 def write_where_other(path: Path, text: str) -> None:
     """Write a text file, unless it holds that text already."""
-    try:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
         if path.read_text(encoding="utf-8") == text:
             return
-    except (OSError, UnicodeDecodeError):
-        pass
     write_atomically(path, text.encode())
 
 

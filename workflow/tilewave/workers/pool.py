@@ -188,10 +188,8 @@ class _Worker:
         self._process.join(0.2)
         code = self._process.exitcode
         for end in (os.killpg, os.kill):
-            try:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 end(self._process.pid or 0, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
         self._process.join()
         # An abandoned iterator is collected together with its pipes.
         with contextlib.suppress(OSError):
