@@ -243,7 +243,7 @@ def test_an_input_that_was_deleted_during_the_run_is_named(tmp_path):
     message = str(rules._gone(FileNotFoundError(), inputs))
     assert "plan.json: it was deleted during the run. Run again" in message
     assert rules._gone(ValueError(), inputs) is None
-    assert (ROOT / "workflow/Snakefile").read_text().count("parameters.mark(RESULTS, REPORTS)") == 2
+    assert (ROOT / "workflow/Snakefile").read_text().count("parameters.mark(RESULTS, REPORTS)") == 1
 
 
 def test_a_device_is_written_and_not_replaced(tmp_path):

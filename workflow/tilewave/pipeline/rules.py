@@ -457,7 +457,7 @@ def _checked_together(
         waiting,
         workers,
         on_result=keep,
-        alike=lambda job: _inputs(job) if _on_device(job) else job.case,
+        alike=lambda job: _inputs(job) if _on_gpu(job) else job.case,
         weight=_checked_bytes,
         **options,
     )
@@ -466,14 +466,14 @@ def _checked_together(
     return [outcome for outcome in outcomes if not hindered(outcome)] + alone
 
 
-def _on_device(job: jobs.Job) -> bool:
+def _on_gpu(job: jobs.Job) -> bool:
     """Return whether a check is judged on the GPU, by a reference that cases with the same inputs share."""
     return bool(operations.load(job.operation, job.source).products(job))
 
 
 def _checked_bytes(job: jobs.Job) -> float:
     """Return a check's relative cost: its operands are made, read and compared."""
-    return CASE_BYTES + cost.operand_bytes(job) * (1 if _on_device(job) else HOST_COST)
+    return CASE_BYTES + cost.operand_bytes(job) * (1 if _on_gpu(job) else HOST_COST)
 
 
 def _cost(job: jobs.Job) -> float:

@@ -8,18 +8,15 @@ FLOPs divided by 2 m n k: over 1, a rung does needless work. It ends with the ti
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pydantic import BaseModel, ConfigDict, Field
 
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import dots, rows_mm
+from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots._rungs import Rungs, drawn, in_order, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, Name
@@ -210,17 +207,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             ax.set(xlim=(0, right), xlabel="speed (% of cuBLAS)", title=base.dtype_short(dtype))
         shown = part_of(study, rows)
         checks = _flops_checks(_cases(table))
-        return look.finish(
-            fig, shown, style, _handles(sizes), base.rate_notes(shown), _STAGES, checks
-        )
-
-
-def _handles(sizes: list[str]) -> list[Artist]:
-    """Return the legend's entries: the dots of the sizes, and the line of cuBLAS."""
-    dot: dict[str, Any] = {"color": INK, "linestyle": "", "marker": "o", "markersize": 4.7}
-    faces = dict(zip(sizes[::-1], (INK, "white")))
-    dots = [Line2D([], [], markerfacecolor=faces[size], label=size, **dot) for size in sizes]
-    return [*dots, Line2D([], [], color=INK, linewidth=0.9, label="cuBLAS")]
+        line = Line2D([], [], color=INK, linewidth=0.9, label="cuBLAS")
+        handles = [*dot_handles(sizes[0], sizes[-1], INK), line]
+        return look.finish(fig, shown, style, handles, base.rate_notes(shown), _STAGES, checks)
 
 
 def _flops_checks(cases: pd.DataFrame) -> list[str]:

@@ -242,13 +242,6 @@ def _cells(row: OccupancyRow) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------ panels
 
 
-def _warps(study: StudyData, table: pd.DataFrame) -> dict[str, OccupancyRow]:
-    """Return one row for each variant of a product, the fewest warps first."""
-    kinds = dict(zip(study.cases["case"], study.cases["operation"], strict=True))
-    rows = {row.variant: row for row in base.derived(table).rows if kinds.get(row.case) != "probe"}
-    return dict(sorted(rows.items(), key=lambda item: item[1].closed_form.warps)[:_MOST_ROWS])
-
-
 def _limited_by(row: OccupancyRow) -> str:
     if row.closed_form.fraction == 1:
         return "all slots"
@@ -274,7 +267,11 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
     with look.apply(style):
         study = _on_gpu(study)
-        chains, rows = base.derived(table).chains, _warps(study, table)
+        derived = base.derived(table)
+        chains, probes = derived.chains, study.cases["case"][study.cases["operation"] == "probe"]
+        variants = {row.variant: row for row in derived.rows if row.case not in set(probes)}
+        fewest = sorted(variants.items(), key=lambda item: item[1].closed_form.warps)
+        rows = dict(fewest[:_MOST_ROWS])
         good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
         if good.empty and not rows:
             return look.empty_figure(study, style, "occupancy")

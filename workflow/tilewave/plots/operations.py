@@ -57,7 +57,10 @@ def table(study: StudyData) -> pd.DataFrame:
     }
     frame = base.with_columns(base.base_table(study), columns).set_index("case", drop=False)
     frame.insert(1, "operation", about["operation"])
-    frame.insert(2, _LADDER, _ladders(frame))
+    names = frame["operation"].map(base.operation_label)
+    several = frame.groupby("operation")["dtype"].transform("nunique") > 1
+    ladders = names.mask(several, names + " " + frame["dtype"].map(base.dtype_label))
+    frame.insert(2, _LADDER, ladders)
     baseline = _copies(study, frame)
     beside = frame[_SHARE].notna()
     baseline_figures = frame[[_BYTES, _RATE]].reindex(baseline).set_index(frame.index)
@@ -70,13 +73,6 @@ def table(study: StudyData) -> pd.DataFrame:
     keys = frame.assign(**{name: frame[name].map(of.index) for name, of in rungs.items()})
     sorted_index = keys.sort_values([*rungs, _BYTES], kind="stable").index
     return frame.loc[sorted_index].reset_index(drop=True)
-
-
-def _ladders(frame: pd.DataFrame) -> pd.Series[str]:
-    """Return the ladder of each row: its operation, with the dtype where the operation has several."""
-    names = frame["operation"].map(base.operation_label)
-    several = frame.groupby("operation")["dtype"].transform("nunique") > 1
-    return names.mask(several, names + " " + frame["dtype"].map(base.dtype_label))
 
 
 def _copies(study: StudyData, frame: pd.DataFrame) -> pd.Series[str]:
