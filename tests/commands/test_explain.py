@@ -49,7 +49,7 @@ def test_a_launch_has_its_limit_rules_and_lines(reports, capsys) -> None:
     assert main(["explain", "b.ncu-rep", "--json", "b.json"]) == 0
     text = capsys.readouterr().out
     assert "tiled: 12,000 ns, 8 blocks, 256 block threads, 32 registers" in text
-    assert "62 of 68 shared wavefronts are in excess, 100.0 % of them at k.cu:3" in text
+    assert "62 of 68 shared wavefronts (91.2 %) are excess, 100.0 % of them at k.cu:3" in text
     assert "Barrier Stalls: Warps wait (ncu: 12 %)" in text
     assert re.search(r"  k\.cu:3 +sum \+= tile\[x\]\[y\]; +barrier +9 +10 +62\n", text)
     (kernel,) = json.loads(Path("b.json").read_text())["kernels"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 import test_profiler as profiles
 
@@ -255,7 +256,9 @@ def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     about = {"kernel": job.kernel, "variant": job.variant, "instruction": None}
     kernel = load_kernel(SERIES / "reduction_passes.cu")
     shown = {job.variant: {"sm_90": {**entry, "shown": True}}}
-    drawn = kernel_code.lanes(kernel, {"b@1": {**about, "accesses": accesses}}, shown)
+    drawn = kernel_code.lanes(
+        kernel, {"b@1": {**about, "accesses": accesses}}, shown, pd.DataFrame()
+    )
     lines = {f"reduction_passes.cu:{line}" for line in (25, 28, 30)}
     assert drawn and {place.split()[0] for _, place, _, _ in drawn} <= lines
 
