@@ -7,8 +7,8 @@ PY     := $(VENV)/bin/python
 ARGS   ?=
 # All cores; a job that times takes them for itself.
 CORES  ?= all
-# Processes that share the tests: one more than cores, because some tests wait, for Slurm's daemons or for a limit.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN) + 1)
+# Processes that share the tests.
+WORKERS ?= auto
 # Many processes start, and each would read the library anew.
 unexport PYTHONDONTWRITEBYTECODE
 # Candidates in order; `make report PYTHON=/path/to/python3` chooses another one. On 3.14 a package has no
