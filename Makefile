@@ -23,7 +23,8 @@ RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
 DEV    := $(RUN) $(call stamp,dev)
 # An environment of its own: what examines the packages is not among them.
 SUPPLY := $(call stamp,supply)
-INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
+# Python compiles what is imported; compiling all of it takes a third of the installation.
+INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile
 
 .PHONY: report tune test long browser slurm smoke documents bench wheel lint format schema opcodes lock clean
 .PHONY: licences audit sbom
