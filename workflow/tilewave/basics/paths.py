@@ -51,7 +51,8 @@ def is_shipped(path: Path, root: Path | None = None) -> bool:
 
 @functools.cache  # asked for each case
 def _with_parents(folder: Path) -> tuple[Path, ...]:
-    return folder.resolve(), *folder.resolve().parents
+    resolved = folder.resolve()
+    return resolved, *resolved.parents
 
 
 def relative(path: Path) -> str:

@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
 
 
 def adopted(options: Namespace, root: Path) -> list[str]:
-    """Merge another recording into that of ``root``; return a line a GPU. Raises UserError for a bad FOLDER."""
+    """Merge another recording into ``root``'s; return a line for each GPU. Raises UserError without clean figures."""
     source: Path = options.source
     single = [source] if (source / "environments.json").is_file() else []
     sources = single or folders(source) or folders(source / RECORDED)

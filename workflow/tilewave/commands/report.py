@@ -105,7 +105,7 @@ def _config(options: Namespace) -> Path:
 
 
 def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int:
-    """Run a rule of the workflow here, print the page's path, return the exit code. Raises UserError first."""
+    """Run a rule here, print the page's path, and return the exit code. Raises UserError before anything runs."""
     document = validation.read_mapping(config, config) | ({"only": only} if only else {})
     # Nothing is compiled for it.
     project = projects.load(document, config, files=[config], thorough=False)

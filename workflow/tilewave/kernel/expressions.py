@@ -143,7 +143,7 @@ def _names_used(text: str) -> tuple[str, ...]:
 
 
 def names_in(text: Any) -> set[str]:
-    """Return the names that an expression uses in any branch, without functions and keywords; none of a bad text."""
+    """Return the names that an expression uses in any branch, but no functions or keywords; none if it is invalid."""
     return set(_names_used(text)) if isinstance(text, str) else set()
 
 

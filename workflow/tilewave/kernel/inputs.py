@@ -72,7 +72,7 @@ def to_float64(values: np.ndarray, dtype: str) -> NDArray[np.float64]:
 
 
 def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> np.ndarray:
-    """Return elements start .. start+count-1 of a stream, in `storage(dtype)`. Raises ValueError for u8."""
+    """Return elements start .. start+count-1 of a stream, in `storage(dtype)`. Raises ValueError for a dtype without any."""
     out, convert = np.empty(count, storage(dtype)), DTYPES[dtype].from_bits
     if convert is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")

@@ -209,7 +209,7 @@ class LaunchPlan:
     def exceeded_code_limit(
         self, used: Mapping[str, Mapping[str, int]], entries: Sequence[str], device: Names
     ) -> str:
-        """Return the block's limit that the code exceeds, else empty. used: registers, static bytes of ``entries``."""
+        """Return the limit that a block of the code exceeds, else empty. used: each kernel's registers and static bytes."""
         for entry, step in zip(entries, self.steps):
             before = f"{entry}: " if self.series else ""
             resources = used.get(entry, {})

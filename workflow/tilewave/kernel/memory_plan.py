@@ -47,7 +47,7 @@ def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator
 def tensor_maps(
     kernel: Kernel, placed: Mapping[str, Placement], dtypes: Mapping[str, str], whole: Whole
 ) -> Iterator[MapPlan]:
-    """Yield the tensor maps of operands and scratch. Raises UserError for one past its memory, or a wrong list."""
+    """Yield the tensor maps of operands and scratch. Raises UserError past their memory or for short lists."""
     for name, declared in kernel.front.tensor_maps.items():
         yield _map_plan(kernel, name, declared, placed[declared.of], dtypes[declared.of], whole)
 
@@ -105,7 +105,7 @@ def _map_plan(
 
 
 def _as_dimensions(placed: Placement, rank: int) -> Placement | None:
-    """Return an array with so many dimensions, merged or of size 1; None where padding separates those to merge."""
+    """Return an array with its dimensions merged, or more of size 1; None where padding separates two to merge."""
     sizes, steps = list(placed.sizes) or [1], list(placed.strides) or [1]
     while len(sizes) > rank:
         outer, step = sizes.pop(), steps.pop()

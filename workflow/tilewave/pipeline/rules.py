@@ -478,9 +478,7 @@ def _checked_bytes(job: jobs.Job) -> float:
 
 def _cost(job: jobs.Job) -> float:
     """Return a case's relative cost in its stage: seconds to execute it, 1 in other stages."""
-    if job.stage != result.EXECUTE:
-        return 1.0
-    return cost.worker_s(job)
+    return cost.worker_s(job) if job.stage == result.EXECUTE else 1.0
 
 
 def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:

@@ -82,7 +82,7 @@ def axis_of_n(ax: Axes, study: StudyData, sweep: Sweep, most: int, name: str = "
     pad = max(4.0, 0.02 * (high - low))
     ax.set(xlim=(low - pad, high + pad), ylim=(0, None))
     dtype = study.cases.loc[study.cases["variant"] == sweep.variant, "dtype"].iloc[0]
-    kind = base.dtype_short(dtype).partition(" (")[0] + name
+    kind = base.operand_dtype(dtype) + name
     ax.set_xlabel(f"N (M = {sweep.m}, K = {sweep.k}, {kind})")
     ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     look.grid(ax, "y")

@@ -384,6 +384,11 @@ def dtype_short(dtype: object) -> str:
     return f"{operands} ({sum_type.replace('accumulate', 'sum')})" if len(alike) > 1 else operands
 
 
+def operand_dtype(dtype: object) -> str:
+    """Return the short name of a dtype without its sum: FP16."""
+    return dtype_short(dtype).partition(" (")[0]
+
+
 def rate_notes(study: StudyData) -> list[str]:
     """Return the note that a figure of rates needs for integer products."""
     if "i8" not in dtypes_in_order(study):
@@ -399,9 +404,7 @@ def dtypes_in_order(study: StudyData) -> list[str]:
 
 def dtypes_text(study: StudyData) -> str:
     """Return the short names of the dtypes of the cases: FP16, BF16."""
-    return ", ".join(
-        dict.fromkeys(dtype_short(name).partition(" (")[0] for name in dtypes_in_order(study))
-    )
+    return ", ".join(dict.fromkeys(map(operand_dtype, dtypes_in_order(study))))
 
 
 def digits(value: float) -> str:

@@ -141,5 +141,5 @@ def _power(value: float, _: object) -> str:
 
 
 def _name(dtype: str) -> str:
-    operands = base.dtype_short(dtype).partition(" (")[0]
+    operands = base.operand_dtype(dtype)
     return operands.replace("i32", "INT32") if dtype else "probes (no dtype)"

@@ -177,7 +177,7 @@ def drawn_rungs(study: StudyData, table: pd.DataFrame) -> dict[str, pd.DataFrame
     rows, sizes = _drawn(study, table)
     rows = rows.assign(share=rows[sizes[-1]] if sizes else 0.0)
     parts = dict(iter(rows.groupby("dtype", sort=False)))
-    return {base.dtype_short(dtype).partition(" (")[0]: part for dtype, part in parts.items()}
+    return {base.operand_dtype(dtype): part for dtype, part in parts.items()}
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -192,7 +192,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
         return ""
     dtype = rows["dtype"].iloc[-1]
     most = rows.loc[rows["dtype"] == dtype, _PARTS["at work"]].max()
-    name = base.dtype_short(dtype).partition(" (")[0]
+    name = base.operand_dtype(dtype)
     return f"The best {name} rung keeps its arithmetic pipe at work {most:.0f} % of the cycles"
 
 

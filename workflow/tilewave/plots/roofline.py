@@ -209,7 +209,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if rows.empty:
         return ""
     best = rows[rows["dtype"] == rows["dtype"].iloc[0]].sort_values("TFLOP/s").iloc[-1]
-    dtype = base.dtype_short(best["dtype"]).partition(" (")[0]
+    dtype = base.operand_dtype(best["dtype"])
     reached = f"{best['of the roof (%)']:.0f} % of its roofline bound"
     return f'The {dtype} rung "{best["label"]}" reaches {reached}'
 

@@ -193,9 +193,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         look.head(ax, "M×N×K, tiles of C", 0)
         look.powers_of_two(ax, [0.5, rows.max(axis=None)])
         ax.axvline(1, color=INK, linewidth=0.9)
-        ax.set(
-            xlabel=f"speed-up over the data-parallel kernel, {base.dtypes_text(study)}", ylabel=""
-        )
+        dtypes = base.dtypes_text(study)
+        ax.set(xlabel=f"speed-up over the data-parallel kernel, {dtypes}", ylabel="")
         look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)], heading="best")
         look.grid(ax, "x")
         return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)

@@ -115,7 +115,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 6 * style.narrow])
         vendor = rows["kernel"].isin(base.vendors(study))
         labels = [
-            f"{base.dtype_short(row['dtype']).partition(' (')[0]}: {base.plain_label(study, row)}"
+            f"{base.operand_dtype(row['dtype'])}: {base.plain_label(study, row)}"
             for row in rows.to_dict("records")
         ]
         shares = rows["of all"]

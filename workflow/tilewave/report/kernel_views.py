@@ -211,30 +211,26 @@ def sentence(
         bare = parts and case == limited
         parts.append(limit if bare else f"{where} {limit[0].lower()}{limit[1:]}")
         parts.append(_other_roof(run, run.subjects[limited]))
-    for profiled, first in [pair for pair in fixes if pair[1].bound][:1]:
+    profiled, first = next((pair for pair in fixes if pair[1].bound), ("", None))
+    if first:
         where = f" at {advice.place(first.origin)}" if first.origin.line else ""
         where += f" (counted at {at[profiled]})" * (profiled != (limited or case))
-        waited = limit.startswith("No unit") and first.rule in advice.WAITED
+        if limit.startswith("No unit") and first.rule in advice.WAITED:
+            where += ", as far as warps wait for them"
         gain = f"fixing it saves at most {100 * (first.bound or 0):.0f} % of the time"
-        parts.append(
-            f"First to fix: {first.rule}{where}{', as far as warps wait for them' * waited}; {gain}."
-        )
+        parts.append(f"First to fix: {first.rule}{where}; {gain}.")
     parts.append(_next_rung(run, name, row) if case in run.shares else "")
     return " ".join(filter(None, parts))
 
 
 def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table | None:
-    rows = [
-        {
-            "saves at most (%)": finding.bound and max(1, round(100 * finding.bound)),
-            "what": finding.rule,
-            "finding": finding.sentence,
-            "line": advice.place(finding.origin),
-            "case": case.removeprefix(f"{name}@")
-            + f" (samples: {finding.sampled})" * bool(finding.sampled),
-        }
-        for case, finding in fixes
-    ]
+    rows = list[dict[str, Any]]()
+    for case, finding in fixes:
+        saved = None if finding.bound is None else max(1, round(100 * finding.bound))
+        at = case.removeprefix(f"{name}@")
+        at += f" (samples: {finding.sampled})" if finding.sampled else ""
+        row = {"saves at most (%)": saved, "what": finding.rule, "finding": finding.sentence}
+        rows.append(row | {"line": advice.place(finding.origin), "case": at})
     return table(pd.DataFrame(rows)) if rows else None
 
 

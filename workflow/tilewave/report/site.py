@@ -24,7 +24,7 @@ from tilewave.report.studies import StudyView, svg_size
 from tilewave.workers import pool
 
 PHONE_MM = 70.0
-"""Width of a figure with text of 8 points that fits a phone where its text is READABLE."""
+"""Width of a figure with text of 8 points that fits a phone."""
 CARDS = 10
 """The most studies with a card on the index; the others are in a list."""
 FINDINGS = 3
