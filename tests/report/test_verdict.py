@@ -82,6 +82,20 @@ def test_stale_fails_a_release_only(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "old: check: stale: recorded for other code" in capsys.readouterr().err
 
 
+def test_an_interrupted_case_fails_every_run(tmp_path, capsys) -> None:
+    paths = tables(
+        tmp_path,
+        [OK, ("lost", "time", "not measured", "the worker was ended by SIGKILL")],
+        good="correct",
+    )
+    records = pd.read_parquet(paths[1])
+    records.loc[records["case"] == "lost", "metric"] = result.INTERRUPTED
+    records.to_parquet(paths[1])
+    with pytest.raises(SystemExit):
+        judge(False, *paths)
+    assert "Not passed: 1 case was interrupted (the next run" in capsys.readouterr().err
+
+
 def test_at_most_twenty_cases_are_listed(tmp_path, capsys) -> None:
     rows = [(f"case{i}", "check", "timed out", "killed") for i in range(25)]
     with pytest.raises(SystemExit):

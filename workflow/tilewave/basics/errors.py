@@ -9,8 +9,8 @@ from typing import Any, Self
 
 HERE = "command line"
 """The `where_file` of a mistake on the command line."""
-MOST_SIGNS = 2000
-"""Limit of a part of a message, in characters."""
+MOST_SIGNS, MOST_NAMES = 2000, 100
+"""Limits of a part of a message: characters, and valid names."""
 
 _REPR = reprlib.Repr()
 _REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 5, 200, 200, 60
@@ -48,11 +48,14 @@ def _listed(value: object, allowed: str | Iterable[str]) -> tuple[str, str]:
     """Return a hint at the valid name nearest to a value, if there is one, and what is allowed as text."""
     if isinstance(allowed, str):
         return "", one_line(allowed)
-    names = sorted(str(name) for name in allowed)
+    names = [
+        str(name) for name in (allowed if isinstance(allowed, list) else sorted(allowed, key=str))
+    ]
     written = value[:MOST_SIGNS] if isinstance(value, str) else shown(value)
     near = difflib.get_close_matches(written, names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return hint, one_line(", ".join(names), 20 * MOST_SIGNS)
+    more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return hint, one_line(", ".join(names[:MOST_NAMES]), 20 * MOST_SIGNS) + more
 
 
 class UserError(Exception):

@@ -18,9 +18,8 @@ Measure = Callable[[list[Job], Keep], list[Result]]
 def failure(job: Job, error: Exception) -> tuple[Result, bool]:
     """Return the result of a job that raised, and whether the process can continue."""
     if isinstance(error, CudaError):
-        notes = {"interrupted": str(error)} if error.transient else {}
-        result = Result.of_job(job, error.status, str(error), notes=notes)
-        return result, not error.poisoned
+        cause = str(error) if error.transient else ""
+        return Result.of_job(job, error.status, str(error), cause), not error.poisoned
     if isinstance(error, MemoryError):
         return Result.of_job(job, "not measured", "the host is out of memory"), True
     from tilewave.gpu.cublaslt import Unavailable
@@ -68,9 +67,8 @@ def watched(measure: Measure, gpu: int) -> Measure:
         lost = {result.case for result in held if result.status != NOT_MEASURED} if why else set()
         if lost:
             reason = f"the GPU was lost: {why}"
-            notes = {"interrupted": reason}
             unmeasured = {
-                job.case: Result.of_job(job, NOT_MEASURED, reason, notes=notes)
+                job.case: Result.of_job(job, NOT_MEASURED, reason, reason)
                 for job in waiting
                 if job.case in lost
             }

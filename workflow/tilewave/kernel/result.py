@@ -22,6 +22,8 @@ TRAPPED = "trap"
 TIMED_OUT = "timed out"
 UNSUPPORTED = "unsupported"
 STALE = "stale"
+INTERRUPTED = "interrupted"
+"""Note of a result that was ended from outside, and metric of its row in the records."""
 ENDS = (INVALID_ACCESS, ASSERTION_FAILED, TRAPPED, TIMED_OUT)
 # Statuses that the kernel causes; the others come from the machine.
 FAILURES = (FAILED_TO_COMPILE, FAILED_TO_LAUNCH, *ENDS)
@@ -111,8 +113,12 @@ class Result:
         object.__setattr__(self, "reason", printable(self.reason))  # it quotes kernels
 
     @classmethod
-    def of_job(cls, job: Job, status: str = OK, reason: str = "", **more: Any) -> Self:
-        """Make the result of a job, without its environment."""
+    def of_job(
+        cls, job: Job, status: str = OK, reason: str = "", interrupted: str = "", **more: Any
+    ) -> Self:
+        """Make the result of a job, without its environment. interrupted: what ended it from outside, if anything."""
+        if interrupted:
+            more["notes"] = {INTERRUPTED: interrupted}
         return cls(job.stage, job.case, status, reason, key=job.key, **more)
 
     def document(self) -> dict[str, Any]:
@@ -154,7 +160,7 @@ class Result:
         """True if the next run may get a better result, by its notes: the job was ended from outside
         (``interrupted``), other load changed it (``disturbed``), or another measurement contradicts it
         (``doubtful``)."""
-        return bool({"interrupted", "disturbed", "doubtful"} & self.notes.keys())
+        return bool({INTERRUPTED, "disturbed", "doubtful"} & self.notes.keys())
 
     @property
     def keepable(self) -> bool:

@@ -299,25 +299,22 @@ class Plan:
 
 def _named_studies(config: Config) -> set[str]:
     """Return the studies that ``only`` names, by themselves or in parts."""
-    names = split_names(config.only)
-    parts = [study for name in names for study in config.parts.get(name, ())]
-    return {name for name in names if name in config.studies} | set(parts)
+    names = set(split_names(config.only))
+    parts = {study for name in names for study in config.parts.get(name, ())}
+    return (names & config.studies.keys()) | parts
 
 
 def _narrow(
     config: Config, kernels: Mapping[str, Kernel], everything: list[tuple[str, Case]], where: object
 ) -> dict[str, set[str]]:
     """Return the names in ``only`` by kind. Variants count as kernels."""
-    kinds = ("studies", "kernels", "dtypes", "shapes")
-    named: dict[str, set[str]] = {kind: set() for kind in kinds}
+    named: dict[str, set[str]] = {kind: set() for kind in ("kernels", "dtypes", "shapes")}
     named["studies"] = _named_studies(config)
-    names = [
-        name for name in split_names(config.only) if name not in {*config.studies, *config.parts}
-    ]
+    names = sorted(set(split_names(config.only)) - {*config.studies, *config.parts})
     if not names:  # the usual case, which needs no names of variants and shapes
         return named
     variants = {case.variant.id for _, case in everything}
-    dtypes = {case.variant.dtype for _, case in everything} - {""}
+    dtypes = sorted({case.variant.dtype for _, case in everything} - {""})
     shapes = {case.shape.id for _, case in everything if case.shape is not None}
     for name in names:
         if name in kernels or name in variants:

@@ -318,7 +318,7 @@ def _stage(
     took = duration(time.monotonic() - begun)
     if results:
         say(f"  {stage}: {len(results)} cases in {took}: {counts or 'none measured'}")
-    for note, then in (("interrupted", "measures them"), ("disturbed", "measures them again")):
+    for note, then in ((result.INTERRUPTED, "measures them"), ("disturbed", "measures them again")):
         if number := sum(note in outcome.notes for outcome in results.values()):
             say(f"  {stage}: {number} cases were {note}; the next run {then}")
     if stage == result.TUNE:
@@ -446,7 +446,7 @@ def _checked_together(
     from tilewave.workers import supervisor
 
     def hindered(outcome: Result) -> bool:
-        return outcome.status == result.TIMED_OUT or "interrupted" in outcome.notes
+        return outcome.status == result.TIMED_OUT or result.INTERRUPTED in outcome.notes
 
     def keep(outcome: Result) -> None:
         if not hindered(outcome):

@@ -181,7 +181,8 @@ def records_table(
             **outcome.only("case", "stage", "status", "reason", "key", "source", "environment"),
             "verdict": verdict.get(outcome.case, result.NOT_CHECKED),
         }
-        figures = outcome.figures or [{"metric": "", "value": EMPTY, "unit": ""}]
+        metric = result.INTERRUPTED if result.INTERRUPTED in outcome.notes else ""
+        figures = outcome.figures or [{"metric": metric, "value": EMPTY, "unit": ""}]
         if (tolerance := outcome.notes.get("relative_tolerance")) is not None:
             of_result = {"metric": "relative_tolerance", "value": float(tolerance), "unit": ""}
             figures = [*figures, of_result]

@@ -12,9 +12,9 @@ MOST = 20
 def announce(judged: Mapping[str, Any], figures_path: str | Path) -> str:
     """Return a run's summary and verdict, and print them with the problems to stderr.
 
-    Unsupported and not measured cases never fail a run. judged: `verdict.Verdict.document` and the config's
-    ``strict``. figures_path: the file that marks the figures as drawn; it is deleted where one was not, so that the
-    next run draws it again. Raises SystemExit with code 1 where a figure was not drawn or a kernel file was not read;
+    Unsupported and other unmeasured cases never fail a run. judged: `verdict.Verdict.document` and the config's
+    ``strict``. figures_path: the file that marks the figures as drawn; deleted where one was not, so that the next run
+    draws it. Raises SystemExit with code 1 where a figure was not drawn, a kernel file not read or a case interrupted;
     with `strict`, also where a case is wrong or failed; with `strict: release`, also where a recorded value is stale.
     """
     undrawn, unread, problems = judged["undrawn"], judged["unread"], judged["problems"]
@@ -28,12 +28,14 @@ def announce(judged: Mapping[str, Any], figures_path: str | Path) -> str:
         lines.append("Error: these kernel files were skipped. Correct them or remove them:")
         lines += [f"  {why}" for why in unread.values()]
     if strict and problems:
-        setting = "strict: release" if strict == "release" else "strict: true"
-        lines.append(f"Error: the config has {setting}, and these cases are wrong or failed:")
+        setting = str(strict).lower()
+        lines.append(
+            f"Error: the config has strict: {setting}, and these cases are wrong or failed:"
+        )
         lines += [f"  {line}" for line in problems[:MOST]]
         if len(problems) > MOST:
             lines.append(f"  and {len(problems) - MOST} more; the report lists all of them")
     print("\n".join([*lines, judged["sentence"]]), file=sys.stderr, flush=True)
-    if undrawn or unread or (strict and problems):
+    if undrawn or unread or judged["interrupted"] or (strict and problems):
         raise SystemExit(1)
     return f"{judged['counts']}{judged['sentence']}\n"

@@ -64,10 +64,9 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
         spoilt &= records["status"] == result.OK
         unaccepted |= spoilt | (records["status"] == result.STALE)
     rows = records[unaccepted].drop_duplicates(["case", "status", "reason"])
-    columns = (rows[name] for name in ("case", "stage", "status", "reason"))
-    for case, stage, status, reason in zip(*columns):
-        line = f"{case}: {stage}: {status}" + (f": {reason}" if present(reason) else "")
-        listed.append(Problem(str(case), line))
+    for row in rows.itertuples():
+        reason = f": {row.reason}" if present(row.reason) else ""
+        listed.append(Problem(str(row.case), f"{row.case}: {row.stage}: {row.status}{reason}"))
     return listed
 
 
@@ -123,7 +122,8 @@ class Verdict:
 
     counts: the lines of `summary`; outcome: whether it passed or why not, without the names of kernels;
     problems: what a strict run does not accept; undrawn: reasons by study without a figure; unread: reasons
-    by kernel whose file cannot be read. No run accepts an undrawn figure or an unread file.
+    by kernel whose file cannot be read; interrupted: number of cases that the next run measures. No run accepts an
+    undrawn figure, an unread file or an interrupted case.
     """
 
     counts: str
@@ -132,10 +132,11 @@ class Verdict:
     problems: tuple[Problem, ...]
     undrawn: Mapping[str, str]
     unread: Mapping[str, str]
+    interrupted: int = 0
 
     @property
     def passed(self) -> bool:
-        return not self.problems and not self.undrawn and not self.unread
+        return not (self.problems or self.undrawn or self.unread or self.interrupted)
 
     @property
     def sentence(self) -> str:
@@ -145,9 +146,9 @@ class Verdict:
     @property
     def document(self) -> dict[str, Any]:
         """What the end of a run prints (`report.ending`)."""
+        names = ("counts", "sentence", "undrawn", "unread", "interrupted")
         lines = [problem.line for problem in self.problems]
-        faults = {"undrawn": dict(self.undrawn), "unread": dict(self.unread)}
-        return {"counts": self.counts, "sentence": self.sentence, "problems": lines, **faults}
+        return {"problems": lines} | {name: getattr(self, name) for name in names}
 
 
 def of(
@@ -163,15 +164,19 @@ def of(
     bad_cases = cases[cases["case"].isin(bad)]
     number = sum(map(checked, cases["verdict"]))
     unread = getattr(project, "left_out", {})
-    kinds = ((unread, "kernel file", "skipped"), (undrawn_studies, "figure", "not drawn"))
+    interrupted = records[records["metric"] == result.INTERRUPTED]["case"].nunique()
+    was, be = ("was", "were"), ("is", "are")
+    kinds = (
+        (len(unread), "kernel file", was, f"skipped ({', '.join(unread)})"),
+        (len(undrawn_studies), "figure", was, f"not drawn ({', '.join(undrawn_studies)})"),
+        (interrupted, "case", was, "interrupted (the next run measures what is missing)"),
+        (len(bad_cases), "case", be, "wrong or failed"),
+    )
     faults = [
-        f"{plural(len(names), noun)} {'was' if len(names) == 1 else 'were'} {fault} ({', '.join(names)})"
-        for names, noun, fault in kinds
-        if names
+        f"{plural(count, noun)} {verbs[count > 1]} {fault}"
+        for count, noun, verbs, fault in kinds
+        if count
     ]
-    if len(bad_cases):
-        verb = "is" if len(bad_cases) == 1 else "are"
-        faults.append(f"{plural(len(bad_cases), 'case')} {verb} wrong or failed")
     if faults:
         outcome = f"Not passed: {', '.join(faults)}"
     elif number:
@@ -179,4 +184,4 @@ def of(
     else:
         outcome = f"Passed: {UNCHECKED}"
     kernels = tuple(dict.fromkeys(str(name) for name in bad_cases["kernel"] if present(name)))
-    return Verdict(counts, outcome, kernels, tuple(problems), undrawn_studies, unread)
+    return Verdict(counts, outcome, kernels, tuple(problems), undrawn_studies, unread, interrupted)

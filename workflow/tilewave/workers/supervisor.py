@@ -299,9 +299,8 @@ class _Watch:
 
     def unmeasured(self, index: int, reason: str) -> Result:
         """Return the result of a case that the worker's end left without one."""
-        interruption = self.failure or (self.interrupted and self.ending)
-        notes = {"interrupted": interruption} if interruption else {}
-        return Result.of_job(self.jobs[index], "not measured", reason, notes=notes)
+        cause = self.failure or (self.ending if self.interrupted else "")
+        return Result.of_job(self.jobs[index], "not measured", reason, cause)
 
     def _ended(self, code: int) -> None:
         name = ended_by(code)

@@ -34,11 +34,6 @@ START_S, PASS_S = 4.0, 0.02
 """Seconds of a session before its first case, and of one pass of a case, which one metric may need."""
 
 
-def _missing(job: Job, status: str, reason: str, interrupted: str = "") -> Result:
-    notes = {"interrupted": interrupted} if interrupted else {}
-    return Result.of_job(job, status, reason, notes=notes)
-
-
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     """Return the settings of the sessions with the indices of their jobs, in the order of the sessions.
 
@@ -92,7 +87,7 @@ class _Results:
     def give_up(self, indices: Iterable[int], reason: str, interrupted: str = "") -> None:
         """Finish these cases as *not measured*; interrupted: the signal from outside, if any."""
         for index in indices:
-            self._finish(index, _missing(self._jobs[index], NOT_MEASURED, reason, interrupted))
+            self._finish(index, Result.of_job(self._jobs[index], NOT_MEASURED, reason, interrupted))
 
     def read(self, session: NcuSession) -> None:
         """Start to read a session's report."""
@@ -134,7 +129,7 @@ class _Results:
         events, why = session.events, reading.failure or session.why
         for position, (status, reason) in events.failures.items():
             if position < len(session.batch):
-                result = _missing(session.batch[position], status, reason or why)
+                result = Result.of_job(session.batch[position], status, reason or why)
                 self._finish(session.places[position], result)
         # Cases that started and are not in the report are not retried, so also not one that ended the worker.
         # The later cases are retried, unless no case was reached.

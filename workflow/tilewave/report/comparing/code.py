@@ -39,8 +39,7 @@ def sources(before: Side, after: Side, case: str) -> list[Listing]:
             for table, files in zip(rows, texts)
         )
         if lines := _merged(old, new):
-            columns = ["line", "excess before", "after", "source"]
-            merged_files.append(Listing(name, columns, lines))
+            merged_files.append(Listing(name, ["line", "excess before", "after", "source"], lines))
     return merged_files
 
 
@@ -110,10 +109,8 @@ def machine_code(before: str, after: str) -> dict[str, Any] | None:
     before, after: numbers of instructions; lines: the first lines from `unified`; skipped: number of
     further lines; opcodes: from `opcodes`, empty where only registers differ.
     """
-    if not before or not after or before == after:
-        return None
     old, new = _plain(before), _plain(after)
-    if old == new:
+    if not before or not after or old == new:
         return None
     lines = unified(old, new)
     kinds = Counter(kind for kind, _ in lines)
