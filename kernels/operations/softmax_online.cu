@@ -19,8 +19,8 @@ struct Running {
 __device__ Running merged(Running a, Running b)
 {
     const float largest = fmaxf(a.largest, b.largest);
-    if (largest == -__int_as_float(0x7f800000)) {
-        return a;  // nothing seen yet: infinity less infinity is no number
+    if (a.largest == largest && b.largest == largest) {
+        return {largest, a.sum + b.sum};  // infinity less infinity is no number
     }
     return {largest, a.sum * __expf(a.largest - largest) + b.sum * __expf(b.largest - largest)};
 }

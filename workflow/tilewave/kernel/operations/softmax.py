@@ -26,7 +26,7 @@ class Softmax(Operation):
 
     dimensions = ("rows", "columns")
     kinds = (SPECIAL, LARGE)
-    specials = (-math.inf, -math.inf)  # of masked elements
+    specials = (math.nan, -math.inf)  # minus infinity: a masked element
     operands: ClassVar = {
         "x": Operand(("rows", "columns"), stream=0),
         "y": Operand(("rows", "columns"), written=True),
