@@ -85,6 +85,14 @@ def test_a_flaw_is_found(
     assert worst is results[-1] and reason in worst.result.reason
 
 
+def test_a_softmax_that_drops_a_nan_is_wrong(tmp_path: Path) -> None:
+    text = (ROOT / "kernels/operations/softmax_online.cu").read_text()
+    path = tmp_path / "softmax_online.cu"
+    path.write_text(text.replace("{row[j], 1}", "isnan(row[j]) ? seen : Running{row[j], 1}"))
+    worst = trials.worst(judged(path))
+    assert (worst.trial.kind, worst.result.verdict) == (inputs.SPECIAL, "wrong")
+
+
 def test_launches_run_blocks_in_both_orders(tmp_path: Path) -> None:
     worst = trials.worst(judged(flawed(tmp_path, **COUNTING)))
     assert (worst.trial.name, worst.result.verdict) == ("other alpha and beta", "race")
