@@ -45,6 +45,8 @@ def fill(
         stream = operation.streamed(job, name)
         if not operation.given(job, name, beta):
             buffers[name].poison()
+        elif operation.zeroed(job, name):
+            buffers[name].clear()
         elif stream is not None:
             dtype, number = operation.dtype(job, name), stream + BESIDE * index
             if not operation.padded(job, name):
