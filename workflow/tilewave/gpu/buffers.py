@@ -60,8 +60,7 @@ class DeviceBuffer:
         from cuda.bindings import driver
 
         if self.nbytes:
-            destination, stream = self.pointer, self.gpu.handle
-            ok(driver.cuMemcpyDtoDAsync(destination, source.pointer, self.nbytes, stream))
+            ok(driver.cuMemcpyDtoDAsync(self.pointer, source.pointer, self.nbytes, self.gpu.handle))
 
     def download(self, dtype: np.dtype) -> np.ndarray:
         """Return the contents as a one-dimensional host array, once the stream is done."""

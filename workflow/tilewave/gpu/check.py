@@ -88,6 +88,7 @@ def _judged(session: Session, job: Job) -> Result:
         allocated = session.kept.of_sizes(wanted | kept)
         arrays = {name: allocated[name] for name in wanted}
         copies = [(arrays[name], allocated[copy]) for name, copy in zip(inputs, kept)]
+        rewritten = {name: buffer for name, buffer in arrays.items() if name not in inputs}
         for buffer in arrays.values():
             buffer.set_guards()
         dense = without_padding(memory, job, arrays)
@@ -95,10 +96,10 @@ def _judged(session: Session, job: Job) -> Result:
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         for label, prepare in _implementations(session, job, stack, figures):
             for alpha, beta in operation.runs(job):
-                fill(session, job, arrays, beta)
-                gather(job, arrays, dense)
-                for buffer, copy in copies if not judgements else ():
+                fill(session, job, rewritten if judgements else arrays, beta)
+                for buffer, copy in [] if judgements else copies:  # equal after each later launch
                     copy.copy_from(buffer)
+                gather(job, arrays, dense)
                 judge = _judge(session, job, arrays, dense, alpha, beta, label)
                 prepare(pointers, alpha, beta)()
                 before: dict[str, np.ndarray] = {}
