@@ -226,7 +226,7 @@ def contestants(
 
     kernel: NvrtcKernel | None = None
     if job.provider == "nvrtc":
-        kernel = NvrtcKernel(session.gpu, job)
+        kernel = NvrtcKernel(session.gpu, job, session.module(job))
         stack.callback(kernel.close)
         if job.rival is not None:
             return kernel.prepare, _rival(session, job.rival, stack, job.launch.scratch)
@@ -271,7 +271,7 @@ def _rival(
 
     A buffer at another address can be some percent faster or slower.
     """
-    kernel = NvrtcKernel(session.gpu, job)
+    kernel = NvrtcKernel(session.gpu, job, session.module(job))
     stack.callback(kernel.close)
     memory = stack.enter_context(DeviceMemory(session.gpu))
     separate = [buffer for buffer in job.launch.scratch if buffer not in shared]
