@@ -44,3 +44,6 @@ extern "C" void run_compare(void *g, double *w, u64 n, int t, double r, double a
 extern "C" void run_differ(const u64 *left, const u64 *right, u64 bytes, u64 *different) {
     run(2, 16, [=] { differ(left, right, bytes, different); });
 }
+extern "C" void run_broken(const u8 *buffer, u64 bytes, u64 guard, u64 *different) {
+    run(1, 4, [=] { broken(buffer, bytes, guard, different); });
+}

@@ -78,9 +78,8 @@ def test_a_time_is_marked(timed, how, disturbance):
 def test_the_watch_at_the_end_of_a_case_serves_the_next_case(monkeypatch):
     seen, support = iter([0.0, 0.5, 0.1, 0.2]), Support.__new__(Support)
     support._paused, support._watched_at = 0.0, -math.inf
-    watched = SimpleNamespace(pointer=0)
-    watched.download = lambda dtype: np.array([1e6 * next(seen), 1e6], dtype)
-    monkeypatch.setattr(Support, "_watched", watched)
+    answer = SimpleNamespace(pointer=0, download=lambda dtype: np.array([1e6 * next(seen), 1e6]))
+    monkeypatch.setattr(Support, "_answer", answer)
     monkeypatch.setattr(Support, "_launch", lambda *_: None)
     clock = iter([10.0, 10.5, 10.6, 10.7, 10.8, 10.9])
     monkeypatch.setattr(reference.time, "monotonic", lambda: next(clock))

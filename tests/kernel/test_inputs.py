@@ -156,11 +156,14 @@ def test_compare_counts_nan_and_the_first_wrong(device_code):
     assert abs(sums[:, 2].sum() - (want**2).sum()) < 1e-9
 
 
-@pytest.mark.parametrize("changed", [0, 7, 799, 803, 804])
-def test_differ_sees_each_byte_of_two_buffers(device_code, changed):
-    left, right = np.zeros((2, 816), np.uint8)
+@pytest.mark.parametrize("changed", [0, 7, 8, 794, 795, 802, 803, 804])
+def test_a_changed_byte_of_a_buffer_or_of_its_bands_is_seen(device_code, changed):
+    left, right = np.full((2, 816), 0xFF, np.uint8)
     right[changed] = 1
     different = np.zeros(1, np.uint64)
     first, second, out = (ctypes.c_void_p(array.ctypes.data) for array in (left, right, different))
     device_code.run_differ(first, second, ctypes.c_uint64(804), out)
     assert different[0] == (changed < 804)
+    different[0], sizes = 0, map(ctypes.c_uint64, (787, 8))
+    device_code.run_broken(ctypes.c_void_p(right.ctypes.data + 8), *sizes, out)
+    assert different[0] == (changed in (0, 7, 795, 802))

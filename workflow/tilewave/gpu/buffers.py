@@ -28,7 +28,6 @@ class DeviceBuffer:
     pointer: int
     nbytes: int
     gpu: Gpu = field(repr=False)
-    guarded: bool = True
 
     def poison(self) -> None:
         """Fill with 0xff bytes, on the stream."""
@@ -56,14 +55,12 @@ class DeviceBuffer:
             ok(driver.cuMemcpyHtoDAsync(self.pointer, address, self.nbytes, stream))
         self.gpu.sync()
 
-    def copy(self, memory: DeviceMemory) -> DeviceBuffer:
-        """Return a copy in this memory, written on the stream."""
+    def copy_from(self, source: DeviceBuffer) -> None:
+        """Copy a buffer of the same size in, on the stream."""
         from cuda.bindings import driver
 
-        copy = memory.new(self.name, self.nbytes, guarded=False)
         if self.nbytes:
-            ok(driver.cuMemcpyDtoDAsync(copy.pointer, self.pointer, self.nbytes, self.gpu.handle))
-        return copy
+            ok(driver.cuMemcpyDtoDAsync(self.pointer, source.pointer, self.nbytes, self.gpu.handle))
 
     def download(self, dtype: np.dtype) -> np.ndarray:
         """Return the contents as a one-dimensional host array, once the stream is done."""
@@ -88,8 +85,6 @@ class DeviceBuffer:
 
     def broken_guard(self) -> str:
         """Return a sentence with the position of the first write into a band; empty if both are intact."""
-        if not self.guarded:
-            return ""
         before = np.flatnonzero(self._read(self.pointer - GUARD_BYTES, GUARD_BYTES) != POISON)
         if before.size:
             distance = GUARD_BYTES - int(before[-1])
@@ -132,7 +127,7 @@ class DeviceMemory(contextlib.AbstractContextManager["DeviceMemory"]):
             raise CudaError(error.name, detail, transient=True) from error
         self._sizes[address] = size
         DeviceMemory.held += size
-        buffer = DeviceBuffer(name, address + guard, nbytes, self.gpu, guarded)
+        buffer = DeviceBuffer(name, address + guard, nbytes, self.gpu)
         if guarded:
             buffer.set_guards()
         return buffer
@@ -173,6 +168,11 @@ class KeptBuffers:
                 raise
             self._sizes = dict(sizes)
         return self._sets
+
+    def of_sizes(self, sizes: dict[str, int]) -> dict[str, DeviceBuffer]:
+        """Return one set of buffers of these sizes."""
+        names = sizes.items()
+        return self.sets(sizes, lambda memory: [{n: memory.new(n, size) for n, size in names}])[0]
 
     def close(self) -> None:
         self._sizes, self._sets = {}, []

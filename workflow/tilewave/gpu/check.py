@@ -6,6 +6,7 @@ Outputs are poisoned (NaN) before each launch, and the guard bands of every buff
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -51,27 +52,20 @@ def check(session: Session | None, job: Job) -> Result:
 
 
 def _implementations(
-    session: Session, job: Job, close: list[Callable[[], None]], figures: list[dict[str, Any]]
+    session: Session, job: Job, stack: contextlib.ExitStack, figures: list[dict[str, Any]]
 ) -> Iterator[tuple[str, Prepared]]:
     """Yield label and prepare function of each implementation: one kernel, or every algorithm."""
     if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job)
-        close.append(kernel.close)
+        stack.callback(kernel.close)
         figures.append(figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block"))
         yield "", kernel.prepare
         return
     from tilewave.gpu.cublaslt import ProductPlan
 
-    plan = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts)
-    close.append(plan.close)
+    plan = stack.enter_context(ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts))
     for rank, algorithm in enumerate(plan.algorithms):
-
-        def prepare(
-            pointers: dict[str, int], alpha: float, beta: float, choice: bytes = algorithm
-        ) -> Callable[[], None]:
-            return plan.prepare(pointers, alpha, beta, choice)
-
-        yield f"algorithm {rank}", prepare
+        yield f"algorithm {rank}", functools.partial(plan.prepare, algorithm=algorithm)
 
 
 @functools.cache
@@ -87,45 +81,36 @@ def _judged(session: Session, job: Job) -> Result:
         job = replace(job, tensor_cores=_on_tensor_cores(job.cubin, *entries))
     judgements: list[Judgement] = []
     figures: list[dict[str, Any]] = []
-    close: list[Callable[[], None]] = []
-    with DeviceMemory(session.gpu) as memory:
+    with DeviceMemory(session.gpu) as memory, contextlib.ExitStack() as stack:
         wanted = sizes(job)
-        arrays = session.kept.sets(
-            wanted, lambda kept: [{name: kept.new(name, size) for name, size in wanted.items()}]
-        )[0]
+        inputs = [name for name in operation.read_only(job) if wanted[name] <= COMPARED]
+        kept = {f"{name} before": wanted[name] for name in inputs}
+        allocated = session.kept.of_sizes(wanted | kept)
+        arrays = {name: allocated[name] for name in wanted}
+        copies = [(arrays[name], allocated[copy]) for name, copy in zip(inputs, kept)]
+        rewritten = {name: buffer for name, buffer in arrays.items() if name not in inputs}
         for buffer in arrays.values():
             buffer.set_guards()
         dense = without_padding(memory, job, arrays)
         buffers = arrays | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
-        inputs = operation.read_only(job) if job.provider == "nvrtc" else ()
-        inputs = [name for name in inputs if wanted[name] <= COMPARED]
-        copies: dict[str, DeviceBuffer] = {}
-        try:
-            for label, prepare in _implementations(session, job, close, figures):
-                for alpha, beta in operation.runs(job):
-                    fill(session, job, arrays, beta)
-                    gather(job, arrays, dense)
-                    copies = copies or {name: arrays[name].copy(memory) for name in inputs}
-                    judge = _judge(session, job, arrays, dense, alpha, beta, label)
-                    prepare(pointers, alpha, beta)()
-                    session.gpu.sync()
+        for label, prepare in _implementations(session, job, stack, figures):
+            for alpha, beta in operation.runs(job):
+                fill(session, job, rewritten if judgements else arrays, beta)
+                for buffer, copy in [] if judgements else copies:  # equal after each later launch
+                    copy.copy_from(buffer)
+                gather(job, arrays, dense)
+                judge = _judge(session, job, arrays, dense, alpha, beta, label)
+                prepare(pointers, alpha, beta)()
+                before: dict[str, np.ndarray] = {}
+                if not session.support.unharmed(buffers.values(), copies):
                     bands = (buffer.broken_guard() for buffer in buffers.values())
                     if broken := "; ".join(filter(None, bands)):
                         return Result.of_job(job, "invalid access", broken, verdict="wrong")
-                    before = {
-                        name: _bytes(copy)
-                        for name, copy in copies.items()
-                        if session.support.differ(arrays[name], copy)
-                    }
-                    if changed := operation.changed(
-                        job, lambda name: _bytes(buffers[name]), before
-                    ):
-                        return Result.of_job(job, "ok", changed, verdict="wrong")
-                    judgements.append(judge())
-        finally:
-            for function in close:
-                function()
+                    before = {buffer.name: _bytes(copy) for buffer, copy in copies}
+                if changed := operation.changed(job, lambda name: _bytes(buffers[name]), before):
+                    return Result.of_job(job, "ok", changed, verdict="wrong")
+                judgements.append(judge())
     more = {"algorithms_checked": len(judgements) // len(operation.runs(job))}
     return _result(job, judgements, more if operation.vendor else {}, figures)
 
@@ -245,7 +230,8 @@ def _result(
 
 
 def _check_cpu(job: Job) -> Result:
-    operation, function = operations.load(job.operation, job.source), cpu_function(job)
+    operation = operations.load(job.operation, job.source)
+    function = cpu_function(job.source, job.entry)
     judgements = []
     for alpha, beta in operation.runs(job):
         inputs = operation.inputs(job)

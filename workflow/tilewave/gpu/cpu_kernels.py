@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import time
 from collections.abc import Callable, Mapping
@@ -23,14 +24,14 @@ CpuFunction = Callable[..., object]
 """A function of the operands with their dimensions, then alpha and beta."""
 
 
-def cpu_function(job: Job) -> CpuFunction:
-    path = Path(job.source)
-    spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{path.stem}", path)
+@functools.cache  # another module would compile the function again
+def cpu_function(source: str, entry: str) -> CpuFunction:
+    spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{Path(source).stem}", source)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
+        raise ImportError(f"{source} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    function: CpuFunction = getattr(module, job.entry)
+    function: CpuFunction = getattr(module, entry)
     return function
 
 
@@ -48,7 +49,7 @@ def cpu_arrays(job: Job, inputs: Mapping[str, np.ndarray] | None = None) -> dict
 
 def time_cpu(job: Job) -> Result:
     """Time at least three runs, after a run on small matrices that compiles the function. The figure is their median."""
-    function = cpu_function(job)
+    function = cpu_function(job.source, job.entry)
     small = cpu_arrays(replace(job, shape=dict.fromkeys(job.shape, 8)))
     function(*small.values(), 1.0, 0.0)
     arrays = cpu_arrays(job)

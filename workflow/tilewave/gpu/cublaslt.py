@@ -43,6 +43,9 @@ EQUAL = 1.005
 BEATEN = 1.5
 """Ratio of first blocks to the fastest from which an algorithm is dropped: the clock does not move that far
 from one block to the next."""
+CLOSE = 1.15
+"""Ratio of first two blocks to the fastest's up to which an algorithm runs a third: where the clock rises by
+half meanwhile, the ratio of equally fast ones is at most 1.11, because the order alternates."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 
@@ -299,10 +302,10 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
         return chosen
 
     def _timed(self, block_of: Callable[[bytes], Block]) -> dict[int, float]:
-        """Return rank -> microseconds of a product: the median of three blocks, or the first of a `BEATEN` one.
+        """Return rank -> microseconds of a product of the fastest: the median of three blocks.
 
-        The order alternates: after a heavy kernel the clock takes some milliseconds to recover, and in one
-        fixed order the first algorithms would pay for it.
+        Of the others, those `BEATEN` have one block, those not `CLOSE` two. The order alternates: after a heavy
+        kernel the clock takes some milliseconds to recover, and in one fixed order the first algorithms would pay for it.
         """
         with contextlib.ExitStack() as stack:
             blocks: dict[int, Block] = {}
@@ -315,9 +318,10 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                         raise
             # Each block has run once while it was built.
             runs = {rank: [block.us()] for rank, block in blocks.items()}
-            limit = BEATEN * min((first for (first,) in runs.values()), default=0.0)
-            ranks = [rank for rank, (first,) in runs.items() if first <= limit]
-            for order in (ranks[::-1], ranks):
-                for rank in order:
+            ranks = list(runs)
+            for most in (BEATEN, CLOSE):
+                limit = most * min((sum(runs[rank]) for rank in ranks), default=0.0)
+                ranks = [rank for rank in reversed(ranks) if sum(runs[rank]) <= limit]
+                for rank in ranks:
                     runs[rank].append(blocks[rank].run())
-        return {rank: statistics.median(us) for rank, us in runs.items()}
+        return {rank: statistics.median(runs[rank]) for rank in ranks}

@@ -35,16 +35,18 @@ def fill(
     index: int = 0,
     host_inputs: dict[str, np.ndarray] | None = None,
 ) -> None:
-    """Write the operands for a launch with this beta, on the stream; arrays without values are poisoned.
+    """Write these operands for a launch with this beta, on the stream; arrays without values are poisoned.
 
     index: of a timing's buffer set. host_inputs: keeps inputs that only the host generates from one set to the next.
     """
     operation = operations.load(job.operation, job.source)
     host_inputs = {} if host_inputs is None else host_inputs
-    for name in operation.arrays(job):
+    for name in buffers:
         stream = operation.streamed(job, name)
         if not operation.given(job, name, beta):
             buffers[name].poison()
+        elif operation.zeroed(job, name):
+            buffers[name].clear()
         elif stream is not None:
             dtype, number = operation.dtype(job, name), stream + BESIDE * index
             if not operation.padded(job, name):

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tilewave.basics.lifetime import die_with_parent
-from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
+from tilewave.gpu.buffers import GUARD_BYTES, DeviceBuffer, DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, handle, pointer
 from tilewave.kernel.operations.base import Product
@@ -27,6 +27,7 @@ from tilewave.kernel.tolerance import OutputComparison
 from tilewave.records.store import write_atomically
 from tilewave.theory.dtypes import DTYPES
 
+Pair = tuple[DeviceBuffer, DeviceBuffer]
 SOURCE = Path(__file__).with_name("support.cu")
 ENTRIES = ("f64", "f32", "f16", "bf16", "i8", "e4m3")
 """Types of A and B with a specialised reference kernel."""
@@ -113,36 +114,37 @@ class Support:
         if lately and not self._paused and time.monotonic() - self._watched_at < LATELY_S:
             return 0.0
         span, least = ctypes.c_uint64(WATCH_NS), ctypes.c_uint64(PAUSE_NS)
-        self._launch("watch", 1, 1, span, least, pointer(self._watched.pointer))
-        pauses, span_ns = (int(count) for count in self._watched.download(np.dtype(np.uint64)))
+        self._launch("watch", 1, 1, span, least, pointer(self._answer.pointer))
+        pauses, span_ns = (int(count) for count in self._answer.download(np.dtype(np.uint64)))
         self._paused, self._watched_at = pauses / span_ns, time.monotonic()
         return self._paused
 
     def sm_clock(self) -> float:
         """Count the SM clock (MHz) after the work on the stream. NVML's reading lags by 100 ms, this does not."""
-        pointers = (ctypes.c_uint64(CLOCK_NS), pointer(self._watched.pointer))
+        pointers = (ctypes.c_uint64(CLOCK_NS), pointer(self._answer.pointer))
         self._launch("clock_rate", 1, 1, *pointers)
-        cycles, nanoseconds = (int(count) for count in self._watched.download(np.dtype(np.uint64)))
+        cycles, nanoseconds = (int(count) for count in self._answer.download(np.dtype(np.uint64)))
         return 1e3 * cycles / nanoseconds
 
     @cached_property
-    def _watched(self) -> DeviceBuffer:
-        return self._memory.new("watched", 16, guarded=False)
+    def _answer(self) -> DeviceBuffer:
+        return self._memory.new("answer", 16, guarded=False)
 
-    def differ(self, left: DeviceBuffer, right: DeviceBuffer) -> bool:
-        """Return whether the bits of two buffers of one size differ."""
-        self._different.clear()
-        pointers = (pointer(left.pointer), pointer(right.pointer))
-        blocks = max(1, min(8 * self.gpu.sms, -(-left.nbytes // 2048)))
-        self._launch(
-            "differ", blocks, 256,
-            *pointers, ctypes.c_uint64(left.nbytes), pointer(self._different.pointer),
-        )  # fmt: skip
-        return bool(self._different.download(np.dtype(np.uint64))[0])
+    def unharmed(self, buffers: Iterable[DeviceBuffer], copies: Iterable[Pair]) -> bool:
+        """Return whether the guard bands are intact, and both buffers of each pair hold the same bits.
 
-    @cached_property
-    def _different(self) -> DeviceBuffer:
-        return self._memory.new("different", 8, guarded=False)
+        It waits for the GPU once: beside other processes that check, a wait takes as long as their turns.
+        """
+        different = pointer(self._answer.pointer)
+        self._answer.clear()
+        for buffer in buffers:
+            sizes = map(ctypes.c_uint64, (buffer.nbytes, GUARD_BYTES))
+            self._launch("broken", 32, 256, pointer(buffer.pointer), *sizes, different)
+        for left, right in copies:
+            blocks = max(1, min(8 * self.gpu.sms, -(-left.nbytes // 2048)))
+            pointers = (pointer(left.pointer), pointer(right.pointer))
+            self._launch("differ", blocks, 256, *pointers, ctypes.c_uint64(left.nbytes), different)
+        return not self._answer.download(np.dtype(np.uint64))[0]
 
     def prepare_empty(self) -> Callable[[], None]:
         """Return a function that enqueues an empty kernel of one warp."""
@@ -218,11 +220,9 @@ class Support:
         return out, True
 
     @cached_property
-    def _partial(self) -> tuple[DeviceBuffer, DeviceBuffer]:
-        return (
-            self._memory.new("sums", 8 * 3 * COMPARE_BLOCKS, guarded=False),
-            self._memory.new("counts", 8 * 2 * COMPARE_BLOCKS, guarded=False),
-        )
+    def _partial(self) -> DeviceBuffer:
+        """Three sums of each block of a comparison, then two counts of each."""
+        return self._memory.new("partial", 8 * 5 * COMPARE_BLOCKS, guarded=False)
 
     def compare(
         self,
@@ -239,16 +239,17 @@ class Support:
         larger. A NaN is wrong and enters neither error.
         """
         count = want.nbytes // 8
-        sums, counts = self._partial
+        sums = self._partial.pointer
         blocks = max(1, min(COMPARE_BLOCKS, (count + 255) // 256))
         self._launch(
             "compare", blocks, 256,
             pointer(got.pointer), pointer(want.pointer), ctypes.c_uint64(count),
             ctypes.c_int(_code(dtype)), ctypes.c_double(relative), ctypes.c_double(absolute),
-            pointer(sums.pointer), pointer(counts.pointer),
+            pointer(sums), pointer(sums + 8 * 3 * COMPARE_BLOCKS),
         )  # fmt: skip
-        parts = sums.download(np.dtype(np.float64)).reshape(-1, 3)[:blocks]
-        tally = counts.download(np.dtype(np.uint64)).reshape(-1, 2)[:blocks]
+        partial = self._partial.download(np.dtype(np.uint64))
+        parts = partial[: 3 * blocks].view(np.float64).reshape(-1, 3)
+        tally = partial[3 * COMPARE_BLOCKS :].reshape(-1, 2)[:blocks]
         wrong = int(tally[:, 0].sum())
         first = int(tally[:, 1].min()) if wrong else -1
         norm = max(float(np.sqrt(parts[:, 2].sum())), least_norm)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewave.gpu.buffers import KeptBuffers
 from tilewave.gpu.device import Gpu
@@ -16,33 +16,27 @@ if TYPE_CHECKING:
     from tilewave.gpu.cublaslt import CublasLt, Unavailable
     from tilewave.gpu.reference import Support
 
+MODULES = 256
+"""Most cubins that stay loaded: a tuning run times some 150 variants at one shape after the other."""
+
 
 class Session:
-    """A GPU with the last job's code and buffers, the clocks, helper kernels, cuBLASLt and the cache folder."""
+    """A GPU with loaded cubins, the last job's buffers, the clocks, helper kernels, cuBLASLt and the cache folder."""
 
     def __init__(self, gpu: Gpu, cache: Path | None = None) -> None:
         self.gpu = gpu
         self.cache = cache
-        self._loaded: tuple[tuple[Any, ...], Module] | None = None
+        self._modules = lru_cache(MODULES)(lambda cubin, *_: Module(Path(cubin).read_bytes()))
 
     def module(self, job: Job) -> Module:
-        """Return the loaded cubin of a job; the last job's if it is the same one, because loading costs ncu time too.
+        """Return the loaded cubin of a job, which stays loaded, because loading takes as long as some launches.
 
         A function keeps the attributes that `launch.NvrtcKernel` sets, so launches with other shared memory or another
         cluster get another module.
         """
         steps = [(step.entry, step.launch) for step in job.steps]
         allowed = [(entry, launch.shared_bytes, launch.cluster) for entry, launch in steps]
-        key = (job.cubin, *allowed)
-        if self._loaded is None or self._loaded[0] != key:
-            self._unload()
-            self._loaded = (key, Module(Path(job.cubin).read_bytes()))
-        return self._loaded[1]
-
-    def _unload(self) -> None:
-        if self._loaded is not None:
-            self._loaded[1].close()
-            self._loaded = None
+        return self._modules(job.cubin, *allowed)
 
     @cached_property
     def kept(self) -> KeptBuffers:
@@ -77,7 +71,7 @@ class Session:
         return self._cublaslt
 
     def close(self) -> None:
-        self._unload()
+        self._modules.cache_clear()
         for name in ("kept", "support", "_cublaslt", "clocks"):
             kept = self.__dict__.pop(name, None)
             if kept is not None and not isinstance(kept, Exception):

@@ -333,6 +333,13 @@ extern "C" __global__ void differ(const u64 *left, const u64 *right, u64 bytes, 
     if (last < bytes && ((const u8 *)left)[last] != ((const u8 *)right)[last]) *different = 1;
 }
 
+// different = 1 if a byte of the bands before and behind a buffer of this many bytes is not poison, else as it was.
+extern "C" __global__ void broken(const u8 *buffer, u64 bytes, u64 guard, u64 *different) {
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < guard; i += step)
+        if (buffer[bytes + i] != 0xff || *(buffer - 1 - i) != 0xff) *different = 1;
+}
+
 // ---- timing ----------------------------------------------------------------------------------
 
 #ifndef TILEWAVE_HOST

@@ -23,8 +23,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,16 +159,15 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
         rival_launches = (
             [prepare_rival(addresses) for addresses in pointers] if prepare_rival else []
         )
-        costs = [launch_us] + [
-            first_launch_us(session.gpu, launch) for launch in rival_launches[:1]
-        ]
-        predicted = cost_s(job, *costs) + SETTLED_S + time.monotonic() - began
+        rival_us = [first_launch_us(session.gpu, launch) for launch in rival_launches[:1]]
+        predicted = cost_s(job, launch_us, *rival_us) + SETTLED_S + time.monotonic() - began
         if refused := over_limit(job, predicted):
             return refused
         block = build(session.support, launches, block_us, launch_us)
         stack.callback(block.close)
         if rival_launches:
-            rival = build(session.support, rival_launches, block_us)
+            rival_us.append(first_launch_us(session.gpu, rival_launches[-1]))
+            rival = build(session.support, rival_launches, block_us, min(rival_us))
             stack.callback(rival.close)
 
     samples: dict[str, list[float]] = {"duration_us": []}
@@ -225,7 +226,7 @@ def contestants(
 
     kernel: NvrtcKernel | None = None
     if job.provider == "nvrtc":
-        kernel = NvrtcKernel(session.gpu, job)
+        kernel = NvrtcKernel(session.gpu, job, session.module(job))
         stack.callback(kernel.close)
         if job.rival is not None:
             return kernel.prepare, _rival(session, job.rival, stack, job.launch.scratch)
@@ -234,13 +235,16 @@ def contestants(
 
     def block_of(algorithm: bytes) -> Block:
         launches = [plan.prepare(addresses, algorithm=algorithm) for addresses in pointers]
-        launches[0]()
-        session.gpu.sync()
-        return build(session.support, launches, CHOICE_US)
+        us = min(first_launch_us(session.gpu, launch) for launch in (launches[0], launches[-1]))
+        block = build(session.support, launches, CHOICE_US, us)
+        if us >= CHOICE_US:
+            block.run()
+        return block
 
     try:
-        plan = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
-        stack.callback(plan.close)
+        plan = stack.enter_context(
+            ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
+        )
         with span("warmup"):
             fastest = plan.choose(block_of, session.cache)
     except (Unavailable, CudaError) as error:
@@ -253,14 +257,11 @@ def contestants(
     notes["cublas_rank"] = ranks[0] if ranks else None
     notes["cublas_algorithms"] = len(plan.algorithms)
     notes["cublas_version"] = session.cublaslt.version
-
-    def prepare(algorithm: bytes) -> Prepare:
-        return lambda addresses: plan.prepare(addresses, algorithm=algorithm)
-
+    prepare = partial(plan.prepare, algorithm=fastest)
     if kernel is not None:
-        return kernel.prepare, prepare(fastest)
+        return kernel.prepare, prepare
     first = plan.algorithms[0]
-    return prepare(fastest), None if first == fastest else prepare(first)
+    return prepare, None if first == fastest else partial(plan.prepare, algorithm=first)
 
 
 def _rival(
@@ -270,7 +271,7 @@ def _rival(
 
     A buffer at another address can be some percent faster or slower.
     """
-    kernel = NvrtcKernel(session.gpu, job)
+    kernel = NvrtcKernel(session.gpu, job, session.module(job))
     stack.callback(kernel.close)
     memory = stack.enter_context(DeviceMemory(session.gpu))
     separate = [buffer for buffer in job.launch.scratch if buffer not in shared]
@@ -300,9 +301,9 @@ def _round(
     clocks.count(session.support.sm_clock())
 
 
-def _spread(series: Sequence[float] | np.ndarray) -> float:
-    low, middle, high = np.percentile(series, (25, 50, 75))
-    return float((high - low) / middle)
+def _spread(series: Sequence[float]) -> float:
+    low, middle, high = statistics.quantiles(series, n=4, method="inclusive")
+    return (high - low) / middle
 
 
 def _error(samples: Mapping[str, list[float]]) -> float:
@@ -310,7 +311,7 @@ def _error(samples: Mapping[str, list[float]]) -> float:
     series = [np.reshape(values, (-1, 2)).mean(axis=1) for values in samples.values()]
     ratio = series[0] / series[1] if len(series) > 1 else series[0]
     # For a normal distribution: 1.253 standard deviations, and the interquartile range is 1.349 of them.
-    return 0.929 * _spread(ratio) / math.sqrt(len(ratio))
+    return 0.929 * _spread(ratio.tolist()) / math.sqrt(len(ratio))
 
 
 def _report(

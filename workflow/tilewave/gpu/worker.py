@@ -52,15 +52,15 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
         memory = stack.enter_context(DeviceMemory(gpu))
-        buffers = {name: memory.new(name, size) for name, size in sizes(job).items()}
+        buffers = dict(session.kept.of_sizes(sizes(job)))
         fill(session, job, buffers)
         buffers |= scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         if job.provider == "cublaslt":
             from tilewave.gpu.cublaslt import ProductPlan
 
-            plan = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts)
-            stack.callback(plan.close)
+            product = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts)
+            plan = stack.enter_context(product)
             launch = plan.prepare(pointers, algorithm=plan.remembered(session.cache))
         else:
             kernel = NvrtcKernel(gpu, job, session.module(job))

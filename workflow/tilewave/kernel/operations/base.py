@@ -214,6 +214,11 @@ class Operation:
         """Return whether an operand has values before a launch; the others are poisoned."""
         return self.arrays(job)[name].given
 
+    def zeroed(self, job: Job, name: str) -> bool:
+        """Return whether an operand is all zeros before a launch, so that a GPU clears it itself."""
+        plain = type(self).inputs is Operation.inputs and not self.padded(job, name)
+        return plain and self.arrays(job)[name].zeroed
+
     def streamed(self, job: Job, name: str) -> int | None:
         """Return the stream of uniform numbers in an operand, which a GPU makes itself; None for other values."""
         kind = type(self)
