@@ -39,7 +39,7 @@ from tilewave.records.store import not_written, write_atomically
 WORKER = "tilewave.pipeline.worker"
 COMPILING_S = 300.0
 """Seconds allowed for compiling the interpreter, once on a machine."""
-CHECKERS, CHECKER_CORES, CHECKER_BYTES = 4, 4, 16 << 30
+CHECKERS, CHECKER_CORES, CHECKER_BYTES = 8, 2, 16 << 30
 """Limit of workers that check on one GPU, and what each may need. Most checks keep the host busier than the GPU."""
 COMPARED = ("time", result.TUNE, "counters")
 """Stages whose results are compared with each other (`records.agreement`)."""
