@@ -65,6 +65,10 @@ UNREAD = re.compile("cannot open source file|this header is not read|was skipped
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
+JUDGED = (*result.VERDICTS, result.INVALID_ACCESS, result.TIMED_OUT, result.NOT_MEASURED)
+"""Outcomes of a trial in which the kernel ran."""
+UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
+ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
@@ -136,13 +140,14 @@ def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
 @dataclass(frozen=True)
 class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
-    problem: why it could not."""
+    problem: why it could not; launched: whether the user's files launch it."""
 
     path: Path
     name: str
     kernel: Kernel | None
     notes: Sequence[str] = ()
     problem: str = ""
+    launched: bool = True
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -195,12 +200,13 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
 
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
-    names, apart = [options.kernel], set[str]()
+    names, named, launched = [options.kernel], dict[str | None, bool](), dict[str | None, bool]()
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
         functions = [function for function in source.functions() if function.file == source.path]
         names = names if options.kernel else [function.name for function in functions]
-        apart = {function.name for function in functions if source.takes_sizes_apart(function)}
+        named = {item.name: bool(matching.named_operation(item, source)) for item in functions}
+        launched = {item.name: bool(source.launches(item.name)) for item in functions}
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
@@ -213,18 +219,25 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
         wrapped = _Source(path, name or path.stem, None)
-        wrapped, settled, _ = _attempt(wrapped, plain | {"budget": WRAPPING * options.budget})
-        if name in apart and not plain["operation"] and not settled:
+        seconds = options.budget * (WRAPPING if named.get(name, True) else 1)
+        wrapped, settled, first = _attempt(wrapped, plain | {"budget": seconds})
+        if name in named and not plain["operation"] and not settled:
             # An operation of what the kernel touches judges no values, but races are found under it.
             derived: dict[str, Any] = {"operations": [str(home), *options.operations]}
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
-            touched, _, verdict = _attempt(wrapped, plain | derived)
+            before = wrapped if named[name] else replace(wrapped, problem="")
+            touched, _, verdict = _attempt(before, plain | derived)
             late = not verdict or verdict.startswith(result.NOT_MEASURED)
             faulty = verdict.startswith(result.FINDINGS)
-            if touched.kernel and (faulty or not (wrapped.kernel or late)):
+            if not touched.kernel:
+                wrapped = touched if not named[name] else wrapped
+            elif faulty or not (late or (named[name] and first.startswith(JUDGED))):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
-                wrapped = replace(touched, kernel=kernel)
+                problem = wrapped.problem if named[name] else ""
+                wrapped = replace(
+                    touched, kernel=kernel, problem=problem or UNKNOWN, launched=launched[name]
+                )
         notes = [line for line in wrapped.notes if not PROGRESS.search(line)]
         yield replace(wrapped, notes=notes)
 
@@ -344,6 +357,7 @@ def _document(
         rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
+    rests += [] if source.launched else ["no launch"]
     unclear = code == result.NOT_RIGHT and bool(rests)
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
@@ -447,10 +461,15 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
-        ended = (
-            at if problem != result.NOT_CHECKED else "no race was found " + at.partition(": ")[0]
-        )
-        return f"could not tell whether {name} is right: {GUESSING}: {source.problem}; {ended}"
+        advice = f". {ADVICE.format(relative(source.path), source.name)}"
+        why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
+        if problem == result.NOT_CHECKED:
+            at = f"no race or uninitialised read was found {at.partition(': ')[0]}{advice}"
+        elif not source.launched:
+            at = (
+                f"no file launches it, and with a guess of Tilewave (--block, --grid) it ended {at}"
+            )
+        return f"could not tell whether {name} is right: {why}; {at}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
         return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"

@@ -215,7 +215,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
 def _stated(target: Target, guess: Guess) -> bool:
     """Return whether the file says that a kernel is a product of one size, and how it is launched."""
     function, sizes = target.function, guess.operation.dimensions
-    launched = guess.line and not guess.unknown and target.source.takes_sizes_apart(function)
+    launched = guess.line and not guess.unknown and target.source.computed(function) == {}
     single = sum(argument in sizes for argument in matching.leaves(guess.front["arguments"])) == 1
     return bool(launched and single and re.search("matmul|gemm", function.name.lower()))
 

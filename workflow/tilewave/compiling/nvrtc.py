@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.basics.errors import printable
@@ -224,7 +224,18 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Names) -> Compiled:
     all_headers = {**toolkit, **kernel_headers, **adapted.headers, nvcc.PRELUDE: adapted.prelude}
     in_front = (f"--pre-include={nvcc.PRELUDE}",) if adapted.prelude else ()
     before = (*chosen, *adapted.options, *in_front)
-    return _compile(file, adapted.text, all_headers, before, names, adapted)
+    done = tried = _compile(file, adapted.text, all_headers, before, names, adapted)
+    absent: list[str] = []
+    while missing := nvcc.NOT_FOUND.search(tried.message):  # perhaps only host code needs it
+        if missing[1] in absent:
+            break
+        absent.append(missing[1])
+        all_headers[missing[1]] = ""
+        tried = _compile(file, adapted.text, all_headers, before, names, adapted)
+    if not absent or tried.cubin is None:
+        return done
+    warning = f"not found, and taken for empty: {', '.join(absent)}"
+    return replace(tried, warning="; ".join(filter(None, (tried.warning, warning))))
 
 
 def _compile(

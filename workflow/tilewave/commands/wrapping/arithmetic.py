@@ -120,7 +120,7 @@ class _Translation(ast.NodeTransformer):
                     raise Unknown(f"sizeof({kind})")
                 python += f" {SIZES[DTYPES[element]] * int(vector['many'] if vector else 1)} "
                 i = end
-            elif token.text.endswith("_cast"):
+            elif token.text.endswith("_cast") and ">" in texts[i:]:
                 i = texts.index(">", i)
             elif token.text in OPEN:
                 end = closing(expression, i)

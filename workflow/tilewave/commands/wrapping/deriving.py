@@ -9,14 +9,14 @@ import math
 import operator
 import re
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tilewave.commands.wrapping.arithmetic import WHOLE
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import Function
+from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.launches import MEMBERS
@@ -31,9 +31,10 @@ MOST elements unless the product is larger."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
     r"nh|n_h|b|bs|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
+    r"|k_?[hwd]|(?:n|num)?_?(?:in|out)?_?ch(?:an\w*)?(?:_?in|_?out)?|c_?(?:in|out)|(?:in|out)_?c"
 )
 """Names of small sizes, and of heads, which divide other sizes."""
-ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")
+ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)|k_?[hwd]")
 """Names of small sizes that are odd, because they have a middle."""
 PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
 """Names of distances between rows, which are at least the length of a row."""
@@ -42,9 +43,9 @@ LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
 """Sizes of the trials, the innermost first. Large sizes are multiplied by a power of two; their three sets have
 products that differ, multiples of most blocks, and both (MANY: for more than two large sizes)."""
-UNIT, ALONE = 16, (1200, 1024, 2048)
-LARGEST = 3 << 19
-"""Largest product of all sizes in a trial."""
+UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
+LARGEST, MOST_THREADS = 1 << 16, 1 << 19
+"""Largest product of all sizes in a trial, and most threads of its launch."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 MOST_FACTORS = 5
@@ -124,25 +125,46 @@ def _operand(operand: Operand) -> str:
 
 
 def first(
-    function: Function, name: str, file: str, arguments: str | None = None, grid: str | None = None
+    function: Function,
+    name: str,
+    source: Source,
+    texts: Sequence[str | None],
+    computed: Collection[str],
 ) -> DerivedOperation:
-    """Derive the operation: its sizes are the whole numbers, else the names in ``arguments`` and ``grid``."""
+    """Derive the operation. Its sizes are the whole numbers but the ``computed``, and the free names of the launch.
+
+    texts: arguments and grid of the command line, whose names are the sizes then. A kernel without a size gets one.
+    """
+    arguments, grid = texts
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
     sizes: dict[str, str] = {}
     for parameter in () if arguments else function.parameters:
-        if not parameter.stars and set(parameter.type.split()) <= WHOLE:
+        whole = not parameter.stars and set(parameter.type.split()) <= WHOLE
+        if whole and parameter.name not in computed:
             lower = parameter.name.lower().strip("_")
             sizes[parameter.name] = lower if lower not in taken else f"size_{lower}"
             taken.add(sizes[parameter.name])
     named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
-    sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
+    for launch in source.launches(function.name)[:1] if not (arguments or grid) else ():
+        values = function.launch_arguments(launch.arguments)
+        pairs, free = list(zip(function.parameters, values)), launch.scope.free
+        more = [of for item, of in pairs if item.name in computed]
+        passed = {name for item, of in pairs if item.name not in computed for name in free(of)}
+        passed |= {of[0].text for _, of in pairs if of}
+        for part in (launch.grid, launch.shared, *more):
+            named += [name for name in launch.scope.free(part) if name not in passed]
+    spelled = {name: name.lower() if name.isupper() else name for name in named}
+    sizes |= {
+        name: of for name, of in spelled.items() if of not in taken and not of.startswith(PREFIX)
+    }
+    sizes = sizes or {"": "n"}
     operands = {}
     for at, pointer in enumerate(pointers):
         added, extents = adds(function, pointer.name), tuple(sizes.values())
         stream = None if added else at
         operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
-    return DerivedOperation(name, function.name, file, sizes, operands)
+    return DerivedOperation(name, function.name, source.path.name, sizes, operands)
 
 
 def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
@@ -172,33 +194,40 @@ def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> Derive
     return replace(derived, indices=tuple(indices))
 
 
-def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Yield the shapes at which the kernel is executed."""
-    small = [name for name in dimensions if SMALL.fullmatch(name) and len(dimensions) > 1]
+def trials(
+    dimensions: Sequence[str], threads: Callable[[Sizes], int] = lambda sizes: 0
+) -> Iterator[dict[str, int]]:
+    """Yield the shapes at which the kernel is executed; ``threads`` of a launch bounds the work at a shape."""
+    windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
+    steps = {name for name in dimensions if windows and name.startswith("stride")}
+    small = [name for name in dimensions if name in steps or SMALL.fullmatch(name)]
+    small = small if len(dimensions) > 1 else []
     large = [name for name in dimensions if name not in small]
     for sizes, few, alone in zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE):
         small_sizes = dict(zip(reversed(small), few))
-        unit, product = UNIT, math.prod((*sizes[: len(large)], *small_sizes.values()))
-        while unit > 1 and product * unit ** len(large) > LARGEST:
-            unit //= 2
-        large_sizes = [unit * size for size in sizes] if len(large) > 1 or small else [alone]
-        by_name = dict(zip(reversed(large), large_sizes)) | small_sizes
-        for name in filter(PITCH.fullmatch, large):
-            widest = max(large, key=lambda name: by_name.get(name, 0))
-            by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
-        shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
-        if math.prod(shape.values()) <= LARGEST:
-            yield shape
+        for unit in UNITS:
+            large_sizes = [unit * size for size in sizes]
+            if len(large) == 1 and not small:
+                large_sizes = [alone * unit**2 // UNITS[0] ** 2]
+            by_name = dict(zip(reversed(large), large_sizes)) | small_sizes
+            for name in filter(PITCH.fullmatch, large):
+                widest = max(large, key=lambda name: by_name.get(name, 0))
+                by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
+            shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
+            if math.prod(shape.values()) <= LARGEST and threads(shape) <= MOST_THREADS:
+                yield shape
+                break
 
 
 def settled(
     derived: DerivedOperation,
     dtypes: Mapping[str, str],
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
+    threads: Callable[[Sizes], int],
 ) -> tuple[DerivedOperation, dict[str, int], int]:
     """Return the operation with the touched extents, the best shape, and its number of arrays touched to their end."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    for shape in trials(derived.dimensions):
+    for shape in trials(derived.dimensions, threads):
         trial = touch(derived, shape)
         if not trial.fatal:
             seen.append((shape, trial))

@@ -13,10 +13,12 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import Guess, constant
+from tilewave.commands.wrapping.guessing import Guess, constant, guessed
+from tilewave.commands.wrapping.reading import SMALL
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
+from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
@@ -31,17 +33,32 @@ FEW_BLOCKS = 3
 def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError."""
     options, function = target.options, target.function
-    derived = deriving.first(
-        function, options.new_operation, target.source.path.name, options.arguments, options.grid
-    )
-    if not derived.sizes:
-        remedy = "Name a size in --arguments or --grid"
-        raise UserError.because(HERE, f"no parameter of {function.name} is a size", remedy)
+    if not any(parameter.stars for parameter in function.parameters):
+        raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
+    computed = {} if options.arguments else target.source.computed(function) or {}
+    texts, loose = (options.arguments, options.grid), list[str]()
+    while True:
+        derived = deriving.first(function, options.new_operation, target.source, texts, computed)
+        roles = {**derived.sizes, **{name: name for name in derived.operands}}
+        names = options.dtype or "", roles, options.entry or ""
+        guess = guessed(function, target.source, derived.operation(), *names)
+        values = zip(function.parameters, matching.leaves(guess.front["arguments"]))
+        known = {
+            item.name
+            for item, value in values
+            if names_in(value) - {"None"} or (value.isdigit() and int(value) <= SMALL)
+        }
+        if computed.keys() <= known | {name for name, fixed in computed.items() if fixed}:
+            break
+        loose += [name for name, fixed in computed.items() if not fixed and name not in known]
+        computed = {name: fixed for name, fixed in computed.items() if name not in loose}
+    guess = target.guess(derived.operation(), roles)
     if not any(deriving.trials(derived.dimensions)):
         problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
-    roles = {**derived.sizes, **{name: name for name in derived.operands}}
-    guess = target.guess(derived.operation(), roles)
+    if loose and len(derived.sizes) > 1:
+        guess.notes.append(f"{', '.join(loose)} is a guess: any size (--arguments changes it)")
+        guess.mark("arguments")
     dtypes = guess.front["dtypes"]
     derived = deriving.with_indices(derived, dtypes)
     numbers = itertools.count()
@@ -70,7 +87,8 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
         if best == len(derived.operands):
             break
         guess.front["grid"] = grid
-        candidate, shape, exact = deriving.settled(derived, dtypes, touch)
+        threads = functools.partial(trying.threads, guess.front)
+        candidate, shape, exact = deriving.settled(derived, dtypes, touch, threads)
         if exact > best:
             best, best_candidate = exact, (candidate, shape, grid)
     derived, shape, grid = best_candidate
@@ -158,14 +176,21 @@ def sized(front: Mapping[str, Any], operation: Operation) -> bool:
 
 
 def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
-    """Return the sizes of a kernel that takes none, from the constants of its code; None without them."""
+    """Return the sizes of a kernel that takes none, from the constants of its code; None without them.
+
+    If it takes a part of the sizes, the constants of the others become conditions.
+    """
     operation, sides, source = guess.operation, trying.Shape(), target.source
-    if sized(guess.front, operation):
-        return None
     for name in sorted(target.function.declaration.identifiers):
         dimension, side = matching.dimension(name, operation), constant(source.near, name)
         if side and dimension in operation.dimensions:
             sides.setdefault(dimension, side)
+    if sized(guess.front, operation):
+        taken = " ".join(matching.leaves(guess.front["arguments"]))
+        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in taken.split()]
+        if fixed and not operation.laid_out and "requires" not in guess.front:
+            guess.front["requires"] = {"conditions": fixed}
+        return None
     for dimension in operation.dimensions if sides else ():
         sides[dimension] = sides.get(dimension) or constant(source.near, dimension.upper()) or 0
     sides = {name: side for name, side in sides.items() if side}

@@ -31,6 +31,8 @@ TYPED = {
 }  # fmt: skip
 """Type of a struct's member -> its type in front matter; empty if none is needed."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
+SMALL = 64
+"""Largest constant that counts as small beside other sizes: a radius, a number of heads."""
 EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
 """Sizes of a tensor, and of the command line."""
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
@@ -187,8 +189,9 @@ class Source:
         return sorted(functions, key=lambda function: function.file != self.path)
 
     def _with_members(self, function: Function) -> Function:
-        """Replace the parameters that are structs by their members."""
-        flat: list[Parameter] = []
+        """Replace types by what they are other names for, and structs by their members."""
+        parameters = tuple(map(self._plainly_typed, function.parameters))
+        function, flat = replace(function, parameters=parameters), list[Parameter]()
 
         def laid(parameter: Parameter, depth: int = 0) -> Any:
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
@@ -201,6 +204,12 @@ class Source:
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
         return replace(function, parameters=tuple(flat), tree=tree)
+
+    def _plainly_typed(self, parameter: Parameter) -> Parameter:
+        kind = self.plain(parameter.type)
+        words = [word for word in kind.replace("*", " ").split() if word != "const"]
+        stars, constant = parameter.stars + kind.count("*"), parameter.constant or "const" in kind
+        return replace(parameter, type=" ".join(words), stars=stars, constant=constant)
 
     def members(self, kind: str) -> tuple[Parameter, ...]:
         """Return the members of a struct; none if one is no pointer, number or such a struct."""
@@ -229,12 +238,12 @@ class Source:
         """Return the type behind the name of a typedef, an alias or a macro."""
         for path in self.kernel_files:
             match = re.search(
-                rf"\btypedef\s+([\w ]+?)\s+{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w ]+?)\s*;"
+                rf"\btypedef\s+([\w ]+?[\s*]){re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w *]+?)\s*;"
                 rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w ]+?)[ \t]*$",
                 self.texts[path], re.MULTILINE,
             )  # fmt: skip
             if match:
-                return str(next(filter(None, match.groups())))
+                return str(next(filter(None, match.groups()))).strip()
         return kind
 
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
@@ -290,18 +299,38 @@ class Source:
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
-    def takes_sizes_apart(self, function: Function) -> bool:
-        """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
+    def computed(self, function: Function) -> dict[str, bool] | None:
+        """Return the whole numbers that are no sizes: those that the launch computes from others, and (True) constants.
+
+        A constant is small beside others, or named by the block, the shared memory or the kernel. None without a launch.
+        """
         launch = next(iter(self.launches(function.name)), None)
         if launch is None:
-            return False
-        values = zip(function.parameters, function.launch_arguments(launch.arguments))
-        numbers = [value for item, value in values if not item.stars and item.type not in REAL]
-        words = [value[0] for value in numbers if len(value) == 1]
-        texts = [launch.scope.value(token.text) or () for token in words if token.word]
-        lines = [" ".join(token.text for token in text) for text in texts]
-        computed = any(re.search("[A-Za-z_]", EXTENT.sub("", line)) for line in lines)
-        return len(words) == len(numbers) and not computed
+            return None
+        values, scope = function.launch_arguments(launch.arguments), launch.scope
+        near = [scope.literal(side) for side in (launch.block, launch.shared)]
+        fixed = function.declaration.identifiers - {item.name for item in function.parameters}
+        fixed |= {token.text for side in near for token in side}
+        texts = [" ".join(token.text for token in scope.literal(value)) for value in values]
+        names = [
+            {token.text for token in value} | {*text.split()} for value, text in zip(values, texts)
+        ]
+        by_name, small = dict[str, bool](), dict[str, bool]()
+        for at, (parameter, value, text) in enumerate(zip(function.parameters, values, texts)):
+            if parameter.stars or parameter.type in REAL:
+                continue
+            rest = EXTENT.sub("", text)
+            named = text in ("", *(token.text for token in value))
+            numeric = not re.search("[A-Za-z_]", rest)
+            shaping = bool(rest) and numeric and not named and value[0].text in fixed
+            free = {*scope.free(value)}
+            small[parameter.name] = text.isdigit() and int(text) <= SMALL
+            words = {name for name in names[at] | free if name.isidentifier()}
+            apart = free and not any(words & other for other in (*names[:at], *names[at + 1 :]))
+            if shaping or not (apart or (len(value) == 1 and (named or numeric))):
+                by_name[parameter.name] = shaping
+        fixed_ones = (name for name in small if small[name] and not all(small.values()))
+        return by_name | dict.fromkeys(fixed_ones, True)
 
     def _line(self, macro: Macro, _: int) -> int:
         """Return the line that defines a macro."""
@@ -347,6 +376,9 @@ class Source:
             arguments = tuple(part[-1:] for part in parts(pointers or ()))
             yield replace(launch, grid=grid, block=block, shared=shared, arguments=arguments)
             return
+        if passed := list(self._by_function(body, position, launch)):
+            yield from passed
+            return
         pointer = body[opening - 1].text if body[opening].text == "=" else ""
         for start in range(end, len(body)):
             if body[start].text == pointer and _chevrons(body, start + 1, "<") is not None:
@@ -364,6 +396,24 @@ class Source:
             at = max(body[end].at, *(token.at + 1 for token in first.values()))
             scope = replace(launch.scope, at=at)
             yield replace(launch, grid=(first["grid"],), block=(first["block"],), scope=scope)
+
+    def _by_function(self, body: Stream, position: int, launch: Launch) -> Iterator[Launch]:
+        """Yield the launch of a function of the host that gets the kernel as an argument."""
+        for opening in range(position - 1, 0, -1):
+            with contextlib.suppress(syntax.Unreadable):
+                if body[opening].text == "(" and syntax.closing(body, opening) > position:
+                    break
+        else:
+            return
+        at = len(parts(body[opening + 1 : position]))
+        for path, declaration in self.declarations(body[opening - 1].text):
+            if declaration.name == body[opening - 1].text and declaration.body:
+                names = [item.name for item in signature(path, declaration).parameters][at:][:1]
+                line = functools.partial(syntax.line_of, self.texts[path])
+                for start, token in enumerate(declaration.body):
+                    if token.text in names and _chevrons(declaration.body, start + 1, "<"):
+                        for inner in self._launch(declaration.body, start, line):
+                            yield replace(inner, template=launch.template)
 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:
@@ -487,6 +537,19 @@ class Scope:
         """Return the last of `values`."""
         return next(reversed(self.values(name)), None)
 
+    def free(self, expression: Stream, depth: int = 0) -> Iterator[str]:
+        """Yield the names of an expression without a value here: sizes of a tensor, or of the caller."""
+        texts = ["", *(token.text for token in expression), ""]
+        for before, name, after in zip(texts, texts[1:], texts[2:]):
+            known = name in self.source.macros or name in (*NUMBERS, *REAL)
+            if not name.isidentifier() or before in (".", "->", "::") or known:
+                continue
+            value = self.value(name)
+            if value is None or EXTENT.fullmatch(" ".join(token.text for token in value)):
+                yield from [name] * (after not in ("(", "<", ".", "->", "::"))
+            elif depth < LEVELS:
+                yield from self.free(value, depth + 1)
+
 
 def _template(head: Stream) -> tuple[TemplateParameter, ...]:
     """Return the template parameters of a declaration."""
@@ -503,7 +566,8 @@ def _template(head: Stream) -> tuple[TemplateParameter, ...]:
 def signature(path: Path, declaration: Declaration) -> Function:
     head = declaration.head
     places = [i for i, token in enumerate(head) if token.text == declaration.name]
-    opening = next(i for i in reversed(places) if head[i + 1].text == "(") + 1
+    place = next(i for i in reversed(places) if head[i + 1].text in ("(", "<"))
+    opening = next(i for i in range(place + 1, len(head)) if head[i].text == "(")
     parameters = [
         _parameter(part) for part in parts(head[opening + 1 : syntax.closing(head, opening)])
     ]
