@@ -453,6 +453,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     ok = decisive.outcome.status == result.OK
     problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
     reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
+    operation = decisive.case.kernel.front.operation
+    reason = reason.replace(f"; the operation {operation} has no reference", "")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     at = f"at {decisive.case.id.partition('@')[2]}{kind}: {reason}"
@@ -464,7 +466,10 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         advice = f". {ADVICE.format(relative(source.path), source.name)}"
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         if problem == result.NOT_CHECKED:
-            at = f"no race or uninitialised read was found {at.partition(': ')[0]}{advice}"
+            at = f"no race or uninitialised read was found {at.partition(': ')[0]}"
+            at = (
+                "; but ".join([at, *(of.removeprefix(wrap.FAULT) for of in source.faults)]) + advice
+            )
         elif not source.launched:
             at = (
                 f"no file launches it, and with a guess of Tilewave (--block, --grid) it ended {at}"

@@ -4,21 +4,22 @@ Each whole number is a size and each pointer an array, at first larger than need
 a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
 """
 
+import contextlib
 import itertools
 import math
 import operator
 import re
 import string
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tilewave.commands.wrapping.arithmetic import WHOLE
+from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Source
 from tilewave.execution.case import UnjudgedRun
-from tilewave.kernel.expressions import Sizes
+from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
@@ -44,6 +45,8 @@ MANY = (13, 5, 7, 11, 17, 3)
 """Sizes of the trials, the innermost first. Large sizes are multiplied by a power of two; their three sets have
 products that differ, multiples of most blocks, and both (MANY: for more than two large sizes)."""
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
+SMALLEST = 64
+"""Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, MOST_THREADS = 1 << 16, 1 << 19
 """Largest product of all sizes in a trial, and most threads of its launch."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
@@ -81,7 +84,8 @@ class DerivedOperation:
     """An operation that is derived from a kernel.
 
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
-    of the read-only arrays of whole numbers, which may hold indices.
+    of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
+    sizes that the launch computes, nobody knows how.
     """
 
     name: str
@@ -90,6 +94,8 @@ class DerivedOperation:
     sizes: Mapping[str, str]
     operands: Mapping[str, Operand]
     indices: tuple[str, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    loose: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -125,46 +131,83 @@ def _operand(operand: Operand) -> str:
 
 
 def first(
-    function: Function,
-    name: str,
-    source: Source,
-    texts: Sequence[str | None],
-    computed: Collection[str],
+    function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
-    """Derive the operation. Its sizes are the whole numbers but the ``computed``, and the free names of the launch.
+    """Derive the operation. Its sizes are whole numbers, free names of the launch, and names in ``arguments`` and ``grid``.
 
-    texts: arguments and grid of the command line, whose names are the sizes then. A kernel without a size gets one.
+    A kernel without a size gets one.
     """
-    arguments, grid = texts
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
-    sizes: dict[str, str] = {}
-    for parameter in () if arguments else function.parameters:
-        whole = not parameter.stars and set(parameter.type.split()) <= WHOLE
-        if whole and parameter.name not in computed:
-            lower = parameter.name.lower().strip("_")
-            sizes[parameter.name] = lower if lower not in taken else f"size_{lower}"
-            taken.add(sizes[parameter.name])
+    sizes, roles, loose = dict[str, str](), dict[str, str](), list[str]()
+
+    def add(key: str) -> str:
+        label = key.lower().strip("_") if key.isupper() or key in numbers else key
+        sizes[key] = label if label not in taken else f"size_{label}"
+        taken.add(sizes[key])
+        return sizes[key]
+
+    whole = (item for item in function.parameters if {*item.type.split()} <= WHOLE)
+    numbers = [item.name for item in whole if not (arguments or item.stars)]
+    launch = next(iter(source.launches(function.name)), None)
+    if launch and not (arguments or grid):
+        roles, loose = _at_launch(function, launch, numbers, add)
+    for key in numbers:
+        if key not in {*sizes, *roles}:
+            add(key)
     named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
-    for launch in source.launches(function.name)[:1] if not (arguments or grid) else ():
-        values = function.launch_arguments(launch.arguments)
-        pairs, free = list(zip(function.parameters, values)), launch.scope.free
-        more = [of for item, of in pairs if item.name in computed]
-        passed = {name for item, of in pairs if item.name not in computed for name in free(of)}
-        passed |= {of[0].text for _, of in pairs if of}
-        for part in (launch.grid, launch.shared, *more):
-            named += [name for name in launch.scope.free(part) if name not in passed]
-    spelled = {name: name.lower() if name.isupper() else name for name in named}
-    sizes |= {
-        name: of for name, of in spelled.items() if of not in taken and not of.startswith(PREFIX)
-    }
-    sizes = sizes or {"": "n"}
-    operands = {}
+    sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
+    operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
-        added, extents = adds(function, pointer.name), tuple(sizes.values())
+        added = adds(function, pointer.name)
         stream = None if added else at
         operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
-    return DerivedOperation(name, function.name, source.path.name, sizes, operands)
+    names = (name, function.name, source.path.name)
+    return DerivedOperation(*names, sizes or {"": "n"}, operands, roles=roles, loose=tuple(loose))
+
+
+def _at_launch(
+    function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the numbers that are constants, or that the launch computes from sizes, and those that it computes somehow.
+
+    A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory.
+    """
+    scope, values = launch.scope, function.launch_arguments(launch.arguments)
+    passed = dict(zip((item.name for item in function.parameters), values))
+    lines = {key: " ".join(token.text for token in scope.literal(passed[key])) for key in numbers}
+    threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
+    near = {*threads} | function.declaration.identifiers - passed.keys()
+    small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
+    kept = {key for key in small if len(small) < len(numbers)}
+    kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
+    sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
+    sizes |= {token.text: "" for value in values for token in value}
+    for key in numbers:
+        name = passed[key][0].text if len(passed[key]) == 1 else ""
+        plain = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
+        if name and plain and key not in kept:
+            sizes[name] = add(key)
+        elif passed[key]:
+            computed.append(key)
+    expressions, loose = dict[str, str](), list[str]()
+    for key in computed:
+        names = scope.names(passed[key])
+        depends = any(sizes.get(name) for name in names)
+        for name in (name for name, free in names.items() if free):
+            sizes[name] = sizes.get(name) or (add(name) if depends else "")
+        with contextlib.suppress(Unknown):
+            text = of_tokens(passed[key], scope, {name: of for name, of in sizes.items() if of})
+            if names_in(text) or key in kept or (text.isdigit() and int(text) <= SMALLEST):
+                expressions[key] = text
+        if key not in expressions and (
+            depends or threads.keys() & names or not any(names.values())
+        ):
+            loose.append(key)
+    for name, free in (scope.names(launch.grid) | scope.names(launch.shared)).items():
+        if free and name not in sizes:
+            sizes[name] = add(name)
+    return expressions, loose
 
 
 def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
@@ -195,15 +238,21 @@ def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> Derive
 
 
 def trials(
-    dimensions: Sequence[str], threads: Callable[[Sizes], int] = lambda sizes: 0
+    dimensions: Sequence[str],
+    threads: Callable[[Sizes], int] = lambda sizes: 0,
+    aligned: bool = False,
 ) -> Iterator[dict[str, int]]:
-    """Yield the shapes at which the kernel is executed; ``threads`` of a launch bounds the work at a shape."""
+    """Yield the shapes at which the kernel is executed, the aligned one first or second.
+
+    ``threads`` of a launch bounds the work at a shape.
+    """
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
     small = [name for name in dimensions if name in steps or SMALL.fullmatch(name)]
     small = small if len(dimensions) > 1 else []
     large = [name for name in dimensions if name not in small]
-    for sizes, few, alone in zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE):
+    sets = list(zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE))
+    for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
         for unit in UNITS:
             large_sizes = [unit * size for size in sizes]
@@ -224,10 +273,11 @@ def settled(
     dtypes: Mapping[str, str],
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
     threads: Callable[[Sizes], int],
+    aligned: bool,
 ) -> tuple[DerivedOperation, dict[str, int], int]:
     """Return the operation with the touched extents, the best shape, and its number of arrays touched to their end."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    for shape in trials(derived.dimensions, threads):
+    for shape in trials(derived.dimensions, threads, aligned):
         trial = touch(derived, shape)
         if not trial.fatal:
             seen.append((shape, trial))
@@ -249,7 +299,7 @@ def settled(
         operands[name] = Operand(extents, stream, bool(written), operand.zeroed and bool(written))
     inputs = [name for name in derived.indices if operands[name].stream is not None]
     indices = tuple(name for name in inputs if not operands[name].written)
-    best = max(range(len(seen)), key=lambda at: (exact[at], -at))
+    best = 0 if aligned else max(range(len(seen)), key=lambda at: (exact[at], -at))
     return replace(derived, operands=operands, indices=indices), seen[best][0], exact[best]
 
 

@@ -9,15 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import (
-    DTYPES,
-    WHOLE,
-    Unknown,
-    number,
-    of_tokens,
-    outside,
-    plain,
-)
+from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
     NUMBERS,
@@ -284,13 +276,12 @@ def _with_numbers(
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
     derived = type(guess.operation).reference is Operation.reference
-    names = _host_names(guess.operation, code, arguments)
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars
-        if missing and values[at] and {*kind.split()} <= (WHOLE if derived else NUMBERS):
+        if missing and values[at] and {*kind.split()} <= NUMBERS:
             with contextlib.suppress(Unknown):
-                arguments[at] = _simple(of_tokens(values[at], launch.scope, names), {})
+                arguments[at] = number(values[at], launch.scope)
         elif missing and derived and kind in (*REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
@@ -352,10 +343,10 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
 
 
-def _host_names(operation: Operation, code: Code, arguments: Sequence[Any]) -> dict[str, str]:
-    """Return the size that each name or expression of the host means at the launch."""
-    function, launch, sizes = code.function, code.launch, operation.dimensions
-    host_names = usual(operation) if not {*arguments} & {*sizes} else {}
+def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:
+    """Put block, grid and shared memory of the launch into the guess, else common ones."""
+    function, launch, sizes = code.function, code.launch, guess.operation.dimensions
+    host_names = usual(guess.operation) if not {*arguments} & {*sizes} else {}
     host_names |= {size.upper(): size for size in sizes} | {size: size for size in sizes}
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         while argument in sizes and any(token.word for token in value):
@@ -364,13 +355,7 @@ def _host_names(operation: Operation, code: Code, arguments: Sequence[Any]) -> d
     if function.tree != tuple(range(len(arguments))):  # members of structs
         named = zip(function.parameters, arguments)
         host_names |= {f".{item.name}": str(size) for item, size in named if size in sizes}
-    return host_names
-
-
-def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:
-    """Put block, grid and shared memory of the launch into the guess, else common ones."""
-    function, launch = code.function, code.launch
-    host_names = _host_names(guess.operation, code, arguments) | names
+    host_names |= names
     for key, sides in (("block", launch.block), ("grid", launch.grid)):
         try:
             guess.front[key] = _sides(sides, launch, host_names) if sides else []

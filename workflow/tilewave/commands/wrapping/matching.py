@@ -33,7 +33,7 @@ SYNONYMS |= dict.fromkeys(("block_sum", "reduce"), "reduction")
 SYNONYMS |= dict.fromkeys(("vecadd", "vec_add"), "vector_add")
 """Part of a kernel's name -> name of the operation."""
 OTHER = frozenset(
-    "scan prefix cumsum max min argmax argmin mean log backward bwd grad segmented loss".split()
+    "scan prefix cumsum max min argmax argmin mean norm log backward bwd grad segmented loss".split()
 )
 """Parts of names of kernels that compute something else than their other parts say."""
 PARTS = {("add", 3): "vector_add", ("sum", 2): "reduction"}

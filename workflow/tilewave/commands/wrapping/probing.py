@@ -13,12 +13,10 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import Guess, constant, guessed
-from tilewave.commands.wrapping.reading import SMALL
+from tilewave.commands.wrapping.guessing import Guess, constant
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
-from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
@@ -35,36 +33,20 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     options, function = target.options, target.function
     if not any(parameter.stars for parameter in function.parameters):
         raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
-    computed = {} if options.arguments else target.source.computed(function) or {}
-    texts, loose = (options.arguments, options.grid), list[str]()
-    while True:
-        derived = deriving.first(function, options.new_operation, target.source, texts, computed)
-        roles = {**derived.sizes, **{name: name for name in derived.operands}}
-        names = options.dtype or "", roles, options.entry or ""
-        guess = guessed(function, target.source, derived.operation(), *names)
-        values = zip(function.parameters, matching.leaves(guess.front["arguments"]))
-        known = {
-            item.name
-            for item, value in values
-            if names_in(value) - {"None"} or (value.isdigit() and int(value) <= SMALL)
-        }
-        if computed.keys() <= known | {name for name, fixed in computed.items() if fixed}:
-            break
-        loose += [name for name, fixed in computed.items() if not fixed and name not in known]
-        computed = {name: fixed for name, fixed in computed.items() if name not in loose}
+    derived = deriving.first(
+        function, options.new_operation, target.source, options.arguments, options.grid
+    )
+    roles = {**derived.sizes, **{name: name for name in derived.operands}, **derived.roles}
     guess = target.guess(derived.operation(), roles)
     if not any(deriving.trials(derived.dimensions)):
         problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
-    if loose and len(derived.sizes) > 1:
-        guess.notes.append(f"{', '.join(loose)} is a guess: any size (--arguments changes it)")
-        guess.mark("arguments")
     dtypes = guess.front["dtypes"]
     derived = deriving.with_indices(derived, dtypes)
-    numbers = itertools.count()
+    counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:
-        folder = home / str(next(numbers))
+        folder = home / str(next(counter))
         folder.mkdir()
         (folder / f"{candidate.name}.py").write_text(candidate.text(), encoding="utf-8")
         operations.written(candidate.name, [folder])
@@ -82,13 +64,14 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     grids = [guess.front["grid"]]
     if "--grid" in guess.unknown and not options.grid:
         grids += [front["grid"] for front in guess.alternatives]
-    best = -2
+    numbers = [item.name for item in function.parameters if item.name in derived.sizes]
+    aligned, best = not all(map(function.tests, numbers)), -2
     for grid in grids:
         if best == len(derived.operands):
             break
         guess.front["grid"] = grid
         threads = functools.partial(trying.threads, guess.front)
-        candidate, shape, exact = deriving.settled(derived, dtypes, touch, threads)
+        candidate, shape, exact = deriving.settled(derived, dtypes, touch, threads, aligned)
         if exact > best:
             best, best_candidate = exact, (candidate, shape, grid)
     derived, shape, grid = best_candidate
@@ -96,6 +79,10 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
         guess.notes.append("its result is the same with blocks of half the threads")
+    if derived.loose and len(derived.sizes) > 1:
+        sizes = ", ".join(derived.loose)
+        guess.notes.append(f"{sizes} is a guess: any size (--arguments changes it)")
+        guess.mark("arguments")
     keep(derived)
     guess.operation = operations.load(derived.name)
     guess.unknown, guess.alternatives, guess.shape = {}, [], shape

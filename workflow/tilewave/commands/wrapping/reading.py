@@ -31,8 +31,6 @@ TYPED = {
 }  # fmt: skip
 """Type of a struct's member -> its type in front matter; empty if none is needed."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
-SMALL = 64
-"""Largest constant that counts as small beside other sizes: a radius, a number of heads."""
 EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
 """Sizes of a tensor, and of the command line."""
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
@@ -299,39 +297,6 @@ class Source:
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
-    def computed(self, function: Function) -> dict[str, bool] | None:
-        """Return the whole numbers that are no sizes: those that the launch computes from others, and (True) constants.
-
-        A constant is small beside others, or named by the block, the shared memory or the kernel. None without a launch.
-        """
-        launch = next(iter(self.launches(function.name)), None)
-        if launch is None:
-            return None
-        values, scope = function.launch_arguments(launch.arguments), launch.scope
-        near = [scope.literal(side) for side in (launch.block, launch.shared)]
-        fixed = function.declaration.identifiers - {item.name for item in function.parameters}
-        fixed |= {token.text for side in near for token in side}
-        texts = [" ".join(token.text for token in scope.literal(value)) for value in values]
-        names = [
-            {token.text for token in value} | {*text.split()} for value, text in zip(values, texts)
-        ]
-        by_name, small = dict[str, bool](), dict[str, bool]()
-        for at, (parameter, value, text) in enumerate(zip(function.parameters, values, texts)):
-            if parameter.stars or parameter.type in REAL:
-                continue
-            rest = EXTENT.sub("", text)
-            named = text in ("", *(token.text for token in value))
-            numeric = not re.search("[A-Za-z_]", rest)
-            shaping = bool(rest) and numeric and not named and value[0].text in fixed
-            free = {*scope.free(value)}
-            small[parameter.name] = text.isdigit() and int(text) <= SMALL
-            words = {name for name in names[at] | free if name.isidentifier()}
-            apart = free and not any(words & other for other in (*names[:at], *names[at + 1 :]))
-            if shaping or not (apart or (len(value) == 1 and (named or numeric))):
-                by_name[parameter.name] = shaping
-        fixed_ones = (name for name in small if small[name] and not all(small.values()))
-        return by_name | dict.fromkeys(fixed_ones, True)
-
     def _line(self, macro: Macro, _: int) -> int:
         """Return the line that defines a macro."""
         define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
@@ -484,8 +449,11 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if not token.word:
             continue
         before = {token.text for token in body[max(0, i - 2) : i]}
-        array = [entry.text for entry in body[i + 1 : i + 4]] == ["[", "]", "="]
-        if array:
+        after = [entry.text for entry in body[i + 1 : i + 4]]
+        if after[0] in tuple("+-*/") and after[1:2] == ["="]:  # then it is no constant
+            entries.append((token.at, token.text, ()))
+            continue
+        if after == ["[", "]", "="]:
             value = _until(body, i + 4)
         elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
@@ -525,6 +493,8 @@ class Scope:
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
+        if () in values:  # what is behind the last change
+            return list(reversed([*itertools.takewhile(bool, reversed(values))]))
         outside = self.template.get(name) or self.source.constant(name)
         return values or ([outside] if outside else [])
 
@@ -537,18 +507,18 @@ class Scope:
         """Return the last of `values`."""
         return next(reversed(self.values(name)), None)
 
-    def free(self, expression: Stream, depth: int = 0) -> Iterator[str]:
-        """Yield the names of an expression without a value here: sizes of a tensor, or of the caller."""
-        texts = ["", *(token.text for token in expression), ""]
+    def names(self, expression: Stream, depth: int = 0) -> dict[str, bool]:
+        """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""
+        by_name, texts = dict[str, bool](), ["", *(token.text for token in expression), ""]
         for before, name, after in zip(texts, texts[1:], texts[2:]):
             known = name in self.source.macros or name in (*NUMBERS, *REAL)
             if not name.isidentifier() or before in (".", "->", "::") or known:
                 continue
             value = self.value(name)
-            if value is None or EXTENT.fullmatch(" ".join(token.text for token in value)):
-                yield from [name] * (after not in ("(", "<", ".", "->", "::"))
-            elif depth < LEVELS:
-                yield from self.free(value, depth + 1)
+            free = value is None or EXTENT.fullmatch(" ".join(token.text for token in value))
+            by_name[name] = bool(free) and after not in ("(", "[", "<", ".", "->", "::")
+            by_name |= self.names(value, depth + 1) if value and not free and depth < LEVELS else {}
+        return by_name
 
 
 def _template(head: Stream) -> tuple[TemplateParameter, ...]:
