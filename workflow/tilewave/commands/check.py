@@ -29,6 +29,7 @@ from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
+from tilewave.kernel.inputs import SPECIAL
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
@@ -65,8 +66,9 @@ UNREAD = re.compile("cannot open source file|this header is not read|was skipped
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
-JUDGED = (*result.VERDICTS, result.INVALID_ACCESS, result.TIMED_OUT, result.NOT_MEASURED)
-"""Outcomes of a trial in which the kernel ran."""
+UNBUILT = result.FAILED_TO_COMPILE
+JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
+"""Outcomes of trials that say something about a kernel, whose arguments are known then."""
 UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
 COMPUTES = "That the kernel computes "
@@ -232,7 +234,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             faulty = verdict.startswith(result.FINDINGS)
             if not touched.kernel:
                 wrapped = touched if not named[name] else wrapped
-            elif faulty or not (late or (named[name] and first.startswith(JUDGED))):
+            elif faulty or not (late or first.startswith(JUDGED if named[name] else UNBUILT)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
                 problem = wrapped.problem if named[name] else ""
                 wrapped = replace(
@@ -278,6 +280,11 @@ class _Tried:
     done: CaseExecution | None
 
     @property
+    def only_special(self) -> bool:
+        """True if the result is wrong with inputs that are infinite or no numbers."""
+        return self.name == trials.NAMES[SPECIAL] and self.outcome.verdict == result.WRONG
+
+    @property
     def exit_code(self) -> int:
         if self.case.expects(self.outcome):
             return result.RIGHT
@@ -296,14 +303,16 @@ def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
     yield Case(variant)
 
 
-def _tried(kernel: Kernel, options: Namespace, folder: Path, machine: Any) -> Iterator[_Tried]:
+def _tried(
+    kernel: Kernel, options: Namespace, folder: Path, machine: Any, wrapped: bool
+) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
     arch, target = execute.arch_of(options), execute.target_of(options)
     for case in _cases(kernel, options):
         entry = single.compiled(case.variant, arch, folder)
         for outcome in trials.judged(
             case, arch, target, entry,
-            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine,
+            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine, finite=wrapped,
         ):  # fmt: skip
             sizes = outcome.trial.sizes
             shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
@@ -331,7 +340,8 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            tried = list(_tried(source.kernel, options, Path(folder), machine))
+            wrapped = source.kernel.path != source.path
+            tried = list(_tried(source.kernel, options, Path(folder), machine, wrapped))
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -346,6 +356,8 @@ def _document(
     ran = [entry for entry in tried if entry.done is not None]
     # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
     deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
+    if kernel.path != source.path:  # its file does not say what it computes from infinity
+        deciding = [entry for entry in deciding if not entry.only_special] or deciding
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
@@ -490,6 +502,9 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres else ""
+    special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
+    if any(row["verdict"] == result.WRONG for row in special):
+        sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     return "; ".join([sentence, *map(_advice, notable)])
 

@@ -441,7 +441,7 @@ def _enumerator(head: Stream, wanted: str) -> Tokens | None:
 
 def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     """Return (position in the text, name, value) of each assignment, and of each dim3."""
-    entries = []
+    entries: list[tuple[int, str, Tokens]] = []
     sides = False  # in a declaration of dim3, which may have several names
     for i, token in enumerate(body[:-1]):
         follows = body[i + 1].text
@@ -511,12 +511,20 @@ class Scope:
         """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""
         by_name, texts = dict[str, bool](), ["", *(token.text for token in expression), ""]
         for before, name, after in zip(texts, texts[1:], texts[2:]):
-            known = name in self.source.macros or name in (*NUMBERS, *REAL)
-            if not name.isidentifier() or before in (".", "->", "::") or known:
+            known = name in {*self.source.macros, *NUMBERS, *REAL} or before in (".", "->", "::")
+            if known or not name.isidentifier():
                 continue
             value = self.value(name)
             free = value is None or EXTENT.fullmatch(" ".join(token.text for token in value))
-            by_name[name] = bool(free) and after not in ("(", "[", "<", ".", "->", "::")
+            constant = name.isupper() and len(name) > 2  # of a file that is not here
+            by_name[name] = bool(free and not constant) and after not in (
+                "(",
+                "[",
+                "<",
+                ".",
+                "->",
+                "::",
+            )
             by_name |= self.names(value, depth + 1) if value and not free and depth < LEVELS else {}
         return by_name
 
