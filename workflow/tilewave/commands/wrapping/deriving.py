@@ -13,8 +13,6 @@ import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Source
@@ -22,7 +20,6 @@ from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
-from tilewave.kernel.padding import POISON
 from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import DTYPES, SIZES
 
@@ -285,7 +282,6 @@ def settled(
         unknown = _with_extents(derived, derived.dimensions)
         return unknown, next(trials(derived.dimensions)), -1
     operands, exact = {}, [0] * len(seen)
-    blind = _as_inputs(derived, *seen[0], touch)
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
@@ -295,35 +291,12 @@ def settled(
         extents = _extents(derived.dimensions, last)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
-        stream = operand.stream if not written or (read and name in blind) else None
+        stream = operand.stream if not written or read else None
         operands[name] = Operand(extents, stream, bool(written), operand.zeroed and bool(written))
     inputs = [name for name in derived.indices if operands[name].stream is not None]
     indices = tuple(name for name in inputs if not operands[name].written)
     best = 0 if aligned else max(range(len(seen)), key=lambda at: (exact[at], -at))
     return replace(derived, operands=operands, indices=indices), seen[best][0], exact[best]
-
-
-def _as_inputs(
-    derived: DerivedOperation,
-    shape: dict[str, int],
-    trial: UnjudgedRun,
-    touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
-) -> set[str]:
-    """Return the arrays that are read and written, if their values before the launch matter; else none."""
-    inputs = {name for name, operand in derived.operands.items() if operand.stream is not None}
-    updated = {name for name, ends in trial.touched.items() if all(ends) and name in inputs}
-    if not updated:
-        return set()
-    operands = {**derived.operands}
-    operands |= {name: replace(operands[name], stream=None) for name in updated}
-    indices = tuple({*derived.indices} - updated)
-    again = touch(replace(derived, operands=operands, indices=indices), shape)
-    for name, memory in again.buffers.items():
-        now, before = (np.asarray(held).view(np.uint8) for held in (memory, trial.buffers[name]))
-        wrote = now != POISON
-        if again.fatal or not np.array_equal(now[wrote], before[wrote]):
-            return updated
-    return set()
 
 
 def _extents(
