@@ -28,7 +28,7 @@ ROOM, MOST = 8, 1 << 22
 MOST elements unless the product is larger."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
-    r"nh|n_h|b|bs|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
+    r"nh|n_h|b|bs|g|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
     r"|k_?[hwd]|(?:n|num)?_?(?:in|out)?_?ch(?:an\w*)?(?:_?in|_?out)?|c_?(?:in|out)|(?:in|out)_?c"
 )
 """Names of small sizes, and of heads, which divide other sizes."""

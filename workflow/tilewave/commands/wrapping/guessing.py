@@ -286,8 +286,9 @@ def _with_numbers(
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
-                small = re.search(r"eps", parameter.name, re.IGNORECASE)
-                arguments[at] = kind == "bool" or (EPSILON if small else SOME)
+                lower = parameter.name.lower()
+                likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
+                arguments[at] = kind == "bool" or likely
                 value = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{value} (--arguments changes it)")
     return unassigned(function.parameters, arguments)

@@ -75,6 +75,9 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
         if exact > best:
             best, best_candidate = exact, (candidate, shape, grid)
     derived, shape, grid = best_candidate
+    if not any(operand.written for operand in derived.operands.values()):
+        problem = f"{function.name} writes no array at {trying.size(shape)}"
+        raise UserError.because(HERE, problem, "Give numbers that belong together as --arguments")
     guess.front["grid"] = grid
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}

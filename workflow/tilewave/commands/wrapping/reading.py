@@ -511,8 +511,8 @@ class Scope:
         """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""
         by_name, texts = dict[str, bool](), ["", *(token.text for token in expression), ""]
         for before, name, after in zip(texts, texts[1:], texts[2:]):
-            known = name in {*self.source.macros, *NUMBERS, *REAL} or before in (".", "->", "::")
-            if known or not name.isidentifier():
+            skipped = name in {*self.source.macros, *NUMBERS, *REAL} or before in (".", "->", "::")
+            if skipped or not name.isidentifier():
                 continue
             value = self.value(name)
             free = value is None or EXTENT.fullmatch(" ".join(token.text for token in value))
