@@ -23,6 +23,7 @@ from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching
+from tilewave.commands.wrapping.reading import Function
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
@@ -70,6 +71,7 @@ UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
 UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
+SEARCHED = "no race or uninitialised read was found"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
@@ -202,13 +204,11 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
 
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
-    names, named, launched = [options.kernel], dict[str | None, bool](), dict[str | None, bool]()
+    names, functions = [options.kernel], dict[str | None, Function]()
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
-        functions = [function for function in source.functions() if function.file == source.path]
-        names = names if options.kernel else [function.name for function in functions]
-        named = {item.name: bool(matching.named_operation(item, source)) for item in functions}
-        launched = {item.name: bool(source.launches(item.name)) for item in functions}
+        functions = {item.name: item for item in source.functions() if item.file == source.path}
+        names = names if options.kernel else [*functions]
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
@@ -220,26 +220,26 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         # Not the name of the user's file: lines are told apart by the names of their files.
         output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
+        function = functions.get(name)
+        named = function is None or matching.named_operation(function, source) is not None
+        budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = _Source(path, name or path.stem, None)
-        seconds = options.budget * (WRAPPING if named.get(name, True) else 1)
-        wrapped, settled, first = _attempt(wrapped, plain | {"budget": seconds})
-        if name in named and not plain["operation"] and not settled:
+        wrapped, settled, first = _attempt(wrapped, plain | budget)
+        if function and not (plain["operation"] or settled):
             # An operation of what the kernel touches judges no values, but races are found under it.
             derived: dict[str, Any] = {"operations": [str(home), *options.operations]}
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
-            before = wrapped if named[name] else replace(wrapped, problem="")
-            touched, _, verdict = _attempt(before, plain | derived)
+            problem = wrapped.problem if named else ""
+            touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
             late = not verdict or verdict.startswith(result.NOT_MEASURED)
-            faulty = verdict.startswith(result.FINDINGS)
-            if not touched.kernel:
-                wrapped = touched if not named[name] else wrapped
-            elif faulty or not (late or first.startswith(JUDGED if named[name] else UNBUILT)):
+            undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
+            if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
-                problem = wrapped.problem if named[name] else ""
-                wrapped = replace(
-                    touched, kernel=kernel, problem=problem or UNKNOWN, launched=launched[name]
-                )
+                launched, problem = bool(source.launches(function.name)), problem or UNKNOWN
+                wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
+            elif not (touched.kernel or named):
+                wrapped = touched
         notes = [line for line in wrapped.notes if not PROGRESS.search(line)]
         yield replace(wrapped, notes=notes)
 
@@ -278,11 +278,6 @@ class _Tried:
     name: str
     outcome: Result
     done: CaseExecution | None
-
-    @property
-    def only_special(self) -> bool:
-        """True if the result is wrong with inputs that are infinite or no numbers."""
-        return self.name == trials.NAMES[SPECIAL] and self.outcome.verdict == result.WRONG
 
     @property
     def exit_code(self) -> int:
@@ -357,7 +352,9 @@ def _document(
     # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
     deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
     if kernel.path != source.path:  # its file does not say what it computes from infinity
-        deciding = [entry for entry in deciding if not entry.only_special] or deciding
+        special = (trials.NAMES[SPECIAL], result.WRONG)
+        finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
+        deciding = finite or deciding
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
@@ -475,17 +472,13 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
-        advice = f". {ADVICE.format(relative(source.path), source.name)}"
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         if problem == result.NOT_CHECKED:
-            at = f"no race or uninitialised read was found {at.partition(': ')[0]}"
-            at = (
-                "; but ".join([at, *(of.removeprefix(wrap.FAULT) for of in source.faults)]) + advice
-            )
+            faults = [fault.removeprefix(wrap.FAULT) for fault in source.faults]
+            at = "; but ".join([f"{SEARCHED} {at.partition(': ')[0]}", *faults])
+            at += f". {ADVICE.format(relative(source.path), source.name)}"
         elif not source.launched:
-            at = (
-                f"no file launches it, and with a guess of Tilewave (--block, --grid) it ended {at}"
-            )
+            at = f"with a block and grid of Tilewave's choice (--block, --grid) it ended {at}"
         return f"could not tell whether {name} is right: {why}; {at}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"

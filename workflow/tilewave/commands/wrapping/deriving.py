@@ -245,8 +245,9 @@ def trials(
     """
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
-    small = [name for name in dimensions if name in steps or SMALL.fullmatch(name)]
-    small = small if len(dimensions) > 1 else []
+    small = [
+        name for name in dimensions[1:] and dimensions if SMALL.fullmatch(name) or name in steps
+    ]
     large = [name for name in dimensions if name not in small]
     sets = list(zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:

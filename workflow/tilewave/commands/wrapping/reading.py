@@ -33,6 +33,7 @@ TYPED = {
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
 """Sizes of a tensor, and of the command line."""
+MEMBER = (".", "->", "::")
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
@@ -341,9 +342,10 @@ class Source:
             arguments = tuple(part[-1:] for part in parts(pointers or ()))
             yield replace(launch, grid=grid, block=block, shared=shared, arguments=arguments)
             return
-        if passed := list(self._by_function(body, position, launch)):
-            yield from passed
-            return
+        with contextlib.suppress(syntax.Unreadable):
+            if passed := list(self._by_function(body, position, launch)):
+                yield from passed
+                return
         pointer = body[opening - 1].text if body[opening].text == "=" else ""
         for start in range(end, len(body)):
             if body[start].text == pointer and _chevrons(body, start + 1, "<") is not None:
@@ -364,21 +366,18 @@ class Source:
 
     def _by_function(self, body: Stream, position: int, launch: Launch) -> Iterator[Launch]:
         """Yield the launch of a function of the host that gets the kernel as an argument."""
-        for opening in range(position - 1, 0, -1):
-            with contextlib.suppress(syntax.Unreadable):
-                if body[opening].text == "(" and syntax.closing(body, opening) > position:
-                    break
-        else:
-            return
-        at = len(parts(body[opening + 1 : position]))
-        for path, declaration in self.declarations(body[opening - 1].text):
-            if declaration.name == body[opening - 1].text and declaration.body:
-                names = [item.name for item in signature(path, declaration).parameters][at:][:1]
+        start = position
+        while start and (body[start].text != "(" or syntax.closing(body, start) < position):
+            start -= 1
+        at, name = len(parts(body[start + 1 : position])), body[max(start - 1, 0)].text
+        for path, outer in self.declarations(name) if start else ():
+            if outer.name == name and outer.body:
+                kernels = [item.name for item in signature(path, outer).parameters][at : at + 1]
                 line = functools.partial(syntax.line_of, self.texts[path])
-                for start, token in enumerate(declaration.body):
-                    if token.text in names and _chevrons(declaration.body, start + 1, "<"):
-                        for inner in self._launch(declaration.body, start, line):
-                            yield replace(inner, template=launch.template)
+                for i, token in enumerate(outer.body):
+                    if token.text in kernels and _chevrons(outer.body, i + 1, "<"):
+                        inner = self._launch(outer.body, i, line)
+                        yield from (replace(of, template=launch.template) for of in inner)
 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:
@@ -494,7 +493,7 @@ class Scope:
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
         if () in values:  # what is behind the last change
-            return list(reversed([*itertools.takewhile(bool, reversed(values))]))
+            return [*itertools.takewhile(bool, values[::-1])][::-1]
         outside = self.template.get(name) or self.source.constant(name)
         return values or ([outside] if outside else [])
 
@@ -510,21 +509,14 @@ class Scope:
     def names(self, expression: Stream, depth: int = 0) -> dict[str, bool]:
         """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""
         by_name, texts = dict[str, bool](), ["", *(token.text for token in expression), ""]
+        skipped = {*self.source.macros, *NUMBERS, *REAL}
         for before, name, after in zip(texts, texts[1:], texts[2:]):
-            skipped = name in {*self.source.macros, *NUMBERS, *REAL} or before in (".", "->", "::")
-            if skipped or not name.isidentifier():
+            if not name.isidentifier() or name in skipped or before in MEMBER:
                 continue
             value = self.value(name)
             free = value is None or EXTENT.fullmatch(" ".join(token.text for token in value))
             constant = name.isupper() and len(name) > 2  # of a file that is not here
-            by_name[name] = bool(free and not constant) and after not in (
-                "(",
-                "[",
-                "<",
-                ".",
-                "->",
-                "::",
-            )
+            by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
             by_name |= self.names(value, depth + 1) if value and not free and depth < LEVELS else {}
         return by_name
 
