@@ -116,10 +116,7 @@ def _allowed_instead(value: Any) -> str:
 
 
 def _key_path(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
-    """Return an error's location without parts that are no key of the document.
-
-    pydantic puts the branch of a union (``only.str``) among the keys.
-    """
+    """Return an error's location without pydantic's branches of a union (``only.str``)."""
     kept = []
     for part in location:
         is_key = isinstance(data, Mapping) and part in data

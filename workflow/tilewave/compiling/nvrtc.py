@@ -80,10 +80,7 @@ version = functools.cache(nvrtc_version)
 
 @functools.lru_cache(maxsize=1)
 def architectures() -> tuple[str, ...]:
-    """Return the targets of NVRTC, e.g. ``sm_90`` and ``sm_90a``; empty without NVRTC.
-
-    They include the architecture- and family-specific ones.
-    """
+    """Return NVRTC's targets, e.g. ``sm_90`` and ``sm_90a``, also family-specific ones; empty without NVRTC."""
     try:
         from cuda.bindings import nvrtc
 

@@ -92,10 +92,7 @@ def functions_with(listing: str, opcode: str) -> list[str]:
 
 
 def on_tensor_cores(listing: str, *functions: str) -> bool | None:
-    """Return whether any of these functions of `as_text` uses the tensor cores.
-
-    None if none does and one is missing.
-    """
+    """Return whether one of these functions uses the tensor cores; None if none does and one is missing."""
     opcodes = [tensor_opcodes(listing, function) for function in functions]
     return True if any(opcodes) else None if None in opcodes else False
 

@@ -130,10 +130,7 @@ def _operand(operand: Operand) -> str:
 def first(
     function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
-    """Derive the operation. Its sizes are whole numbers, free names of the launch, and names in ``arguments`` and ``grid``.
-
-    A kernel without a size gets one.
-    """
+    """Derive the operation: its sizes are whole numbers and names of the launch, ``arguments`` or ``grid``."""
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
     sizes, roles, loose = dict[str, str](), dict[str, str](), list[str]()
@@ -239,10 +236,7 @@ def trials(
     threads: Callable[[Sizes], int] = lambda sizes: 0,
     aligned: bool = False,
 ) -> Iterator[dict[str, int]]:
-    """Yield the shapes at which the kernel is executed, the aligned one first or second.
-
-    ``threads`` of a launch bounds the work at a shape.
-    """
+    """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work."""
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
     small = [
