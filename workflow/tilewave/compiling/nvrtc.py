@@ -102,11 +102,7 @@ def options(kernel: Kernel, arch: str, macros: Names) -> tuple[str, ...]:
 
 
 def target_of(kernel: Kernel, arch: str) -> str:
-    """Return the compiler target of a kernel for ``arch``.
-
-    It is ``sm_90a`` for ``sm_90`` if the front matter requests architecture-specific features and the
-    architecture has them.
-    """
+    """Return a kernel's compiler target: ``sm_90a`` for ``sm_90`` if its front matter requests such features."""
     plain = arch.removeprefix("sm_")
     specific = kernel.front.architecture_specific and plain.isdigit()
     return f"{arch}a" if specific and "a" in architecture(int(plain)).targets else arch
@@ -122,10 +118,7 @@ def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
 
 
 def text_key(kernel: Kernel, arch: str, macros: Names) -> str:
-    """Return the content key of the compiler's input, whatever the compiler.
-
-    It covers the code without comments, the kernel's headers, the options, and their adapted forms.
-    """
+    """Return the content key of the compiler's input: code without comments, headers, options, adapted forms."""
     parts = [
         kernel.path.name,
         source.code(kernel.text),

@@ -68,10 +68,7 @@ def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> O
 
 
 def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:
-    """Return address -> origin of each instruction of a function with a known origin.
-
-    listing: from `sass.as_text` or `sass.places`; texts: from `source_texts`, the kernel's first.
-    """
+    """Return address -> origin of a function's instructions. listing: `sass.as_text` or `sass.places`."""
     kernel = next(iter(texts))
     lines = {name: text.splitlines() for name, text in by_last_name(texts).items()}
     origins: dict[sass.Chain, Origin] = {}

@@ -123,11 +123,7 @@ def judged(
     expected: float = math.nan,
     label: str = "",
 ) -> Judgement:
-    """Return the judgement of a comparison.
-
-    value, expected: output and reference at ``comparison.first``. label: name of the implementation, if there
-    are several.
-    """
+    """Return the judgement of a comparison. value, expected: at ``comparison.first``; label: if there are several."""
     bound, reason = output.bound, ""
     alpha, beta = output.scaled or (1.0, 0.0)
     scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""

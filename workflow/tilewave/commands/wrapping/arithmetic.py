@@ -39,11 +39,7 @@ class Unknown(ValueError):
 
 
 def of_tokens(expression: Stream, scope: Scope, names: Mapping[str, str], depth: int = 0) -> str:
-    """Translate an expression of the host into front matter.
-
-    names: the host's names and expressions, and their names there, as ``M`` or ``B * T`` is ``m``; other names
-    get their value. Raises Unknown.
-    """
+    """Translate the host's expression. names: ``M`` or ``B * T`` -> ``m``; others get their value. Raises Unknown."""
     return ast.unparse(_Translation(scope, names, depth).expression(expression))
 
 

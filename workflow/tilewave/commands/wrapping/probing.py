@@ -166,10 +166,7 @@ def sized(front: Mapping[str, Any], operation: Operation) -> bool:
 
 
 def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
-    """Return the sizes of a kernel that takes none, from the constants of its code; None without them.
-
-    If it takes a part of the sizes, the constants of the others become conditions.
-    """
+    """Return constant sizes of a kernel that takes none, else None; sizes that it does not take become conditions."""
     operation, sides, source = guess.operation, trying.Shape(), target.source
     for name in sorted(target.function.declaration.identifiers):
         dimension, side = matching.dimension(name, operation), constant(source.near, name)
