@@ -149,6 +149,7 @@ def first(
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
+    sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
     named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
     sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
