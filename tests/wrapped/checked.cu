@@ -1,5 +1,5 @@
 // Kernels and launches as `check` meets them, right and wrong. The end has an exit code and a part of each sentence.
-#include <cstdlib>
+#include "of_the_host_and_not_here.h"
 
 #define TILE 16
 const int ROWS = 5, COLUMNS = 3;
@@ -149,7 +149,7 @@ void launched(float* x, int* places, int n) {
 }
 
 // Nobody knows what these compute; the launch says which sizes they take. Neighbours are read without a barrier.
-__global__ void halve_in_place(float* x) {
+__global__ void halve_in_place(long long* x) {
     for (int s = 1; s < blockDim.x; s *= 2) {
         if (threadIdx.x + s < blockDim.x) x[threadIdx.x] += x[threadIdx.x + s];
         __syncthreads();
@@ -191,19 +191,33 @@ __global__ void softmax_fixed(const float* in, float* out, int columns) {
     for (int i = 0; i < columns; ++i) out[row * columns + i] = expf(in[row * columns + i] - most) / sum;
 }
 
+// A row that begins with -infinity gives NaN; whether it may, nobody says.
+__global__ void softmax_online(const float* in, float* out, int rows, int columns) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float most = -1.0f / 0.0f, sum = 0;
+    for (int i = 0; i < columns; ++i) {
+        float x = in[row * columns + i], next = fmaxf(most, x);
+        sum = sum * expf(most - next) + expf(x - next);
+        most = next;
+    }
+    for (int i = 0; i < columns; ++i) out[row * columns + i] = expf(in[row * columns + i] - most) / sum;
+}
+
 template <typename Kernel>
 void timed(Kernel kernel, float* x, float* out, int n) {
     kernel<<<blocks_of(n, 64), 64>>>(x, out, n);
 }
 
 void unknown(float* x, float* y, float* out, int n, int d, int heads, int width, int columns) {
-    halve_in_place<<<1, 256>>>(x);
+    halve_in_place<<<1, 256>>>((long long*)x);
     const int of_tile = 32;
     int tiles = ceil((float)n / of_tile), bytes = of_tile * sizeof(float);
     attend<<<heads, of_tile, bytes>>>(x, y, out, n, d, tiles, of_tile);
     pixels<<<width * width, 256>>>(x, out, width);
     timed(prefix_sum, x, out, n);
     softmax_fixed<<<1, 32>>>(x, out, columns);
+    softmax_online<<<blocks_of(n, 64), 64>>>(x, out, n, columns);
 }
 
 REGISTERED(launched)
@@ -226,3 +240,4 @@ REGISTERED(launched)
 // pixels: 3, compared with nothing; no race or uninitialised read was found
 // prefix_sum: 3, what it computes is unknown
 // softmax_fixed: 0, where rows == 5
+// softmax_online: 0, but wrong with NaN and infinity
