@@ -1,7 +1,4 @@
-"""Bit casts and instructions that numba lacks.
-
-Each is one LLVM operation, so that loops over lanes still become vector code.
-"""
+"""Bit casts and instructions that numba lacks, one LLVM operation each: loops over lanes stay vector code."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from llvmlite import ir

@@ -15,10 +15,7 @@ OLD_S = 30 * 24 * 3600.0
 
 
 def folder(kind: str, key: str = "") -> Path:
-    """Return the folder of one kind of entry, or of ``key`` in it, and make it if there is none.
-
-    Raises UserError where another user can write it, because code is loaded from it.
-    """
+    """Return the folder of a kind of entry, or of ``key``. Raises UserError where another user can write it."""
     root = Path(os.environ.get("TILEWAVE_CACHE") or platformdirs.user_cache_dir("tilewave"))
     remedy = "Remove it, or set TILEWAVE_CACHE to another folder"
     _secured(root, "cache", remedy)
@@ -29,10 +26,7 @@ def folder(kind: str, key: str = "") -> Path:
 
 
 def owned(store: Path) -> Path:
-    """Return a working folder's store, and make it if there is none.
-
-    Code is loaded from it. Raises UserError where another user owns it, or everybody can write it.
-    """
+    """Return a working folder's store. Raises UserError where another user owns it or everybody can write it."""
     return _secured(store, "store", "Remove it: the run makes it again", store.parent)
 
 

@@ -51,10 +51,7 @@ class Deadline:
         self._looked = now
 
     def hopeless(self, done: float) -> bool:
-        """Return whether the time will be over long before the job ends.
-
-        done: share of the job that was done at the last look.
-        """
+        """Return whether the time is over long before a job ends. done: the job's share at the last look."""
         if self.at is None:
             return False
         used = (self._looked - self._begun - self._asleep) / (self.at - self._begun)

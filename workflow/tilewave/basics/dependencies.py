@@ -39,10 +39,7 @@ def _needs(path: Path) -> frozenset[Path]:
 
 
 def closure(*modules: str) -> set[Path]:
-    """Return the files of these modules (``pipeline.run``) and of all that they import, directly or not.
-
-    Raises KeyError for a module that does not exist.
-    """
+    """Return the files of these modules (``pipeline.run``) and of all their imports. Raises KeyError."""
     waiting = []
     for module in modules:
         path = _file(f"tilewave.{module}")

@@ -88,10 +88,7 @@ class UserError(Exception):
     def unknown(
         cls, where_file: object, kind: str, name: object, allowed: Iterable[str], key: object = ""
     ) -> Self:
-        """Make an error about a name that does not exist: ``unknown KIND NAME``.
-
-        key: where the name stands, if the name alone does not say it.
-        """
+        """Make an error about a name that does not exist: ``unknown KIND NAME``. key: where the name stands."""
         error = cls(where_file, key or name, name, allowed)
         hint, _ = _listed(name, allowed)
         before = f"{error.key}: " if key else ""

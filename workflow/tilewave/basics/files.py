@@ -16,10 +16,7 @@ SYSTEM = ("/proc", "/sys", "/dev")
 
 
 def lies_in(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a file lies in one of the folders or below, links followed. Open nothing.
-
-    Files of /proc, /sys and /dev lie nowhere.
-    """
+    """Return whether a file lies in a folder or below, links followed; none lies in /proc, /sys or /dev."""
     try:
         real = os.path.realpath(path)
         if any(Path(real).is_relative_to(system) for system in SYSTEM):

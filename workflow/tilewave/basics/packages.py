@@ -25,10 +25,7 @@ def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 
 def nvrtc_version() -> str:
-    """Return NVRTC's version, e.g. ``13.0.88`` (from its wheel where that says more than the library).
-
-    Raises the error of cuda.bindings where there is no such library.
-    """
+    """Return NVRTC's version, e.g. ``13.0.88``. Raises the error of cuda.bindings without the library."""
     from cuda.bindings import nvrtc
 
     error, major, minor = nvrtc.nvrtcVersion()

@@ -73,10 +73,7 @@ class Modules:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path else ""
 
     def check(self, name: str, where: object, key: object) -> None:
-        """Refuse a name that does not exist, or a user's file that is not Python, without importing it.
-
-        where, key: file and key that name the module. Raises UserError with the names that exist.
-        """
+        """Refuse a name that does not exist, or a file that is not Python, without importing it. Raises UserError."""
         if name not in self._ours and name not in self._files():
             raise UserError(where, key, name, self.names())
         path = self.file(name)

@@ -116,10 +116,7 @@ def _allowed_instead(value: Any) -> str:
 
 
 def _key_path(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
-    """Return an error's location without parts that are no key of the document.
-
-    pydantic puts the branch of a union (``only.str``) among the keys.
-    """
+    """Return an error's location without pydantic's branches of a union (``only.str``)."""
     kept = []
     for part in location:
         is_key = isinstance(data, Mapping) and part in data
@@ -132,10 +129,7 @@ def _key_path(location: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
 
 
 def _first_problem(error: ValidationError, data: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return path and details of the first problem that pydantic found in ``data``.
-
-    Where a value fits no branch of a union, ``msg`` says what each branch allows.
-    """
+    """Return path and details of pydantic's first problem; ``msg`` says what each branch of a union allows."""
     details = error.errors()
     ends = [detail["loc"][-1:] * (detail["type"] == "missing") for detail in details]
     paths = [_key_path(detail["loc"], data) + end for detail, end in zip(details, ends)]
@@ -179,10 +173,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def validated(model: type[M], data: Mapping[str, Any], where: object, above: str = "") -> M:
-    """Return the model of plain data. ``above`` is the key of the document at which the data stand.
-
-    Raises UserError about the first key that is missing or unknown, or whose value is not allowed.
-    """
+    """Return the model of plain data, at the key ``above``. Raises UserError about the first wrong key."""
     try:
         return model.model_validate(dict(data))
     except ValidationError as error:

@@ -23,12 +23,14 @@ from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching
+from tilewave.commands.wrapping.reading import Function
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
+from tilewave.kernel.inputs import SPECIAL
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
@@ -65,6 +67,12 @@ UNREAD = re.compile("cannot open source file|this header is not read|was skipped
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
+UNBUILT = result.FAILED_TO_COMPILE
+JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
+"""Outcomes of trials that say something about a kernel, whose arguments are known then."""
+UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
+SEARCHED = "no race or uninitialised read was found"
+ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
@@ -136,13 +144,14 @@ def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
 @dataclass(frozen=True)
 class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
-    problem: why it could not."""
+    problem: why it could not; launched: whether the user's files launch it."""
 
     path: Path
     name: str
     kernel: Kernel | None
     notes: Sequence[str] = ()
     problem: str = ""
+    launched: bool = True
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -195,12 +204,11 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
 
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
-    names, apart = [options.kernel], set[str]()
+    names, functions = [options.kernel], dict[str | None, Function]()
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
-        functions = [function for function in source.functions() if function.file == source.path]
-        names = names if options.kernel else [function.name for function in functions]
-        apart = {function.name for function in functions if source.takes_sizes_apart(function)}
+        functions = {item.name: item for item in source.functions() if item.file == source.path}
+        names = names if options.kernel else [*functions]
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
@@ -212,19 +220,26 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         # Not the name of the user's file: lines are told apart by the names of their files.
         output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
+        function = functions.get(name)
+        named = function is None or matching.named_operation(function, source) is not None
+        budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = _Source(path, name or path.stem, None)
-        wrapped, settled, _ = _attempt(wrapped, plain | {"budget": WRAPPING * options.budget})
-        if name in apart and not plain["operation"] and not settled:
+        wrapped, settled, first = _attempt(wrapped, plain | budget)
+        if function and not (plain["operation"] or settled):
             # An operation of what the kernel touches judges no values, but races are found under it.
             derived: dict[str, Any] = {"operations": [str(home), *options.operations]}
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
-            touched, _, verdict = _attempt(wrapped, plain | derived)
+            problem = wrapped.problem if named else ""
+            touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
             late = not verdict or verdict.startswith(result.NOT_MEASURED)
-            faulty = verdict.startswith(result.FINDINGS)
-            if touched.kernel and (faulty or not (wrapped.kernel or late)):
+            undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
+            if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
-                wrapped = replace(touched, kernel=kernel)
+                launched, problem = bool(source.launches(function.name)), problem or UNKNOWN
+                wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
+            elif not (touched.kernel or named):
+                wrapped = touched
         notes = [line for line in wrapped.notes if not PROGRESS.search(line)]
         yield replace(wrapped, notes=notes)
 
@@ -283,14 +298,16 @@ def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
     yield Case(variant)
 
 
-def _tried(kernel: Kernel, options: Namespace, folder: Path, machine: Any) -> Iterator[_Tried]:
+def _tried(
+    kernel: Kernel, options: Namespace, folder: Path, machine: Any, wrapped: bool
+) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
     arch, target = execute.arch_of(options), execute.target_of(options)
     for case in _cases(kernel, options):
         entry = single.compiled(case.variant, arch, folder)
         for outcome in trials.judged(
             case, arch, target, entry,
-            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine,
+            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine, finite=wrapped,
         ):  # fmt: skip
             sizes = outcome.trial.sizes
             shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
@@ -313,12 +330,14 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     if source.kernel is None:
-        reason = f"{GUESSING}: {source.problem}"
+        command = rf"\g<0> (tilewave check {outcome['file']} --kernel {source.name} \1 ...)"
+        reason = f"{GUESSING}: {re.sub(r'^(--[a-z]+) is missing', command, source.problem)}"
         sentence = f"could not tell whether {source.name} is right: {reason}"
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            tried = list(_tried(source.kernel, options, Path(folder), machine))
+            wrapped = source.kernel.path != source.path
+            tried = list(_tried(source.kernel, options, Path(folder), machine, wrapped))
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -333,6 +352,10 @@ def _document(
     ran = [entry for entry in tried if entry.done is not None]
     # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
     deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
+    if kernel.path != source.path:  # its file does not say what it computes from infinity
+        special = (trials.NAMES[SPECIAL], result.WRONG)
+        finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
+        deciding = finite or deciding
     codes = [entry.exit_code for entry in deciding]
     code = min(codes, key=WORST.index)
     decisive = deciding[codes.index(code)]
@@ -344,6 +367,7 @@ def _document(
         rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
+    rests += [] if source.launched else ["no launch"]
     unclear = code == result.NOT_RIGHT and bool(rests)
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
@@ -439,6 +463,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     ok = decisive.outcome.status == result.OK
     problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
     reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
+    operation = decisive.case.kernel.front.operation
+    reason = reason.replace(f"; the operation {operation} has no reference", "")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     at = f"at {decisive.case.id.partition('@')[2]}{kind}: {reason}"
@@ -447,10 +473,14 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
-        ended = (
-            at if problem != result.NOT_CHECKED else "no race was found " + at.partition(": ")[0]
-        )
-        return f"could not tell whether {name} is right: {GUESSING}: {source.problem}; {ended}"
+        why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
+        if problem == result.NOT_CHECKED:
+            faults = [fault.removeprefix(wrap.FAULT) for fault in source.faults]
+            at = "; but ".join([f"{SEARCHED} {at.partition(': ')[0]}", *faults])
+            at += f". {ADVICE.format(relative(source.path), source.name)}"
+        elif not source.launched:
+            at = f"with a block and grid of Tilewave's choice (--block, --grid) it ended {at}"
+        return f"could not tell whether {name} is right: {why}; {at}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
         return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"
@@ -466,6 +496,9 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres else ""
+    special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
+    if any(row["verdict"] == result.WRONG for row in special):
+        sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     return "; ".join([sentence, *map(_advice, notable)])
 

@@ -225,10 +225,7 @@ def planned(options: Namespace, folder: Path) -> tuple[Case, Job | Result, dict[
 
 
 def execute(options: Namespace, machine: Any = None, budget_s: float = 0.0) -> dict[str, Any]:
-    """Compile and execute the case of the command line. Raises UserError.
-
-    budget_s: seconds for the judge's other trials of a correct case; one that is not right decides the verdict.
-    """
+    """Compile and execute the command line's case. Raises UserError. budget_s: seconds for its other trials."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         limited, selected = _cases(options)
         job, entry = _compiled(options, selected, Path(folder))

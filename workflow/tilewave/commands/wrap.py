@@ -215,7 +215,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
 def _stated(target: Target, guess: Guess) -> bool:
     """Return whether the file says that a kernel is a product of one size, and how it is launched."""
     function, sizes = target.function, guess.operation.dimensions
-    launched = guess.line and not guess.unknown and target.source.takes_sizes_apart(function)
+    derived = deriving.first(function, "", target.source, None, None)
+    launched = guess.line and not (guess.unknown or derived.roles or derived.loose)
     single = sum(argument in sizes for argument in matching.leaves(guess.front["arguments"])) == 1
     return bool(launched and single and re.search("matmul|gemm", function.name.lower()))
 
@@ -366,6 +367,8 @@ def _tried(
                 if not error.where_file.startswith(str(path)):
                     raise
                 problem = str(error).removeprefix(f"{error.where_file}: ")
+                if deadline < math.inf:  # sizes of a later trial have no launch
+                    return {**trying.LATE, "status": result.FAILED_TO_LAUNCH, "reason": problem}
                 key = error.key.partition(".")[0]
                 flag = next((flag for flag, name in KEYS.items() if name == key), "a flag")
                 remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"

@@ -14,10 +14,7 @@ def resources(registers: int, shared: int, stack: int, *spills: int) -> dict[str
 
 
 def code_digest(cubin: bytes) -> str:
-    """Return the SHA-256 over executable code, constant and initialised sections, and reserved sizes.
-
-    Debug sections do not count, so that a comment in the source changes nothing.
-    """
+    """Return the SHA-256 over code, constants, initialised sections and reserved sizes, not debug sections."""
     from elftools.elf.elffile import ELFFile
 
     digest = hashlib.sha256()

@@ -35,10 +35,7 @@ def _demangled(symbol: str) -> str | None:
 
 @functools.cache
 def function(symbol: str) -> str:
-    """Return ``ns::gemm<64, float>`` for a function's symbol, without result type and arguments.
-
-    Anything else stays the same, and so do all symbols without a demangler.
-    """
+    """Return ``ns::gemm<64, float>`` for a function's symbol; anything else, or without a demangler, as it is."""
     demangled = _demangled(symbol)
     if demangled is None:
         return symbol

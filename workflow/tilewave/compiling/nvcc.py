@@ -185,10 +185,7 @@ def _shows_signs(text: str) -> bool:
 
 
 def adapted(name: str, text: str, headers: Mapping[str, str], entry: str) -> Adapted | None:
-    """Adapt a kernel file for NVRTC if it or one of its headers shows signs of nvcc; else return None.
-
-    entry: the kernel's name in the front matter; its template arguments may name types of the file.
-    """
+    """Adapt a kernel file that shows signs of nvcc, else return None. entry: the kernel's name in front matter."""
     if not any(map(_shows_signs, (text, *headers.values()))):
         return None
     return _adapted(name, text, tuple(headers.items()), entry)
@@ -210,10 +207,7 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
 
 
 def _knowing(headers: Mapping[str, str]) -> set[str]:
-    """Return the headers of libraries that support NVRTC, and the headers that these include.
-
-    A library is the first folder of a name. Headers with host-only functions do not count.
-    """
+    """Return headers of libraries (first folders) that support NVRTC and those they include, but no host-only ones."""
 
     def library(name: str) -> str:
         return name.partition("/")[0]
@@ -343,10 +337,7 @@ def _is_number(declaration: Declaration) -> bool:
 
 
 def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool:
-    """Return whether device code that names these names needs this declaration.
-
-    It cannot need host functions and variables, because NVRTC accepts these only as constants.
-    """
+    """Return whether device code with these names needs a declaration: of the host's, NVRTC takes only constants."""
     variable = declaration.kind == "variable"
     keywords = syntax.CONSTANT_KEYWORDS | {"const"} if variable else syntax.CONSTANT_KEYWORDS
     fixed = bool(declaration.identifiers & keywords)

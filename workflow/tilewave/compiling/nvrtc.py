@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.basics.errors import printable
@@ -80,10 +80,7 @@ version = functools.cache(nvrtc_version)
 
 @functools.lru_cache(maxsize=1)
 def architectures() -> tuple[str, ...]:
-    """Return the targets of NVRTC, e.g. ``sm_90`` and ``sm_90a``; empty without NVRTC.
-
-    They include the architecture- and family-specific ones.
-    """
+    """Return NVRTC's targets, e.g. ``sm_90`` and ``sm_90a``, also family-specific ones; empty without NVRTC."""
     try:
         from cuda.bindings import nvrtc
 
@@ -105,11 +102,7 @@ def options(kernel: Kernel, arch: str, macros: Names) -> tuple[str, ...]:
 
 
 def target_of(kernel: Kernel, arch: str) -> str:
-    """Return the compiler target of a kernel for ``arch``.
-
-    It is ``sm_90a`` for ``sm_90`` if the front matter requests architecture-specific features and the
-    architecture has them.
-    """
+    """Return a kernel's compiler target: ``sm_90a`` for ``sm_90`` if its front matter requests such features."""
     plain = arch.removeprefix("sm_")
     specific = kernel.front.architecture_specific and plain.isdigit()
     return f"{arch}a" if specific and "a" in architecture(int(plain)).targets else arch
@@ -125,10 +118,7 @@ def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
 
 
 def text_key(kernel: Kernel, arch: str, macros: Names) -> str:
-    """Return the content key of the compiler's input, whatever the compiler.
-
-    It covers the code without comments, the kernel's headers, the options, and their adapted forms.
-    """
+    """Return the content key of the compiler's input: code without comments, headers, options, adapted forms."""
     parts = [
         kernel.path.name,
         source.code(kernel.text),
@@ -224,7 +214,18 @@ def compile_kernel(kernel: Kernel, arch: str, macros: Names) -> Compiled:
     all_headers = {**toolkit, **kernel_headers, **adapted.headers, nvcc.PRELUDE: adapted.prelude}
     in_front = (f"--pre-include={nvcc.PRELUDE}",) if adapted.prelude else ()
     before = (*chosen, *adapted.options, *in_front)
-    return _compile(file, adapted.text, all_headers, before, names, adapted)
+    done = tried = _compile(file, adapted.text, all_headers, before, names, adapted)
+    absent: list[str] = []
+    while missing := nvcc.NOT_FOUND.search(tried.message):  # perhaps only host code needs it
+        if missing[1] in absent:
+            break
+        absent.append(missing[1])
+        all_headers[missing[1]] = ""
+        tried = _compile(file, adapted.text, all_headers, before, names, adapted)
+    if not absent or tried.cubin is None:
+        return done
+    warning = f"not found, and taken for empty: {', '.join(absent)}"
+    return replace(tried, warning="; ".join(filter(None, (tried.warning, warning))))
 
 
 def _compile(

@@ -39,10 +39,7 @@ NOWHERE = Origin()
 
 
 def source_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
-    """Return the texts that line tables refer to, by file name: the kernel's, then those of its headers.
-
-    folders: of headers, besides the kernel file's folder.
-    """
+    """Return the texts of line tables by file name: the kernel's, and its headers' in its or these folders."""
     return {path.name: text, **includes.kernel_headers(text, path.parent, *folders)}
 
 
@@ -71,10 +68,7 @@ def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> O
 
 
 def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:
-    """Return address -> origin of each instruction of a function with a known origin.
-
-    listing: from `sass.as_text` or `sass.places`; texts: from `source_texts`, the kernel's first.
-    """
+    """Return address -> origin of a function's instructions. listing: `sass.as_text` or `sass.places`."""
     kernel = next(iter(texts))
     lines = {name: text.splitlines() for name, text in by_last_name(texts).items()}
     origins: dict[sass.Chain, Origin] = {}
@@ -88,10 +82,7 @@ def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[in
 
 
 def callers(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, str]:
-    """Return address -> call sites of its device function, for functions that were not inlined.
-
-    Several call sites are joined: ``k.cu:7 or k.cu:9``.
-    """
+    """Return address -> call sites of a device function that was not inlined: ``k.cu:7 or k.cu:9``."""
     texts_by_name = by_last_name(texts)
     by_address = {}
     for address, chains in sass.callers(listing, function).items():

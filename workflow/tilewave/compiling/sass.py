@@ -62,10 +62,7 @@ def _run(arguments: list[str], cubin: Path) -> str:
 
 
 def as_text(cubin: Path) -> str:
-    """Return nvdisasm's listing with source lines and inlined calls.
-
-    It omits the analysis of data flow, which takes a third of the time and adds only remarks.
-    """
+    """Return nvdisasm's listing with source lines and inlined calls, without its slow analysis of data flow."""
     return _run(["-gi", "-c", "-ndf"], cubin)
 
 
@@ -92,10 +89,7 @@ def functions_with(listing: str, opcode: str) -> list[str]:
 
 
 def on_tensor_cores(listing: str, *functions: str) -> bool | None:
-    """Return whether any of these functions of `as_text` uses the tensor cores.
-
-    None if none does and one is missing.
-    """
+    """Return whether one of these functions uses the tensor cores; None if none does and one is missing."""
     opcodes = [tensor_opcodes(listing, function) for function in functions]
     return True if any(opcodes) else None if None in opcodes else False
 
@@ -162,10 +156,7 @@ def parse(text: str) -> tuple[SassInstruction, ...]:
 
 
 def places(text: str) -> str:
-    """Return a listing without its code, for `chains`: compressed, a thousandth of the bytes.
-
-    Each line has the number of consecutive instructions from the same source lines, and these lines.
-    """
+    """Return a listing's lines without its code, for `chains`: the number of instructions in a row of each."""
     lines, function = [WITHOUT_CODE.rstrip()], ""
     place = operator.attrgetter("function", "chain")
     for (name, chain), rows in itertools.groupby(parse(text), key=place):

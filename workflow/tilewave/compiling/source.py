@@ -46,10 +46,7 @@ def code(text: str) -> str:
 
 
 def moved(before: Mapping[str, list[int]], now: Mapping[str, str]) -> dict[str, dict[int, int]]:
-    """Return file -> line number when it was compiled -> line number now, for files whose lines moved.
-
-    before: the `line_numbers` of each file then; now: the present texts, with the same code.
-    """
+    """Return file -> line then -> line now, for files whose lines moved. before: their `line_numbers`."""
     by_file = {}
     for name, old in before.items():
         new = line_numbers(now.get(name, ""))

@@ -119,10 +119,7 @@ def values(
         return str(name), number
 
     def member(name: Argument, index: int, most: int) -> tuple[int, int, list[tuple[int, Value]]]:
-        """Return bytes and alignment of a struct or a member of one, and its values with their offsets.
-
-        most: bytes to which a member is aligned at most.
-        """
+        """Return a struct's bytes, alignment, and values with offsets. most: a member's largest alignment."""
         if isinstance(name, tuple):
             return _laid_out([member(part, index, most) for part in name])
         if isinstance(name, Typed):

@@ -43,11 +43,7 @@ def with_kind(
     exponent: int = 0,
     specials: tuple[float, float] = (np.nan, np.inf),
 ) -> np.ndarray:
-    """Return uniform elements as another kind, in `storage(dtype)`.
-
-    exponent: of the power of two. specials: two numbers that are not finite; FP8 has NaN for each. An array of few
-    elements has none.
-    """
+    """Return uniform elements as another kind. exponent: the power of two; specials: two that are not finite."""
     row, numbers = DTYPES[dtype], to_float64(values, dtype)
     if row.write is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")

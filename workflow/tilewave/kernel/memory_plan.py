@@ -19,10 +19,7 @@ Whole = Callable[[str, Any, Names], int]
 def strides(
     kernel: Kernel, operation: Operation, layouts: Mapping[str, str], shape: Sizes, whole: Whole
 ) -> dict[str, int]:
-    """Return every stride of the operands by name, in elements: the front matter's, else one without gaps.
-
-    A stride may use those before it. Raises UserError for one with which elements overlap.
-    """
+    """Return all operands' strides in elements, by default without gaps. Raises UserError where elements overlap."""
     lengths: dict[str, int] = {}
     for operand, about in operation.operands.items():
         for axis, name in enumerate(stride_names(operand, len(about.extents)), 1):

@@ -123,11 +123,7 @@ def judged(
     expected: float = math.nan,
     label: str = "",
 ) -> Judgement:
-    """Return the judgement of a comparison.
-
-    value, expected: output and reference at ``comparison.first``. label: name of the implementation, if there
-    are several.
-    """
+    """Return the judgement of a comparison. value, expected: at ``comparison.first``; label: if there are several."""
     bound, reason = output.bound, ""
     alpha, beta = output.scaled or (1.0, 0.0)
     scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""
@@ -135,7 +131,7 @@ def judged(
         unwritten = ""
         if math.isnan(value) and not beta and not output.special:
             read = ", or C was read although beta is 0, which `reads_c: true` allows"
-            unwritten = f" (never written{read if output.scaled else ''})"
+            unwritten = f" (never written, or computed{read if output.scaled else ''})"
         digits = ".0f" if output.whole else ".6g"
         allowed = bound.absolute + bound.relative_out * abs(expected)
         near = allowed > 0 and abs(value - expected) < NEAR * allowed

@@ -108,10 +108,7 @@ def _names(block: CaseBlock) -> list[str]:
 
 
 def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
-    """Return a block without the kernels that are skipped.
-
-    Raises the reason of the first one if no kernel remains of those that the block names.
-    """
+    """Return a block without skipped kernels. Raises the first one's reason if none of the named remains."""
     names = _names(block)
     stay = [name for name in names if name not in left_out]
     if names and not stay:

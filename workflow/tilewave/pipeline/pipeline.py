@@ -166,10 +166,7 @@ class Pipeline:
         checks: Mapping[str, Result] | None = None,
         only: Collection[str] = (),
     ) -> dict[str, Any]:
-        """Return a stage's results as `measuring.collect` does, after measuring what is missing.
-
-        only: measure these cases alone, although they have results.
-        """
+        """Return a stage's results (`measuring.collect`), measured if missing. only: measure these cases alone."""
         planned = self.planned(stage)
         sources = dataclasses.replace(self.sources(stage), remeasured=only)
         if only:

@@ -171,10 +171,7 @@ def follow(
 
 
 def compile_part(run: Run, part: str, threads: int) -> Compiled:
-    """Compile the variants of a part that are missing (see `pipeline.compiling`).
-
-    Returns the entries of all, by variant and architecture.
-    """
+    """Compile a part's missing variants (`pipeline.compiling`); return all entries by variant and architecture."""
     pipeline = run.pipeline()
     names = part_of(list(pipeline.variants), part)
     tasks = pipeline.tasks(names)
@@ -232,10 +229,7 @@ def _checkers(pipeline: Pipeline, cores: int) -> int:
 def measure_part(
     run: Run, pipeline: Pipeline, threads: int = 1, stages: Sequence[str] = ON_GPU
 ) -> Results:
-    """Check, time, tune, count and sample the part's cases without a result, and return all results.
-
-    Each result goes into the store at once.
-    """
+    """Check, time, tune, count and sample a part's cases without a result, store each at once, and return all."""
     targets.of_another_node(run.target, run.project.config.gpu, "measure")
     results: Results = {}
     with _gpu(run, pipeline) as gpu_run:
@@ -500,10 +494,7 @@ def tables(run: Run, pipeline: Pipeline, results: Results) -> Tables:
 
 
 def listings(pipeline: Pipeline, drawn: Mapping[str, Any]) -> set[str]:
-    """Write the listings of the variants whose code a page shows, remove all others, and return these variants.
-
-    drawn: what `watching.drawn` returns.
-    """
+    """Write listings of variants whose code a page shows, remove others, return these. drawn: `watching.drawn`."""
     shown = pipeline.shown(access["variant"] for access in drawn.values())
     pipeline.write_listings(shown)
     pipeline.remove_code(shown)

@@ -266,8 +266,9 @@ def judged(
     machine: Any = None,
     done: CaseExecution | None = None,
     limiting: Variant | None = None,
+    finite: bool = False,
 ) -> list[TrialResult]:
-    """Execute the trials of a case's variant, in order; stop at the first that is not right.
+    """Execute the trials of a case's variant, in order; stop at the first that is not right, if it has ``finite`` inputs.
 
     case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes, if not
     the case's. entry: what was compiled. budget_s: seconds for all trials after the first; those that do not fit are
@@ -300,7 +301,7 @@ def judged(
         if not outcomes:
             deadline = time.monotonic() + budget_s
         outcomes.append(outcome)
-        if outcome.wrong:
+        if outcome.wrong and not (finite and trial.kind == SPECIAL):
             break
         launches = len(trial.scalars) or cost.LAUNCHES
         smallest = math.prod(outcomes[0].trial.sizes.values())

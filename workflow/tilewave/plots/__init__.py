@@ -67,10 +67,7 @@ def digest(module: str, *names: str) -> str:
 
 
 def load(name: str, where_file: object = "config", key: object = "plot") -> PlotModule:
-    """Return the plot module of that name.
-
-    Raises UserError where there is none; the message lists those that exist.
-    """
+    """Return the plot module of that name. Raises UserError where there is none; the message lists those that exist."""
     return cast(PlotModule, MODULES.load(name, where_file, key))
 
 

@@ -75,10 +75,7 @@ def driver_version(text: str | None = None) -> str:
 
 
 def counter_permission(parameters: str | None = None) -> str:
-    """Return who may read counters: ``all users``, ``administrators`` or ``unknown``.
-
-    From RmProfilingAdminOnly, which the module option NVreg_RestrictProfilingToAdminUsers sets.
-    """
+    """Return who may read counters, by RmProfilingAdminOnly: ``all users``, ``administrators`` or ``unknown``."""
     parameters = _text(DRIVER_PARAMETERS) if parameters is None else parameters
     match = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", parameters, re.MULTILINE)
     if not match:
@@ -120,10 +117,7 @@ def gpu_devices() -> list[str]:
 
 
 def fingerprint() -> dict[str, Any]:
-    """Return what this machine can measure, from files alone: no CUDA, no child process, milliseconds.
-
-    ncu: its resolved path, whose folders contain the version.
-    """
+    """Return what this machine can measure, from files alone, in milliseconds. ncu: its resolved path."""
     path = find_ncu()
     models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
     return {

@@ -57,10 +57,7 @@ def digest(parts: Mapping[str, Any]) -> str:
 
 
 def key(code: str, job: Job) -> str:
-    """Return the key of a job, from its code, launch, inputs and method.
-
-    code: digest of the cubin's code, or of a host kernel's source.
-    """
+    """Return a job's key, from code, launch, inputs and method. code: digest of the cubin's or the host's code."""
     parts = vars(job) | vars(job.launch)
     parts["probe"] = job.probe and job.probe.document()
     parts["tensor_maps"] = {plan.name: plan.document() for plan in job.launch.tensor_maps}

@@ -49,10 +49,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that readers see all of it or none.
-
-    Raises UserError for a full disk or a read-only folder.
-    """
+    """Write a file so that readers see all of it or none. Raises UserError for a full disk or a read-only folder."""
     try:
         _write(path, data)
     except OSError as error:

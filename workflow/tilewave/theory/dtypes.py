@@ -215,6 +215,7 @@ DTYPES: Mapping[str, Dtype] = {
             from_bits=lambda words: (_high(words) - (1 << 23)).astype("int32"), support=5,
         ),
         Dtype("u32", "UINT32", "uint32", "UINT32", whole=True, from_bits=lambda words: words),
+        Dtype("i64", "INT64", "int64", "INT64", whole=True, from_bits=lambda words: words.astype("int64")),
         Dtype(
             "i8", "INT8", "int8", "UINT8", whole=True, cuda=3, sums={"i32": "COMPUTE_32I"},
             from_bits=lambda words: ((_high(words) * 255 >> 24) - 127).astype("int8"), support=4,

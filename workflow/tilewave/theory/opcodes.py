@@ -27,10 +27,7 @@ Trait = Literal[
 
 @dataclass(frozen=True)
 class Opcode:
-    """Facts about a base.
-
-    counter: the op of ncu's `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`.
-    """
+    """Facts about a base. counter: the op of ncu's `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`."""
 
     name: str
     kind: Kind

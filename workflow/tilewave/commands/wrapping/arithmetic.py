@@ -18,6 +18,7 @@ DTYPES = {
     "unsigned char": "u8", "uint8_t": "u8", "uchar": "u8",
     "int32_t": "i32", "unsigned": "u32", "unsigned int": "u32", "uint32_t": "u32", "uint": "u32",
     "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
+    **dict.fromkeys(("long", "long long", "unsigned long long", "size_t", "int64_t", "uint64_t"), "i64"),
 }  # fmt: skip
 """Type of C++ -> dtype."""
 VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
@@ -38,11 +39,7 @@ class Unknown(ValueError):
 
 
 def of_tokens(expression: Stream, scope: Scope, names: Mapping[str, str], depth: int = 0) -> str:
-    """Translate an expression of the host into front matter.
-
-    names: the host's names and expressions, and their names there, as ``M`` or ``B * T`` is ``m``; other names
-    get their value. Raises Unknown.
-    """
+    """Translate the host's expression. names: ``M`` or ``B * T`` -> ``m``; others get their value. Raises Unknown."""
     return ast.unparse(_Translation(scope, names, depth).expression(expression))
 
 
@@ -50,7 +47,7 @@ def plain(expression: Stream, scope: Scope) -> str:
     """Return an expression of the host as a key of ``names``: without casts. Empty if it is not one."""
     try:
         return ast.unparse(_Translation(scope, {}, 0).parsed(expression))
-    except (Unknown, Unreadable):
+    except Unknown:
         return ""
 
 
@@ -76,11 +73,12 @@ class _Translation(ast.NodeTransformer):
         self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth
 
     def parsed(self, expression: Stream) -> ast.expr:
-        text = self._python(list(expression))
+        text = " ".join(token.text for token in expression)
         try:
-            return ast.parse(text.strip(), mode="eval").body
-        except SyntaxError as error:
-            raise Unknown(text.strip()) from error
+            text = self._python(list(expression)).strip()
+            return ast.parse(text, mode="eval").body
+        except (SyntaxError, Unreadable, IndexError, ValueError) as error:
+            raise error if isinstance(error, Unknown) else Unknown(text) from error
 
     def expression(self, expression: Stream) -> ast.expr:
         translated: ast.expr = self.visit(self.parsed(expression))

@@ -4,24 +4,22 @@ Each whole number is a size and each pointer an array, at first larger than need
 a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
 """
 
+import contextlib
 import itertools
 import math
 import operator
 import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from tilewave.commands.wrapping.arithmetic import WHOLE
+from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import Function
+from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Source
 from tilewave.execution.case import UnjudgedRun
-from tilewave.kernel.expressions import Sizes
+from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
-from tilewave.kernel.padding import POISON
 from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import DTYPES, SIZES
 
@@ -30,10 +28,11 @@ ROOM, MOST = 8, 1 << 22
 MOST elements unless the product is larger."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
-    r"nh|n_h|b|bs|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
+    r"nh|n_h|b|bs|g|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
+    r"|k_?[hwd]|(?:n|num)?_?(?:in|out)?_?ch(?:an\w*)?(?:_?in|_?out)?|c_?(?:in|out)|(?:in|out)_?c"
 )
 """Names of small sizes, and of heads, which divide other sizes."""
-ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)")
+ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)|k_?[hwd]")
 """Names of small sizes that are odd, because they have a middle."""
 PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
 """Names of distances between rows, which are at least the length of a row."""
@@ -42,9 +41,11 @@ LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
 """Sizes of the trials, the innermost first. Large sizes are multiplied by a power of two; their three sets have
 products that differ, multiples of most blocks, and both (MANY: for more than two large sizes)."""
-UNIT, ALONE = 16, (1200, 1024, 2048)
-LARGEST = 3 << 19
-"""Largest product of all sizes in a trial."""
+UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
+SMALLEST = 64
+"""Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
+LARGEST, MOST_THREADS = 1 << 16, 1 << 19
+"""Largest product of all sizes in a trial, and most threads of its launch."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 MOST_FACTORS = 5
@@ -80,7 +81,8 @@ class DerivedOperation:
     """An operation that is derived from a kernel.
 
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
-    of the read-only arrays of whole numbers, which may hold indices.
+    of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
+    sizes that the launch computes, nobody knows how.
     """
 
     name: str
@@ -89,6 +91,8 @@ class DerivedOperation:
     sizes: Mapping[str, str]
     operands: Mapping[str, Operand]
     indices: tuple[str, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    loose: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -124,25 +128,81 @@ def _operand(operand: Operand) -> str:
 
 
 def first(
-    function: Function, name: str, file: str, arguments: str | None = None, grid: str | None = None
+    function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
-    """Derive the operation: its sizes are the whole numbers, else the names in ``arguments`` and ``grid``."""
+    """Derive the operation: its sizes are whole numbers and names of the launch, ``arguments`` or ``grid``."""
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
-    sizes: dict[str, str] = {}
-    for parameter in () if arguments else function.parameters:
-        if not parameter.stars and set(parameter.type.split()) <= WHOLE:
-            lower = parameter.name.lower().strip("_")
-            sizes[parameter.name] = lower if lower not in taken else f"size_{lower}"
-            taken.add(sizes[parameter.name])
+    sizes, roles, loose = dict[str, str](), dict[str, str](), list[str]()
+
+    def add(key: str) -> str:
+        label = key.lower().strip("_") if key.isupper() or key in numbers else key
+        sizes[key] = label if label not in taken else f"size_{label}"
+        taken.add(sizes[key])
+        return sizes[key]
+
+    whole = (item for item in function.parameters if {*item.type.split()} <= WHOLE)
+    numbers = [item.name for item in whole if not (arguments or item.stars)]
+    launch = next(iter(source.launches(function.name)), None)
+    if launch and not (arguments or grid):
+        roles, loose = _at_launch(function, launch, numbers, add)
+    for key in numbers:
+        if key not in {*sizes, *roles}:
+            add(key)
+    sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
     named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
     sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
-    operands = {}
+    operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
-        added, extents = adds(function, pointer.name), tuple(sizes.values())
+        added = adds(function, pointer.name)
         stream = None if added else at
         operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
-    return DerivedOperation(name, function.name, file, sizes, operands)
+    names = (name, function.name, source.path.name)
+    return DerivedOperation(*names, sizes or {"": "n"}, operands, roles=roles, loose=tuple(loose))
+
+
+def _at_launch(
+    function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the numbers that are constants, or that the launch computes from sizes, and those that it computes somehow.
+
+    A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory.
+    """
+    scope, values = launch.scope, function.launch_arguments(launch.arguments)
+    passed = dict(zip((item.name for item in function.parameters), values))
+    lines = {key: " ".join(token.text for token in scope.literal(passed[key])) for key in numbers}
+    threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
+    near = {*threads} | function.declaration.identifiers - passed.keys()
+    small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
+    kept = {key for key in small if len(small) < len(numbers)}
+    kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
+    sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
+    sizes |= {token.text: "" for value in values for token in value}
+    for key in numbers:
+        name = passed[key][0].text if len(passed[key]) == 1 else ""
+        plain = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
+        if name and plain and key not in kept:
+            sizes[name] = add(key)
+        elif passed[key]:
+            computed.append(key)
+    expressions, loose = dict[str, str](), list[str]()
+    for key in computed:
+        names = scope.names(passed[key])
+        depends = any(sizes.get(name) for name in names)
+        for name in (name for name, free in names.items() if free):
+            sizes[name] = sizes.get(name) or (add(name) if depends else "")
+        with contextlib.suppress(Unknown):
+            text = of_tokens(passed[key], scope, {name: of for name, of in sizes.items() if of})
+            if names_in(text) or key in kept or (text.isdigit() and int(text) <= SMALLEST):
+                expressions[key] = text
+        if key not in expressions and (
+            depends or threads.keys() & names or not any(names.values())
+        ):
+            loose.append(key)
+    for name, free in (scope.names(launch.grid) | scope.names(launch.shared)).items():
+        if free and name not in sizes:
+            sizes[name] = add(name)
+    return expressions, loose
 
 
 def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
@@ -172,33 +232,45 @@ def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> Derive
     return replace(derived, indices=tuple(indices))
 
 
-def trials(dimensions: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Yield the shapes at which the kernel is executed."""
-    small = [name for name in dimensions if SMALL.fullmatch(name) and len(dimensions) > 1]
+def trials(
+    dimensions: Sequence[str],
+    threads: Callable[[Sizes], int] = lambda sizes: 0,
+    aligned: bool = False,
+) -> Iterator[dict[str, int]]:
+    """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work."""
+    windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
+    steps = {name for name in dimensions if windows and name.startswith("stride")}
+    small = [
+        name for name in dimensions[1:] and dimensions if SMALL.fullmatch(name) or name in steps
+    ]
     large = [name for name in dimensions if name not in small]
-    for sizes, few, alone in zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE):
+    sets = list(zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE))
+    for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
-        unit, product = UNIT, math.prod((*sizes[: len(large)], *small_sizes.values()))
-        while unit > 1 and product * unit ** len(large) > LARGEST:
-            unit //= 2
-        large_sizes = [unit * size for size in sizes] if len(large) > 1 or small else [alone]
-        by_name = dict(zip(reversed(large), large_sizes)) | small_sizes
-        for name in filter(PITCH.fullmatch, large):
-            widest = max(large, key=lambda name: by_name.get(name, 0))
-            by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
-        shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
-        if math.prod(shape.values()) <= LARGEST:
-            yield shape
+        for unit in UNITS:
+            large_sizes = [unit * size for size in sizes]
+            if len(large) == 1 and not small:
+                large_sizes = [alone * unit**2 // UNITS[0] ** 2]
+            by_name = dict(zip(reversed(large), large_sizes)) | small_sizes
+            for name in filter(PITCH.fullmatch, large):
+                widest = max(large, key=lambda name: by_name.get(name, 0))
+                by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
+            shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
+            if math.prod(shape.values()) <= LARGEST and threads(shape) <= MOST_THREADS:
+                yield shape
+                break
 
 
 def settled(
     derived: DerivedOperation,
     dtypes: Mapping[str, str],
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
+    threads: Callable[[Sizes], int],
+    aligned: bool,
 ) -> tuple[DerivedOperation, dict[str, int], int]:
     """Return the operation with the touched extents, the best shape, and its number of arrays touched to their end."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    for shape in trials(derived.dimensions):
+    for shape in trials(derived.dimensions, threads, aligned):
         trial = touch(derived, shape)
         if not trial.fatal:
             seen.append((shape, trial))
@@ -206,7 +278,6 @@ def settled(
         unknown = _with_extents(derived, derived.dimensions)
         return unknown, next(trials(derived.dimensions)), -1
     operands, exact = {}, [0] * len(seen)
-    blind = _as_inputs(derived, *seen[0], touch)
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
@@ -216,35 +287,12 @@ def settled(
         extents = _extents(derived.dimensions, last)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
-        stream = operand.stream if not written or (read and name in blind) else None
+        stream = operand.stream if not written or read else None
         operands[name] = Operand(extents, stream, bool(written), operand.zeroed and bool(written))
     inputs = [name for name in derived.indices if operands[name].stream is not None]
     indices = tuple(name for name in inputs if not operands[name].written)
-    best = max(range(len(seen)), key=lambda at: (exact[at], -at))
+    best = 0 if aligned else max(range(len(seen)), key=lambda at: (exact[at], -at))
     return replace(derived, operands=operands, indices=indices), seen[best][0], exact[best]
-
-
-def _as_inputs(
-    derived: DerivedOperation,
-    shape: dict[str, int],
-    trial: UnjudgedRun,
-    touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
-) -> set[str]:
-    """Return the arrays that are read and written, if their values before the launch matter; else none."""
-    inputs = {name for name, operand in derived.operands.items() if operand.stream is not None}
-    updated = {name for name, ends in trial.touched.items() if all(ends) and name in inputs}
-    if not updated:
-        return set()
-    operands = {**derived.operands}
-    operands |= {name: replace(operands[name], stream=None) for name in updated}
-    indices = tuple({*derived.indices} - updated)
-    again = touch(replace(derived, operands=operands, indices=indices), shape)
-    for name, memory in again.buffers.items():
-        now, before = (np.asarray(held).view(np.uint8) for held in (memory, trial.buffers[name]))
-        wrote = now != POISON
-        if again.fatal or not np.array_equal(now[wrote], before[wrote]):
-            return updated
-    return set()
 
 
 def _extents(

@@ -51,7 +51,7 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
 
 def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
     """Read a file with those around it; return the folders of headers that it needs, searched behind ``include``."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
     around = _around(path)
     folders = [folder.resolve() for folder in include]
     while True:

@@ -269,10 +269,7 @@ def guessed(
 def _with_numbers(
     guess: Guess, code: Code, types: Mapping[str, str], arguments: list[Any], unknown: Sequence[str]
 ) -> list[str]:
-    """Set unknown numbers from the launch, else guess real ones; return what is still unknown.
-
-    The reference of a built-in operation needs the values of real numbers.
-    """
+    """Set unknown numbers from the launch, else guess real ones; return what is still unknown."""
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
     derived = type(guess.operation).reference is Operation.reference
@@ -286,8 +283,9 @@ def _with_numbers(
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
-                small = re.search(r"eps", parameter.name, re.IGNORECASE)
-                arguments[at] = kind == "bool" or (EPSILON if small else SOME)
+                lower = parameter.name.lower()
+                likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
+                arguments[at] = kind == "bool" or likely
                 value = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{value} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
@@ -418,10 +416,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
 
 
 def _stride(function: Function, axis: str) -> Stream:
-    """Return the threads of a block along an axis: of ``blockIdx.x * WIDTH + threadIdx.x`` the WIDTH.
-
-    Where a loop adds to the sum in steps, as in ``threadIdx.y + j``, it is the step. Raises Unknown.
-    """
+    """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``, or a loop's step along the axis. Raises Unknown."""
     text = " ".join(token.text for token in function.declaration.body)
     for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
         text = re.sub(rf"\b{name}\b(?! =)", meaning, text)

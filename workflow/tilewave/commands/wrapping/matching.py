@@ -32,6 +32,10 @@ SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"),
 SYNONYMS |= dict.fromkeys(("block_sum", "reduce"), "reduction")
 SYNONYMS |= dict.fromkeys(("vecadd", "vec_add"), "vector_add")
 """Part of a kernel's name -> name of the operation."""
+OTHER = frozenset(
+    "scan prefix cumsum max min argmax argmin mean norm log backward bwd grad segmented loss".split()
+)
+"""Parts of names of kernels that compute something else than their other parts say."""
 PARTS = {("add", 3): "vector_add", ("sum", 2): "reduction"}
 """Part of a kernel's name, between underscores, and its number of arrays -> name of the operation."""
 Roles = Mapping[str, str] | None
@@ -43,7 +47,16 @@ MOST = 8
 def operation_of(function: Function, source: Source) -> Operation | None:
     """Return the operation in the name of kernel or file; else matmul for three arrays or more."""
     pointers = sum(parameter.stars > 0 for parameter in function.parameters)
+    named = named_operation(function, source)
+    return named or (operations.load("matmul") if pointers > 2 else None)
+
+
+def named_operation(function: Function, source: Source) -> Operation | None:
+    """Return the operation in the name of kernel or file."""
+    pointers = sum(parameter.stars > 0 for parameter in function.parameters)
     for label in (function.name, source.path.stem):
+        if OTHER & {*snake(label).split("_")}:
+            return None
         text = label.lower()
         for word, name in SYNONYMS.items():
             text = text.replace(word, name)
@@ -55,7 +68,7 @@ def operation_of(function: Function, source: Source) -> Operation | None:
         for (part, count), name in PARTS.items():
             if count == pointers and part in snake(label).split("_"):
                 return operations.load(name)
-    return operations.load("matmul") if pointers > 2 else None
+    return None
 
 
 def _arrays(operation: Operation, written: bool) -> list[str]:

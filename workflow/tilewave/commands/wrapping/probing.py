@@ -31,23 +31,22 @@ FEW_BLOCKS = 3
 def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError."""
     options, function = target.options, target.function
+    if not any(parameter.stars for parameter in function.parameters):
+        raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
     derived = deriving.first(
-        function, options.new_operation, target.source.path.name, options.arguments, options.grid
+        function, options.new_operation, target.source, options.arguments, options.grid
     )
-    if not derived.sizes:
-        remedy = "Name a size in --arguments or --grid"
-        raise UserError.because(HERE, f"no parameter of {function.name} is a size", remedy)
+    roles = {**derived.sizes, **{name: name for name in derived.operands}, **derived.roles}
+    guess = target.guess(derived.operation(), roles)
     if not any(deriving.trials(derived.dimensions)):
         problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
-    roles = {**derived.sizes, **{name: name for name in derived.operands}}
-    guess = target.guess(derived.operation(), roles)
     dtypes = guess.front["dtypes"]
     derived = deriving.with_indices(derived, dtypes)
-    numbers = itertools.count()
+    counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:
-        folder = home / str(next(numbers))
+        folder = home / str(next(counter))
         folder.mkdir()
         (folder / f"{candidate.name}.py").write_text(candidate.text(), encoding="utf-8")
         operations.written(candidate.name, [folder])
@@ -65,19 +64,28 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     grids = [guess.front["grid"]]
     if "--grid" in guess.unknown and not options.grid:
         grids += [front["grid"] for front in guess.alternatives]
-    best = -2
+    numbers = [item.name for item in function.parameters if item.name in derived.sizes]
+    aligned, best = not all(map(function.tests, numbers)), -2
     for grid in grids:
         if best == len(derived.operands):
             break
         guess.front["grid"] = grid
-        candidate, shape, exact = deriving.settled(derived, dtypes, touch)
+        threads = functools.partial(trying.threads, guess.front)
+        candidate, shape, exact = deriving.settled(derived, dtypes, touch, threads, aligned)
         if exact > best:
             best, best_candidate = exact, (candidate, shape, grid)
     derived, shape, grid = best_candidate
+    if not any(operand.written for operand in derived.operands.values()):
+        problem = f"{function.name} writes no array at {trying.size(shape)}"
+        raise UserError.because(HERE, problem, "Give numbers that belong together as --arguments")
     guess.front["grid"] = grid
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
         guess.notes.append("its result is the same with blocks of half the threads")
+    if derived.loose and len(derived.sizes) > 1:
+        sizes = ", ".join(derived.loose)
+        guess.notes.append(f"{sizes} is a guess: any size (--arguments changes it)")
+        guess.mark("arguments")
     keep(derived)
     guess.operation = operations.load(derived.name)
     guess.unknown, guess.alternatives, guess.shape = {}, [], shape
@@ -158,14 +166,18 @@ def sized(front: Mapping[str, Any], operation: Operation) -> bool:
 
 
 def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
-    """Return the sizes of a kernel that takes none, from the constants of its code; None without them."""
+    """Return constant sizes of a kernel that takes none, else None; sizes that it does not take become conditions."""
     operation, sides, source = guess.operation, trying.Shape(), target.source
-    if sized(guess.front, operation):
-        return None
     for name in sorted(target.function.declaration.identifiers):
         dimension, side = matching.dimension(name, operation), constant(source.near, name)
         if side and dimension in operation.dimensions:
             sides.setdefault(dimension, side)
+    if sized(guess.front, operation):
+        taken = " ".join(matching.leaves(guess.front["arguments"]))
+        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in taken.split()]
+        if fixed and not operation.laid_out and "requires" not in guess.front:
+            guess.front["requires"] = {"conditions": fixed}
+        return None
     for dimension in operation.dimensions if sides else ():
         sides[dimension] = sides.get(dimension) or constant(source.near, dimension.upper()) or 0
     sides = {name: side for name, side in sides.items() if side}

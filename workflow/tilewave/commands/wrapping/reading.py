@@ -33,6 +33,7 @@ TYPED = {
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
 """Sizes of a tensor, and of the command line."""
+MEMBER = (".", "->", "::")
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
@@ -187,8 +188,9 @@ class Source:
         return sorted(functions, key=lambda function: function.file != self.path)
 
     def _with_members(self, function: Function) -> Function:
-        """Replace the parameters that are structs by their members."""
-        flat: list[Parameter] = []
+        """Replace types by what they are other names for, and structs by their members."""
+        parameters = tuple(map(self._plainly_typed, function.parameters))
+        function, flat = replace(function, parameters=parameters), list[Parameter]()
 
         def laid(parameter: Parameter, depth: int = 0) -> Any:
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
@@ -201,6 +203,12 @@ class Source:
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
         return replace(function, parameters=tuple(flat), tree=tree)
+
+    def _plainly_typed(self, parameter: Parameter) -> Parameter:
+        kind = self.plain(parameter.type)
+        words = [word for word in kind.replace("*", " ").split() if word != "const"]
+        stars, constant = parameter.stars + kind.count("*"), parameter.constant or "const" in kind
+        return replace(parameter, type=" ".join(words), stars=stars, constant=constant)
 
     def members(self, kind: str) -> tuple[Parameter, ...]:
         """Return the members of a struct; none if one is no pointer, number or such a struct."""
@@ -229,12 +237,12 @@ class Source:
         """Return the type behind the name of a typedef, an alias or a macro."""
         for path in self.kernel_files:
             match = re.search(
-                rf"\btypedef\s+([\w ]+?)\s+{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w ]+?)\s*;"
+                rf"\btypedef\s+([\w ]+?[\s*]){re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w *]+?)\s*;"
                 rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w ]+?)[ \t]*$",
                 self.texts[path], re.MULTILINE,
             )  # fmt: skip
             if match:
-                return str(next(filter(None, match.groups())))
+                return str(next(filter(None, match.groups()))).strip()
         return kind
 
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
@@ -290,19 +298,6 @@ class Source:
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
-    def takes_sizes_apart(self, function: Function) -> bool:
-        """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
-        launch = next(iter(self.launches(function.name)), None)
-        if launch is None:
-            return False
-        values = zip(function.parameters, function.launch_arguments(launch.arguments))
-        numbers = [value for item, value in values if not item.stars and item.type not in REAL]
-        words = [value[0] for value in numbers if len(value) == 1]
-        texts = [launch.scope.value(token.text) or () for token in words if token.word]
-        lines = [" ".join(token.text for token in text) for text in texts]
-        computed = any(re.search("[A-Za-z_]", EXTENT.sub("", line)) for line in lines)
-        return len(words) == len(numbers) and not computed
-
     def _line(self, macro: Macro, _: int) -> int:
         """Return the line that defines a macro."""
         define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
@@ -347,6 +342,10 @@ class Source:
             arguments = tuple(part[-1:] for part in parts(pointers or ()))
             yield replace(launch, grid=grid, block=block, shared=shared, arguments=arguments)
             return
+        with contextlib.suppress(syntax.Unreadable):
+            if passed := list(self._by_function(body, position, launch)):
+                yield from passed
+                return
         pointer = body[opening - 1].text if body[opening].text == "=" else ""
         for start in range(end, len(body)):
             if body[start].text == pointer and _chevrons(body, start + 1, "<") is not None:
@@ -364,6 +363,21 @@ class Source:
             at = max(body[end].at, *(token.at + 1 for token in first.values()))
             scope = replace(launch.scope, at=at)
             yield replace(launch, grid=(first["grid"],), block=(first["block"],), scope=scope)
+
+    def _by_function(self, body: Stream, position: int, launch: Launch) -> Iterator[Launch]:
+        """Yield the launch of a function of the host that gets the kernel as an argument."""
+        start = position
+        while start and (body[start].text != "(" or syntax.closing(body, start) < position):
+            start -= 1
+        at, name = len(parts(body[start + 1 : position])), body[max(start - 1, 0)].text
+        for path, outer in self.declarations(name) if start else ():
+            if outer.name == name and outer.body:
+                kernels = [item.name for item in signature(path, outer).parameters][at : at + 1]
+                line = functools.partial(syntax.line_of, self.texts[path])
+                for i, token in enumerate(outer.body):
+                    if token.text in kernels and _chevrons(outer.body, i + 1, "<"):
+                        inner = self._launch(outer.body, i, line)
+                        yield from (replace(of, template=launch.template) for of in inner)
 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:
@@ -426,7 +440,7 @@ def _enumerator(head: Stream, wanted: str) -> Tokens | None:
 
 def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     """Return (position in the text, name, value) of each assignment, and of each dim3."""
-    entries = []
+    entries: list[tuple[int, str, Tokens]] = []
     sides = False  # in a declaration of dim3, which may have several names
     for i, token in enumerate(body[:-1]):
         follows = body[i + 1].text
@@ -434,8 +448,11 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if not token.word:
             continue
         before = {token.text for token in body[max(0, i - 2) : i]}
-        array = [entry.text for entry in body[i + 1 : i + 4]] == ["[", "]", "="]
-        if array:
+        after = [entry.text for entry in body[i + 1 : i + 4]]
+        if after[0] in tuple("+-*/") and after[1:2] == ["="]:  # then it is no constant
+            entries.append((token.at, token.text, ()))
+            continue
+        if after == ["[", "]", "="]:
             value = _until(body, i + 4)
         elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
@@ -475,6 +492,8 @@ class Scope:
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
+        if () in values:  # what is behind the last change
+            return [*itertools.takewhile(bool, values[::-1])][::-1]
         outside = self.template.get(name) or self.source.constant(name)
         return values or ([outside] if outside else [])
 
@@ -486,6 +505,20 @@ class Scope:
     def value(self, name: str) -> Tokens | None:
         """Return the last of `values`."""
         return next(reversed(self.values(name)), None)
+
+    def names(self, expression: Stream, depth: int = 0) -> dict[str, bool]:
+        """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""
+        by_name, texts = dict[str, bool](), ["", *(token.text for token in expression), ""]
+        skipped = {*self.source.macros, *NUMBERS, *REAL}
+        for before, name, after in zip(texts, texts[1:], texts[2:]):
+            if not name.isidentifier() or name in skipped or before in MEMBER:
+                continue
+            value = self.value(name)
+            free = value is None or EXTENT.fullmatch(" ".join(token.text for token in value))
+            constant = name.isupper() and len(name) > 2  # of a file that is not here
+            by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
+            by_name |= self.names(value, depth + 1) if value and not free and depth < LEVELS else {}
+        return by_name
 
 
 def _template(head: Stream) -> tuple[TemplateParameter, ...]:
@@ -503,7 +536,8 @@ def _template(head: Stream) -> tuple[TemplateParameter, ...]:
 def signature(path: Path, declaration: Declaration) -> Function:
     head = declaration.head
     places = [i for i, token in enumerate(head) if token.text == declaration.name]
-    opening = next(i for i in reversed(places) if head[i + 1].text == "(") + 1
+    place = next(i for i in reversed(places) if head[i + 1].text in ("(", "<"))
+    opening = next(i for i in range(place + 1, len(head)) if head[i].text == "(")
     parameters = [
         _parameter(part) for part in parts(head[opening + 1 : syntax.closing(head, opening)])
     ]

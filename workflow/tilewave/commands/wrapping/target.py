@@ -113,7 +113,7 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
                 raise UserError(HERE, flag, text, "expressions separated by commas") from error
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
-            if key == "shared_bytes" or None in value:
+            if key == "shared_bytes" or "None" in matching.leaves(value):
                 raise UserError(HERE, flag, None, guess.unknown[flag])
             guess.notes.append(f"{key} is a guess: {guess.unknown[flag]} ({flag} changes it)")
             guess.mark(key)

@@ -92,6 +92,15 @@ def first_shape(guess: Guess) -> Shape:
     return shape
 
 
+def threads(front: Mapping[str, Any], shape: Sizes) -> int:
+    """Return the threads of a launch at a shape; 0 if its block or grid has no value."""
+    macros = {name: values[0] for name, values in front.get("macros", {}).items()}
+    with contextlib.suppress(ExpressionError, TypeError):
+        sides = (*front["block"], *front["grid"])
+        return math.prod(int(evaluate(str(side), {**macros, **shape})) for side in sides)
+    return 0
+
+
 def _too_small(guess: Guess, shape: Shape) -> set[str]:
     """Return the sizes of a shape at which a side of the grid has no blocks."""
     with contextlib.suppress(ExpressionError, TypeError):
@@ -107,11 +116,9 @@ def fitting(guess: Guess, front: Mapping[str, Any], shape: Shape) -> Iterator[Sh
     by_rows = all(operand.extents[-1:] in ((), (inner,)) for operand in operands)
     if guess.operation.laid_out or len(shape) < 2 or len(front["block"]) > 1 or not by_rows:
         return
-    with contextlib.suppress(ExpressionError, TypeError):
-        macros = {name: values[0] for name, values in front.get("macros", {}).items()}
-        threads = math.prod(int(evaluate(str(side), macros)) for side in front["block"])
-        for many in (1, 2, 4, 8):
-            yield shape_of({**shape, inner: many * threads}, front)
+    block = threads({**front, "grid": []}, {})
+    for many in (1, 2, 4, 8) if block else ():
+        yield shape_of({**shape, inner: many * block}, front)
 
 
 def shape_of(shape: Shape, front: Mapping[str, Any]) -> Shape:

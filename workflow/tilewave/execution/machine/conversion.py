@@ -1,7 +1,4 @@
-"""Conversions between numbers, 32 lanes at once.
-
-Layout of ``T`` as in `tilewave.execution.machine.integer`.
-"""
+"""Conversions between numbers, 32 lanes at once. Layout of ``T`` as in `tilewave.execution.machine.integer`."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np

@@ -242,9 +242,7 @@ def asynchronous_read(m, warp, pc, lanes, first, size):
 
 @njit
 def asynchronous_write(m, warp, where, pc, first, size, mbarrier):
-    """Note that a warp's copy writes a block's shared memory; it completes at mbarrier number
-    ``mbarrier``.
-    """
+    """Note that a warp's copy writes a block's shared memory; it completes at mbarrier number ``mbarrier``."""
     control = view.control(m)
     if not control[s.RACES]:
         return

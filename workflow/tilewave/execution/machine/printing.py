@@ -35,10 +35,7 @@ class _Values:
 
 
 def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
-    """Format arguments as printf does.
-
-    data: the arguments in memory; string: returns the text at an address.
-    """
+    """Format arguments as printf does. data: the arguments in memory; string: returns the text at an address."""
     values = _Values(data)
 
     def converted(match: re.Match[str]) -> str:

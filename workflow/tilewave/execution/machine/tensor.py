@@ -135,10 +135,7 @@ def write_sums(builder, wide, R, d, scratch):
 
 
 def cut_to_f32(value, normal):
-    """Round doubles to f32 patterns towards zero; overflow gives infinity.
-
-    normal: no result is denormal in f32.
-    """
+    """Round doubles to f32 patterns towards zero; overflow gives infinity. normal: no result is denormal in f32."""
     if normal:
         return (value.bits_as(I64) & 0xFFFFFFFFE0000000).bits_as(DOUBLE).as_float().bits_as(I32)
     near = value.as_float()

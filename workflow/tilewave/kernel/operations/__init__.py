@@ -1,7 +1,4 @@
-"""Operations that kernels compute (see `base.Operation`). Each is a module with one class.
-
-A new one is a new file here, or in a folder that the config names (`operation_folders`).
-"""
+"""Operations that kernels compute: modules with one class (`base.Operation`), here or in the config's folders."""
 
 import ast
 import functools

@@ -1,8 +1,4 @@
-"""The reversal of an array, through shared memory.
-
-The arrays come from the job: a single one (``d``) is reversed in place; of two the first is read and the
-second is written.
-"""
+"""The reversal of an array through shared memory: in place, or from the first array to the second."""
 
 from collections.abc import Mapping
 
