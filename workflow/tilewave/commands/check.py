@@ -61,7 +61,11 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
-UNREAD = re.compile("cannot open source file|this header is not read|was skipped as host code")
+UNREAD = re.compile(
+    "cannot open source file|this header is not read|was skipped as host code|space annotations"
+    r'|operand of "." is zero|#error|identifier "[A-Z_\d]+" is undefined'
+)
+"""Messages of the compiler about what the command line of nvcc, or another file, may say."""
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"

@@ -21,7 +21,7 @@ from tilewave.basics.progress import patience, say
 from tilewave.commands import execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.finding import read
+from tilewave.commands.wrapping.finding import bearing, read
 from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.target import KEYS, Target
@@ -135,6 +135,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path)
+    source = bearing(source, function.name)
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
     if ready is not None:

@@ -73,6 +73,7 @@ OF_STD = {
 """Pattern of a name in namespace std -> its declaration, whatever header it has in a host compiler."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
+    r"|[;}]\s*void\s+\w+\s*\("  # a function without an annotation
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are unknown here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
@@ -94,6 +95,7 @@ PLAIN = frozenset(
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 OPTIONS = {
     r'"register" storage class': "-std=c++14",
+    r'identifier "(?:concept|requires)" is undefined': "-std=c++20",
     r"--device-int128": "--device-int128",
     r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
 }
@@ -348,7 +350,8 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
     It cannot need host functions and variables, because NVRTC accepts these only as constants.
     """
     variable = declaration.kind == "variable"
-    keywords = syntax.CONSTANT_KEYWORDS | {"const"} if variable else syntax.CONSTANT_KEYWORDS
+    more = {"const", "concept"} if variable else set()
+    keywords = syntax.CONSTANT_KEYWORDS | more
     fixed = bool(declaration.identifiers & keywords)
     if declaration.kind == "function":
         return fixed and declaration.name in called

@@ -120,7 +120,7 @@ def folders() -> tuple[Path, ...]:
 @functools.lru_cache(maxsize=4096)
 def _read(path: Path, stamp: tuple[int, int]) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Read a header and the names that it includes. ``stamp`` is the state of the file, for the cache."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
     return text, tuple(INCLUDE.findall(text))
 
 

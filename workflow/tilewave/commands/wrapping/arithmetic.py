@@ -88,7 +88,8 @@ class _Translation(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Translate a node; an expression that has a name becomes that name."""
-        if isinstance(node, ast.BinOp) and (name := self.names.get(ast.unparse(node))):
+        known = isinstance(node, ast.BinOp | ast.Attribute)
+        if known and (name := self.names.get(ast.unparse(node))):
             return ast.parse(name, mode="eval").body
         return super().visit(node)
 
@@ -168,6 +169,8 @@ class _Translation(ast.NodeTransformer):
         """Translate a side of a dim3, ``block.x``, or a member of a kernel's struct."""
         if f".{node.attr}" in self.names:
             return ast.parse(self.names[f".{node.attr}"], mode="eval").body
+        if member := self.scope.value(ast.unparse(node)):
+            return self._again(member)
         value = self.scope.value(node.value.id) if isinstance(node.value, ast.Name) else None
         if value is None or node.attr not in "xyz":
             raise Unknown(ast.unparse(node))

@@ -15,17 +15,24 @@ MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
 of a folder (a larger one is no project's)."""
 MOST_IN_ALL = 1 << 26
 """Limit of the bytes of all files that are searched."""
+PROJECT = re.compile(r"(?:README|LICEN[SC]E)(?:\.\w+)?|CMakeLists\.txt|[Mm]akefile|\.gitignore", re.I)
+"""Files in the first folder of a project."""
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 """Folders of installed packages, and hidden folders."""
 
 
 def _root(path: Path) -> Path:
-    """Return where to look for launches: the repository, else the folder above, if not too large."""
+    """Return where to look for launches: the repository or project, else the folder above, if not too large."""
     near = path.parents[: LEVELS + 1]
     repository = next((entry for entry in near if (entry / ".git").exists()), None)
-    above = near[min(1, len(near) - 1)]
-    crowded = above in (Path.home(), Path("/"), Path("/tmp")) or len(list(above.iterdir())) > CROWD
-    return repository or (near[0] if crowded else above)
+    homes = (Path.home(), Path("/"), Path("/tmp"))
+    small = list(itertools.takewhile(lambda entry: entry not in homes and not _crowded(entry), near))
+    projects = [entry for entry in small if any(map(PROJECT.fullmatch, os.listdir(entry)))]
+    return repository or next(iter([*projects[::-1], *small[1:2]]), near[0])
+
+
+def _crowded(folder: Path) -> bool:
+    return len(os.listdir(folder)) > CROWD
 
 
 def _around(path: Path) -> list[Path]:
@@ -51,7 +58,7 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
 
 def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
     """Read a file with those around it; return the folders of headers that it needs, searched behind ``include``."""
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
     around = _around(path)
     folders = [folder.resolve() for folder in include]
     while True:
@@ -71,9 +78,37 @@ def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, 
             break
         folders.append(folder)
     kernel_texts = {path: text}
-    texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in around}
+    texts = {file: file.read_text(encoding="utf-8-sig", errors="replace") for file in around}
     by_text = {text: file for file, text in texts.items()}
     for header in headers.values():
         kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
     texts = {file: text for file, text in texts.items() if file != path.resolve()}
     return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts)), tuple(folders)
+
+
+def bearing(source: Source, kernel: str) -> Source:
+    """Keep the files that bear on a kernel: its own, those that name it, its launcher or its file, and their headers.
+
+    A neighbour's constants say nothing about the kernel, nor does a file with a kernel of the same name.
+    """
+    included = re.compile(rf'#[ \t]*include[^\n]*\b{re.escape(source.path.name)}[">]')
+    files = [*source.kernel_files, *(file for file, of in source.texts.items() if included.search(of))]
+    names = {kernel}
+    for _ in range(2):  # the launch, then the call of what launches
+        for name in sorted(names):
+            items = [entry for entry in source.declarations(name) if name in entry[1].identifiers]
+            another = {file for file, item in items if item.name == name and item.defined}
+            for file, item in items:
+                if file not in another - {*files}:
+                    files.append(file)
+                    names |= {item.name} - {"main", ""} if item.defined or item.kind == "type" else set()
+        uses = [macro.name for macro in source.macros.values() if names & macro.identifiers]
+        files += [file for file, of in source.texts.items() if any(f"define {use}" in of for use in uses)]
+        names |= set(uses)
+    for file in files:  # the list grows meanwhile
+        for _, name in includes.INCLUDE.findall(source.texts[file]):
+            ends = [entry for entry in source.texts if _folder(name, entry, file.parent)]
+            nearest = sorted(ends, key=lambda entry: entry.parent != file.parent)[:1]
+            files += [entry for entry in nearest if entry not in files]
+    kept = {file: of for file, of in source.texts.items() if file in files}
+    return Source(source.path, kept, source.kernel_files)

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +56,7 @@ class Guess:
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
     launch, of those that are numbers; named: whether the sizes are those of the parameters' names; tested: places of
-    the parameters that a bounds test names; faults: what is not right with the kernel as the file launches it.
+    the parameters that a bounds test names; rounds: whether it converts to f16; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -73,6 +74,7 @@ class Guess:
     launched: dict[str, int] = field(default_factory=dict)
     named: bool = False
     tested: frozenset[int] = frozenset()
+    rounds: bool = False
     faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
@@ -162,7 +164,14 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
     if len(sides) == 1 and sides[0].word:
-        sides = launch.scope.value(sides[0].text) or sides
+        name, value = sides[0].text, launch.scope.value(sides[0].text)
+        by_axis = [launch.scope.value(f"{name}.{axis}") or () for axis in "xyz"]
+        if any(by_axis):
+            texts = zip(by_axis, [*parts(value or ()), (), (), ()])
+            pieces = [of_tokens(axis or side, launch.scope, names) if axis or side else "1"
+                      for axis, side in texts]  # fmt: skip
+            return shortened([int(text) if text.isdigit() else text for text in pieces])
+        sides = value or sides
     elif sides and sides[0].text == "dim3":
         sides = sides[2:-1]
     texts = (of_tokens(part, launch.scope, names) for part in parts(sides))
@@ -202,7 +211,7 @@ def guessed(
     guess.line, code = launch.line, Code(function, source, launch)
     instance, names, types = _template(guess, code, dtype, entry)
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
-    vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
+    vector = matching.of_vector(function, operation)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
@@ -223,6 +232,7 @@ def guessed(
     guess.tested = frozenset(
         at for at, item in enumerate(function.parameters) if function.tests(item.name)
     )
+    guess.rounds = any("2half" in name for name in function.declaration.identifiers)
     guess.named = all(matching.dimension(name, operation) == of for name, of in taken)
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         with contextlib.suppress(Unknown):
@@ -246,7 +256,11 @@ def guessed(
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
     units = {"alpha": 1.0, "beta": 0.0}
-    ignored = [item.name for item in function.parameters if not function.mentions(item.name)]
+    ignored = [
+        item.name
+        for item in function.parameters
+        if not function.mentions(*re.split(r"(\.)", item.name))
+    ]
     numbers = [
         units.get(argument, argument) if item.name in ignored else argument
         for item, argument in zip(function.parameters, arguments)
@@ -351,10 +365,13 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         while argument in sizes and any(token.word for token in value):
             host_names[plain(value, launch.scope)] = str(argument)
-            value = (launch.scope.value(value[0].text) if len(value) == 1 else None) or ()
+            local = len(value) == 1 and value[0].text not in launch.scope.passed
+            value = (launch.scope.value(value[0].text) if local else None) or ()
     if function.tree != tuple(range(len(arguments))):  # members of structs
-        named = zip(function.parameters, arguments)
-        host_names |= {f".{item.name}": str(size) for item, size in named if size in sizes}
+        named = [(item.name, of) for item, of in zip(function.parameters, arguments) if of in sizes]
+        members = [name.rpartition(".")[2] for name, _ in named]
+        for (name, size), member in zip(named, members):
+            host_names[f".{member}" if members.count(member) == 1 else name] = str(size)
     host_names |= names
     for key, sides in (("block", launch.block), ("grid", launch.grid)):
         try:
@@ -369,6 +386,8 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
                 host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
+    elif guess.launched:
+        guess.front["grid"] = _by_size(guess, arguments)
     if launch.shared and [token.text for token in launch.shared] != ["0"]:
         try:
             text = of_tokens(launch.shared, launch.scope, host_names)
@@ -377,6 +396,27 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
     elif not launch.line and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
+
+
+def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
+    """Return the grid with numbers of blocks as the launch's sizes, or one that the kernel does not take, by tiles."""
+    front, names = guess.front, _extents(guess.operation)[::-1]
+    if "n == 1" in front.get("requires", {}).get("conditions", ()):
+        names = names[1:]
+    grid, block = list(front["grid"]), [*front["block"], 1, 1]
+    for at, blocks in enumerate(grid if guess.operation.laid_out else ()):
+        for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
+            many, side = guess.launched.get(name, 0), block[at]
+            if name not in arguments and not any(name in names_in(str(of)) for of in grid):
+                grid[at] = f"{name} // {side}"
+            elif isinstance(side, int) and math.ceil(many / side) == blocks:
+                grid[at] = f"ceil({name} / {side})"
+            elif many and many % blocks == 0:
+                grid[at] = f"ceil({name} / {many // blocks})"
+            else:
+                continue
+            break
+    return grid
 
 
 def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
@@ -491,9 +531,9 @@ def _tiles(guess: Guess, code: Code) -> None:
     steps_of = guess.operation.tiles[2:]
     for size in [name for name in guess.operation.dimensions if name not in steps_of]:
         guess.tile[size] = 1
-        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
+        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)(?:\) // (\w+))?", grid):
             with contextlib.suppress(ExpressionError, TypeError):
-                guess.tile[size] = int(evaluate(match[1], macros))
+                guess.tile[size] = int(evaluate(f"{match[1]} * {match[2] or 1}", macros))
     values = {**macros, **guess.values}
     steps = [int(value) for name, value in values.items() if K_STEP.fullmatch(name)]
     body = function.declaration.body

@@ -25,7 +25,11 @@ DIMENSION = (
 OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
 INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
 """Names of the rows and the columns of an array with two dimensions."""
-VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec", re.IGNORECASE)
+SIDE = r"(?P<side>rows?|h|height|cols?|columns?|w|width|ld|stride|pitch)"
+SIDES = [re.compile(rf"(?:num|dim|n)?_?{text}", re.IGNORECASE) for text in (
+    rf"(?P<of>[abc]|m?[123])[_.]?{SIDE}", rf"{SIDE}_?(?:of_?)?(?P<of>[abc]|m?[123])")]  # fmt: skip
+"""Names of the rows and the columns of one array: ``numARows``, ``a_cols``, ``wB``, ``A.width``."""
+VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec|(?:^|_)[sd]?mv(?:_|$)", re.IGNORECASE)
 """Names of products with a vector, whose n is 1."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
 SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"), "matmul")
@@ -67,17 +71,24 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
 
 
-def _role(name: str, operation: Operation) -> str:
-    """Return the array that a pointer's name means; empty if none."""
-    if name in operation.operands:
-        return name
-    parts = snake(name).split("_")
-    core = list(parts)
+def _core(name: str) -> str:
+    """Return the part of a pointer's name that says which array it is."""
+    core = snake(name).split("_")
     while len(core) > 1 and core[0] in NOISE:
         del core[0]
     while len(core) > 1 and core[-1] in NOISE:
         del core[-1]
-    word = JOINED.sub("", "".join(core))
+    return JOINED.sub("", "".join(core))
+
+
+def _role(name: str, operation: Operation) -> str:
+    """Return the array that a pointer's name means; empty if none."""
+    if name in operation.operands:
+        return name
+    owner, _, name = name.rpartition(".")
+    if owner:
+        return _role(name, operation) or _role(owner, operation)
+    parts, word = snake(name).split("_"), _core(name)
     inputs, outputs = _arrays(operation, written=False), _arrays(operation, written=True)
     if word in operation.operands:
         return word
@@ -107,7 +118,9 @@ def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str
 
 def dimension(name: str, operation: Operation) -> str:
     """Return the size, leading dimension or stride that a name means; empty if none."""
-    lower = name.lower()
+    if operation.laid_out and (side := _side(name, operation)):
+        return side
+    lower = name.rpartition(".")[2].lower()
     leading = LEADING.fullmatch(lower)
     if leading and (array := _role(leading["of"], operation)):
         return f"{leading['what']}{array}"
@@ -115,12 +128,36 @@ def dimension(name: str, operation: Operation) -> str:
     return match["size"] if match else usual(operation).get(lower, "")
 
 
+def _side(name: str, operation: Operation) -> str:
+    """Return the size that is the rows or the columns of the array in a name; empty if it is none."""
+    match = next(filter(None, (pattern.fullmatch(name) for pattern in SIDES)), None)
+    arrays = dict(zip("123", operation.operands)) if match else {}
+    array = arrays.get(match["of"][-1], match["of"].lower()) if match else ""
+    if match is None or array not in operation.operands:
+        return ""
+    side = match["side"].lower()
+    if side in ("ld", "stride", "pitch"):
+        return f"ld{array}"
+    return str(operation.operands[array].extents[-2 if side[0] in "rh" else -1])
+
+
 def usual(operation: Operation) -> dict[str, str]:
-    """Return other names for the sizes of an operation with two sizes."""
-    first = next(iter(operation.operands.values())).extents
-    if len(operation.dimensions) != 2 or len(first) != 2:
+    """Return other names for the sizes of an operation with rows and columns."""
+    name = "c" if operation.laid_out else next(iter(operation.operands), "")
+    extents = operation.operands[name].extents if name else ()
+    if len(operation.dimensions) != 2 + operation.laid_out or len(extents) != 2:
         return {}
-    return dict.fromkeys(OUTER, str(first[0])) | dict.fromkeys(INNER, str(first[1]))
+    return dict.fromkeys(OUTER, str(extents[0])) | dict.fromkeys(INNER, str(extents[1]))
+
+
+def of_vector(function: Function, operation: Operation) -> bool:
+    """Return whether a product is one with a vector, by the name of the kernel or of its second array."""
+    arrays = [item.name for item in function.parameters if item.stars]
+    numbers = [item for item in function.parameters if not item.stars and item.type in WHOLE]
+    named = bool(VECTOR.search(function.name)) or (
+        len(numbers) <= 2 < len(arrays) + 1 and _core(arrays[-2]) in ("x", "v", "vec", "vector")
+    )
+    return operation.name == "matmul" and named
 
 
 def innermost(operation: Operation) -> str:

@@ -104,6 +104,9 @@ class Function:
     def tests(self, name: str) -> bool:
         """Return whether the body compares a parameter, other than as the end of a loop."""
         text = " ".join(token.text for token in self.declaration.body)
+        name = name.replace(".", r" \. ")
+        aliases = re.findall(rf"\b(\w+) = {name} ;", text)
+        name = rf"(?:{'|'.join([name, *aliases])})"
         text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
         return bool(re.search(rf"(?:<|> =) {name}\b|\b{name} (?:>|< =)", text))
 
@@ -193,10 +196,11 @@ class Source:
         def laid(parameter: Parameter, depth: int = 0) -> Any:
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
-                return tuple(laid(member, depth + 1) for member in inside)
-            taken = {earlier.name for earlier in (*flat, *function.parameters)} if depth else set()
-            name = parameter.name
-            flat.append(replace(parameter, name=f"{name}_{depth}" if name in taken else name))
+                names = [f"{parameter.name}.{member.name}" for member in inside]
+                members = zip(inside, names)
+                return tuple(laid(replace(member, name=name), depth + 1) for member, name in members)
+            kind = self.plain(parameter.type) if not parameter.stars else parameter.type
+            flat.append(replace(parameter, type=kind.removeprefix("const ")))
             return len(flat) - 1
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
@@ -251,27 +255,27 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(syntax.line_of, self.texts[path]), template)
+            (item.body, functools.partial(syntax.line_of, self.texts[path]), known)
             for path, outer in self.declarations(kernel)
             if "__global__" not in {token.text for token in outer.head}
             for item in (
                 syntax.members(self.texts[path], outer) if outer.kind == "type" else [outer]
             )
             if kernel in item.identifiers
-            for template in [self._instantiated(outer)]
+            for known in [(self._instantiated(outer), self._passed(item))]
         ]
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
                 body = syntax.tokens(macro.body)
-                bodies.append((body, functools.partial(self._line, macro), {}))
+                bodies.append((body, functools.partial(self._line, macro), ({}, {})))
         launches = (
-            replace(launch, scope=replace(launch.scope, template=template))
-            for body, line, template in bodies
+            replace(launch, scope=replace(launch.scope, template=template, passed=passed))
+            for body, line, (template, passed) in bodies
             for i, token in enumerate(body)
             if token.text == kernel
             for launch in self._launch(body, i, line)
         )
-        return sorted(launches, key=lambda launch: not launch.arguments)
+        return sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
 
     def _instantiated(self, outer: Declaration) -> dict[str, Tokens]:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""
@@ -289,6 +293,21 @@ class Source:
                 arguments = [around.literal(part) for part in parts(syntax.tokens(match[1]))]
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
+
+    def _passed(self, function: Declaration) -> dict[str, Tokens]:
+        """Return the numbers that the first call of a host's function passes, by parameter."""
+        if function.kind != "function" or function.name == "main":
+            return {}
+        names = [item.name for item in signature(self.path, function).parameters]
+        for _, caller in self.declarations(function.name):
+            for i, token in enumerate(caller.body[:-1]):
+                if token.text == function.name and caller.body[i + 1].text == "(":
+                    scope = Scope(self, caller.body, token.at)
+                    values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
+                    if caller is not function and len(values) == len(names):
+                        numbers = zip(names, map(scope.numbers, values))
+                        return {name: value for name, value in numbers if value}
+        return {}
 
     def takes_sizes_apart(self, function: Function) -> bool:
         """Return whether the launch of a kernel computes none of its whole numbers, so that any may be a size."""
@@ -448,7 +467,10 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
             value = value[opening + 1 : syntax.closing(value, opening)]
-        entries.append((token.at, token.text, tuple(value)))
+        name = token.text
+        if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
+            name = f"{body[i - 2].text}.{name}"
+        entries.append((token.at, name, tuple(value)))
     return entries
 
 
@@ -469,19 +491,41 @@ class Scope:
     skipped: tuple[int, int] = (0, 0)
     template: Mapping[str, Tokens] = field(default_factory=dict)
     """Arguments of the template around the position, by parameter."""
+    passed: Mapping[str, Tokens] = field(default_factory=dict)
+    """Numbers of the call of the function around the position, by parameter."""
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
         before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
-        outside = self.template.get(name) or self.source.constant(name)
+        outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
         return values or ([outside] if outside else [])
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the position follows ``if (name == 16)``, and the name has another value."""
+        before = " ".join(token.text for token in self.body if token.at < self.at)
+        test = re.search(r"\bif \( (\w+) = = (\d+) \)(?: \{)?$", before)
+        value = self.numbers(syntax.tokens(test[1])) if test else ()
+        return test is not None and len(value) == 1 and value[0].text != test[2]
 
     def literal(self, expression: Tokens) -> Tokens:
         """Return the value of an expression that is a name, else the expression."""
         name = expression[0].text if len(expression) == 1 and expression[0].word else ""
         return (self.value(name) if name else None) or expression
+
+    def numbers(self, expression: Tokens, depth: int = 0) -> Tokens:
+        """Return an expression with numbers in place of names; empty if one has none."""
+        tokens: list[Token] = []
+        for token in expression:
+            value = self.literal((token,)) if token.word else (token,)
+            if token.word and (value == (token,) or depth > LEVELS):
+                return ()
+            value = self.numbers(value, depth + 1) if token.word else value
+            plain = len(value) == 1 or any(part.text == "," for part in value)
+            tokens += value if plain else (Token("(", 0), *value, Token(")", 0))
+        return tuple(tokens) if "()" not in "".join(token.text for token in tokens) else ()
 
     def value(self, name: str) -> Tokens | None:
         """Return the last of `values`."""
@@ -510,7 +554,11 @@ def signature(path: Path, declaration: Declaration) -> Function:
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))
-    return Function(name, path, declaration, _template(head), tuple(parameters), bound, tree)
+    kinds = {item.type for item in parameters}
+    template = tuple(  # a type may be constrained by a concept
+        replace(item, kind="typename") if item.name in kinds else item for item in _template(head)
+    )
+    return Function(name, path, declaration, template, tuple(parameters), bound, tree)
 
 
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:

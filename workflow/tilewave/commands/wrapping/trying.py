@@ -254,6 +254,9 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         yield {**front, "grid": grid}, "the rows of C along x"
     if front["dtypes"].get("accumulate") == "f32" and front["dtypes"]["a"] == "f16":
         yield {**front, "dtypes": {**front["dtypes"], "accumulate": "f16"}}, "sums in f16"
+    if guess.rounds and front["dtypes"]["a"] == "f32":
+        rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
+        yield {**front, "dtypes": {**front["dtypes"], **rounded}}, "inputs rounded to f16"
 
 
 def _shown(value: Any) -> str:
@@ -312,7 +315,8 @@ def _promised(
 ) -> list[str]:
     """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
     tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
-    up = [side for side in map(str, front["grid"]) if "ceil" in side and name in names_in(side)]
+    sides = (side for side in map(str, front["grid"]) if "ceil" in side and ") //" not in side)
+    up = any(name in names_in(side) for side in sides)
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
     if guessed or name not in limit or not (name in tested or (up and guess.line)):
         return []
@@ -357,5 +361,5 @@ def _limit_of(
     if tile > 1:
         while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
             tile //= 2
-        return {name: tile}
+        return {name: next((step for step in (tile, 2 * tile, 4 * tile) if holds(3 * step)), tile)}
     return {name: next((step for step in STEPS if holds(3 * step)), shape[name])}
