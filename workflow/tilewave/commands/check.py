@@ -206,7 +206,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         names = names if options.kernel else [function.name for function in functions]
         apart = {function.name for function in functions if source.takes_sizes_apart(function)}
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
-    kept = (*(flag[2:] for flag in GUESSES), "include", "operations")
+    kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's

@@ -65,6 +65,7 @@ def add(commands: Any) -> None:
         "--budget", type=float, default=trying.BUDGET_S, metavar="SECONDS",
         help="for all trials after the first (default: %(default)g)",
     )  # fmt: skip
+    wrap.add_argument("--macro", action="append", default=[], help="NAME=VALUE, as of nvcc's -D")
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
@@ -411,7 +412,7 @@ def _tried(
         if trying.right(outcome):
             requires, inferred = trying.limits(guess, front, once, shape), front.get("requires", {})
             names = [name for name in requires if requires[name] != inferred.get(name)]
-            front = {**front, "requires": requires} if requires else front
+            front = {**front, "requires": requires} if requires or "requires" in front else front
             if names:
                 if "requires" in front.get("marks", {}) and "conditions" not in names:
                     names.insert(0, "conditions")

@@ -100,6 +100,9 @@ OPTIONS = {
     r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
 }
 """Pattern of a message -> the compiler option that allows the construct."""
+ZERO = re.compile(r'right operand of "[%/]" is zero')
+"""Message for a macro in an ``#if`` that has no definition."""
+DEFINE = "define {0} in the front matter, macros: {{{0}: [VALUE]}}, or with --macro {0}=VALUE"
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
@@ -174,7 +177,11 @@ class Adapted:
             if gone:
                 return f"{gone} was skipped as host code"
             if unknown[1].isupper():
-                return f"define it in the front matter: macros: {{{unknown[1]}: [VALUE]}}"
+                return DEFINE.format(unknown[1])
+        if ZERO.search(message):
+            names = re.findall(r"\b[A-Z]\w+", self.text.splitlines()[line - 1])
+            undefined = [name for name in names if f"define {name}" not in self.text]
+            return "; ".join(map(DEFINE.format, dict.fromkeys(undefined)))
         return f"if line {line} is host code, {GUARD}" if self.unread else ""
 
 

@@ -99,12 +99,13 @@ class _Translation(ast.NodeTransformer):
     def _python(self, expression: list[Token]) -> str:
         """Return C++ tokens as an expression of Python, without casts."""
         texts = [token.text for token in expression]
-        for i, text in enumerate(texts):
-            if text == "?" and ":" in texts[i:]:
-                colon = texts.index(":", i)
-                pieces = expression[:i], expression[i + 1 : colon], expression[colon + 1 :]
-                test, yes, no = map(self._python, pieces)
-                return f"(({yes}) if ({test}) else ({no}))"
+        depths = [texts[:i].count("(") - texts[:i].count(")") for i in range(len(texts))]
+        marks = [i for i, text in enumerate(texts) if text in "?:" and not depths[i]]
+        if len(marks) > 1 and texts[marks[0]] == "?":
+            i, colon = marks[0], marks[-1]
+            pieces = expression[:i], expression[i + 1 : colon], expression[colon + 1 :]
+            test, yes, no = map(self._python, pieces)
+            return f"(({yes}) if ({test}) else ({no}))"
         python, i = "", 0
         while i < len(expression):
             token = expression[i]

@@ -43,6 +43,7 @@ THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.
 """Names of a template parameter that is the block's size."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
+MOST_THREADS = 1024
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
 
@@ -101,7 +102,7 @@ def _template(
     macros: dict[str, list[Any]] = {}
     names: dict[str, str] = {}
     types: dict[str, str] = {}
-    arguments = []
+    arguments, missing = list[str](), list[str]()
     values = code.launch.template or _instantiated(function, code.source)
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
@@ -136,12 +137,15 @@ def _template(
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
                 guess.mark("macros")
                 continue
-            missing = f"{parameter.kind} {parameter.name}"
-            guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {missing}"
+            missing.append(parameter.name)
             macros[macro] = [128 if parameter.name.upper() in ("BM", "BN") else 8]
         arguments.append(macro)
         if len(value) == 1 and value[0].word:
             names[value[0].text] = macro
+    if missing:
+        form = ", ".join(parameter.name for parameter in function.template)
+        values_of = f"with a value for {', '.join(missing)}"
+        guess.unknown["--entry"] = f"'{function.qualified}<{form}>' {values_of}"
     if macros:
         guess.front["macros"] = macros
     entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
@@ -168,14 +172,28 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
         by_axis = [launch.scope.value(f"{name}.{axis}") or () for axis in "xyz"]
         if any(by_axis):
             texts = zip(by_axis, [*parts(value or ()), (), (), ()])
-            pieces = [of_tokens(axis or side, launch.scope, names) if axis or side else "1"
-                      for axis, side in texts]  # fmt: skip
-            return shortened([int(text) if text.isdigit() else text for text in pieces])
-        sides = value or sides
+            one = (Token("1", 0),)
+            sides = [token for axis, side in texts for token in (Token(",", 0), *(axis or side or one))][1:]
+        else:
+            sides = value or sides
     elif sides and sides[0].text == "dim3":
         sides = sides[2:-1]
-    texts = (of_tokens(part, launch.scope, names) for part in parts(sides))
+    texts = [_as_ceil(of_tokens(part, launch.scope, names)) for part in parts(sides)]
     return shortened([int(text) if text.isdigit() else text for text in texts])
+
+
+def _as_ceil(text: str) -> str:
+    """Return ``ceil(m / 16)`` for another expression of one size with the same values; others as they are."""
+    names = names_in(text)
+    if "ceil" in text or len(names) != 1 or not {"//", "if"} & {*text.split()}:
+        return text
+    (name,) = names
+    with contextlib.suppress(ExpressionError, TypeError):
+        counts = [evaluate(text, {name: side}) for side in range(1, MOST_THREADS + 2)]
+        tile = counts.count(1)
+        same = all(math.ceil(side / max(tile, 1)) == of for side, of in enumerate(counts, 1))
+        return f"ceil({name} / {tile})" if tile > 1 and same else text
+    return text
 
 
 NEW_OPERATION = "--new-operation NAME (docs/operations.md)"
@@ -531,16 +549,21 @@ def _tiles(guess: Guess, code: Code) -> None:
     steps_of = guess.operation.tiles[2:]
     for size in [name for name in guess.operation.dimensions if name not in steps_of]:
         guess.tile[size] = 1
-        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)(?:\) // (\w+))?", grid):
+        several = r"(?:\) // (\w+))?" if guess.operation.laid_out else "()"
+        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+){several}", grid):
             with contextlib.suppress(ExpressionError, TypeError):
                 guess.tile[size] = int(evaluate(f"{match[1]} * {match[2] or 1}", macros))
+    if match := re.search(r"\b(\w+) \* (\w+) //? \((\w+) \* (\w+)\)", grid):
+        sides = {match[at]: macros.get(match[at + 2], 0) for at in (1, 2)}
+        guess.tile |= {size: side for size, side in sides.items() if size in guess.tile and side}
     values = {**macros, **guess.values}
     steps = [int(value) for name, value in values.items() if K_STEP.fullmatch(name)]
     body = function.declaration.body
     pairs = itertools.pairwise(body)
     assigned = (token for token, after in pairs if token.word and after.text == "=")
     # A neighbour's macro of such a name says nothing about this kernel.
-    for token in (*assigned, *(Token(name, 0, word=True) for name in source.near.macros)):
+    macro_names = [name for name in source.near.macros if function.mentions(name)]
+    for token in (*assigned, *(Token(name, 0, word=True) for name in macro_names)):
         if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
                 steps.append(number([token], Scope(source, body, function.declaration.end)))

@@ -172,7 +172,8 @@ def _sizes(parameters: Sequence[Parameter], operation: Operation) -> dict[str, s
     if len(parameters) == 1 and (operation.laid_out or not any(sizes.values())):
         return {parameters[0].name: innermost(operation)}
     names = operation.dimensions
-    if len(parameters) == len(names) and set(sizes.values()) != set(names):
+    plain = set(sizes.values()) <= {*names, ""}
+    if plain and len(parameters) == len(names) and set(sizes.values()) != set(names):
         return dict(zip(sizes, names))
     return sizes
 

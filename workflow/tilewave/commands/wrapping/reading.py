@@ -108,7 +108,7 @@ class Function:
         aliases = re.findall(rf"\b(\w+) = {name} ;", text)
         name = rf"(?:{'|'.join([name, *aliases])})"
         text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
-        return bool(re.search(rf"(?:<|> =) {name}\b|\b{name} (?:>|< =)", text))
+        return bool(re.search(rf"(?:<|> =) (?:\( )?{name}\b|\b{name} (?:>|< =)", text))
 
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""

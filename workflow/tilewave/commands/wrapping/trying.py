@@ -172,10 +172,6 @@ def _faults(changed: dict[str, Any], front: dict[str, Any], guess: Guess) -> Ite
             f"the launch in line {guess.line} has x and y the other way round: it is right only "
             "where both sides of its grid are equal"
         )
-    sizes, conditions = guess.operation.dimensions, changed.get("requires", {}).get("conditions")
-    apart = guess.named and {*sizes} <= {*leaves(front["arguments"])}
-    if conditions and apart and "requires" not in front:
-        yield f"it takes {', '.join(sizes)}, but is right only where {' and '.join(conditions)}"
 
 
 def at_its_sizes(guess: Guess, run: Run, front: dict[str, Any]) -> None:
@@ -271,14 +267,22 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     ragged = shape_of({name: side + 1 for name, side in shape.items()}, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: dict[str, Any] = dict(front.get("requires", {}))
+    if "conditions" in requires and "requires" in front.get("marks", {}):
+        needed = [text for text in requires["conditions"] if not judged(run(front, _apart(text, requires, shape)))]
+        requires["conditions"] = needed
+        if not needed:  # only the first shape was too small
+            front["requires"], front["marks"] = {}, {**front["marks"]}
+            del front["marks"]["requires"]
+            return limits(guess, front, run, {**shape, guess.operation.dimensions[0]: 2 * max(shape.values())})
+        sizes = guess.operation.dimensions
+        apart = guess.named and {*sizes} <= {*leaves(front["arguments"])}
+        if apart and guess.line and not guess.unknown.keys() & {"--grid", "--block"}:
+            where = " and ".join(needed)
+            guess.faults.append(f"it takes {', '.join(sizes)}, but is right only where {where}")
     outcome = run(front, ragged)
     if judged(outcome) or outcome is LATE:
         return requires
     if "conditions" in requires and not fixed:
-        for condition in requires["conditions"] if "requires" in front.get("marks", {}) else ():
-            rest = {name: 2 * side for name, side in shape.items() if name not in condition}
-            if rest and judged(run(front, {**shape, **rest})):
-                requires["conditions"] = [condition]
         name = _named(guess, front)
         requires |= _limit_of(name, guess, front, run, shape)
         guess.faults += _promised(name, guess, front, requires, described(outcome, ragged))
@@ -308,6 +312,13 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     text = described(outcome, failed_shape)
     guess.notes.append(f"requires is inferred from this failure: {text}")
     return requires
+
+
+def _apart(condition: str, requires: Mapping[str, Any], shape: Shape) -> Shape:
+    """Return a shape that breaks one of the conditions that sizes are equal, and no other."""
+    texts, names = " ".join(requires["conditions"]).split(), condition.split(" == ")
+    alone = next((name for name in names if texts.count(name) == 1), names[0])
+    return {**shape, alone: 2 * shape[alone]} if alone in shape else shape
 
 
 def _promised(
