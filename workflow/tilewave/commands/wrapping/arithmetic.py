@@ -2,24 +2,17 @@
 
 import ast
 import contextlib
+import itertools
+import random
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from tilewave.commands.wrapping.reading import Scope, Source, parts
+from tilewave.commands.wrapping.reading import DTYPES, Scope, Source, parts
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
-from tilewave.kernel.expressions import ExpressionError, evaluate
+from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
 
-DTYPES = {
-    "float": "f32", "double": "f64", "half": "f16", "__half": "f16", "half_t": "f16",
-    "float16": "f16", "fp16": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bf16": "bf16",
-    "bfloat16": "bf16", "int8_t": "i8", "char": "i8", "signed char": "i8", "int": "i32",
-    "unsigned char": "u8", "uint8_t": "u8", "uchar": "u8",
-    "int32_t": "i32", "unsigned": "u32", "unsigned int": "u32", "uint32_t": "u32", "uint": "u32",
-    "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
-}  # fmt: skip
-"""Type of C++ -> dtype."""
 VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
 WHOLE = frozenset(
     "int unsigned long short char size_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto".split()
@@ -29,6 +22,8 @@ CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", r
 KEPT = ("min", "max", "ceil", "floor")
 SUFFIX = re.compile(r"(?<=[\da-fA-F.])(?:[uUlL]+|[fF](?<!x))$")
 BOOLEANS = {"true": "1", "false": "0"}
+SIDES = (1, 2, 3, 5, 16, 31, 64, 100, 257, 1000, 4099)
+"""Values of names with which two expressions are compared."""
 MOST = 40
 """Longest chain of names that stand for each other; a longer one is a circle."""
 
@@ -204,12 +199,12 @@ class _Translation(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        rounded = _rounded_up(node)
-        if rounded is not None:
-            return rounded
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             return ast.Constant(evaluate(ast.unparse(node)))
-        return node
+        return _rounded_up(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        return _rounded_up(super().generic_visit(node))
 
 
 def _ceil(over: ast.expr, under: ast.expr) -> ast.expr:
@@ -224,26 +219,17 @@ def _divided(node: ast.expr) -> ast.expr:
     return node
 
 
-def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        right_sign = sign if isinstance(node.op, ast.Add) else -sign
-        return [*_terms(node.left, sign), *_terms(node.right, right_sign)]
-    return [(sign, node)]
-
-
-def _rounded_up(node: ast.BinOp) -> ast.expr | None:
-    """Return ``ceil(x / y)`` for ``(x + y - 1) // y`` and ``(x + 15) // 16``; None for others."""
-    if not isinstance(node.op, ast.FloorDiv):
-        return None
-    terms = _terms(node.left)
-    numbers = [(sign, term) for sign, term in terms if isinstance(term, ast.Constant)]
-    names = [pair for pair in terms if pair not in numbers]
-    constants = [sign * ast.literal_eval(term) for sign, term in numbers]
-    under = node.right
-    if isinstance(under, ast.Constant):
-        constants.append(-ast.literal_eval(under))
-    else:
-        same = [pair for pair in names if pair[0] > 0 and ast.dump(pair[1]) == ast.dump(under)]
-        names = [pair for pair in names if pair not in same[:1]] if same else []
-    exact = sum(constants) == -1 and len(names) == 1 and names[0][0] > 0
-    return _ceil(names[0][1], under) if exact else None
+def _rounded_up(node: Any) -> ast.expr:
+    """Return ``ceil(x / y)`` for another expression with its values, as ``(x + 15) // 16``; others as they are."""
+    inside = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
+    divided = (part for part in inside if isinstance(part, ast.BinOp))
+    unders = {ast.unparse(part.right) for part in divided if isinstance(part.op, ast.FloorDiv)}
+    text, overs = ast.unparse(node), dict.fromkeys(map(ast.unparse, inside if unders else ()))
+    values = random.Random(0)
+    samples = [{name: values.choice(SIDES) for name in names_in(text)} for _ in range(40)]
+    for over, under in itertools.product(overs, sorted(unders)):
+        with contextlib.suppress(ExpressionError, TypeError):
+            wanted = f"ceil(({over}) / ({under}))"
+            if all(evaluate(text, sizes) == evaluate(wanted, sizes) for sizes in samples):
+                return _ceil(*(ast.parse(side, mode="eval").body for side in (over, under)))
+    return cast(ast.expr, node)

@@ -15,7 +15,8 @@ MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
 of a folder (a larger one is no project's)."""
 MOST_IN_ALL = 1 << 26
 """Limit of the bytes of all files that are searched."""
-PROJECT = re.compile(r"(?:README|LICEN[SC]E)(?:\.\w+)?|CMakeLists\.txt|[Mm]akefile|\.gitignore", re.I)
+HOMES = (Path.home(), Path("/"), Path("/tmp"))
+PROJECT = re.compile(r"README.*|LICEN[SC]E.*|CMakeLists\.txt|[Mm]akefile|\.gitignore")
 """Files in the first folder of a project."""
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 """Folders of installed packages, and hidden folders."""
@@ -25,14 +26,10 @@ def _root(path: Path) -> Path:
     """Return where to look for launches: the repository or project, else the folder above, if not too large."""
     near = path.parents[: LEVELS + 1]
     repository = next((entry for entry in near if (entry / ".git").exists()), None)
-    homes = (Path.home(), Path("/"), Path("/tmp"))
-    small = list(itertools.takewhile(lambda entry: entry not in homes and not _crowded(entry), near))
-    projects = [entry for entry in small if any(map(PROJECT.fullmatch, os.listdir(entry)))]
+    names = {entry: os.listdir(entry) for entry in near if entry not in HOMES}
+    small = [entry for entry in names if len(names[entry]) <= CROWD]
+    projects = [entry for entry in small if any(map(PROJECT.fullmatch, names[entry]))]
     return repository or next(iter([*projects[::-1], *small[1:2]]), near[0])
-
-
-def _crowded(folder: Path) -> bool:
-    return len(os.listdir(folder)) > CROWD
 
 
 def _around(path: Path) -> list[Path]:
@@ -87,25 +84,21 @@ def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, 
 
 
 def bearing(source: Source, kernel: str) -> Source:
-    """Keep the files that bear on a kernel: its own, those that name it, its launcher or its file, and their headers.
+    """Keep the files that bear on a kernel: those that name it, its file or its launcher, and their headers.
 
-    A neighbour's constants say nothing about the kernel, nor does a file with a kernel of the same name.
+    A neighbour's constants say nothing about it, nor does a file with a kernel of the same name.
     """
-    included = re.compile(rf'#[ \t]*include[^\n]*\b{re.escape(source.path.name)}[">]')
-    files = [*source.kernel_files, *(file for file, of in source.texts.items() if included.search(of))]
-    names = {kernel}
-    for _ in range(2):  # the launch, then the call of what launches
-        for name in sorted(names):
-            items = [entry for entry in source.declarations(name) if name in entry[1].identifiers]
-            another = {file for file, item in items if item.name == name and item.defined}
-            for file, item in items:
-                if file not in another - {*files}:
-                    files.append(file)
-                    names |= {item.name} - {"main", ""} if item.defined or item.kind == "type" else set()
-        uses = [macro.name for macro in source.macros.values() if names & macro.identifiers]
-        files += [file for file, of in source.texts.items() if any(f"define {use}" in of for use in uses)]
-        names |= set(uses)
-    for file in files:  # the list grows meanwhile
+    files, names = list(source.kernel_files), [kernel, source.path.name]
+    for name in names:  # the list grows meanwhile, as that of files does
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        items = [entry for entry in source.declarations(name) if name in entry[1].identifiers]
+        another = {file for file, item in items if item.name == name and item.defined} - {*files}
+        files += [
+            file for file, of in source.texts.items() if word.search(of) and file not in another
+        ]
+        launchers = {item.name for file, item in items if file not in another and name == kernel}
+        names += launchers - {"main", "", kernel}
+    for file in files:
         for _, name in includes.INCLUDE.findall(source.texts[file]):
             ends = [entry for entry in source.texts if _folder(name, entry, file.parent)]
             nearest = sorted(ends, key=lambda entry: entry.parent != file.parent)[:1]

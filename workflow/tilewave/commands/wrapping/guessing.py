@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
+from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
+    DTYPES,
     NUMBERS,
     REAL,
     Function,
@@ -31,10 +32,7 @@ K_STEP = re.compile(
     r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
     r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
 )
-C_TYPES = {
-    "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
-    "i32": "int", "u32": "unsigned", "u8": "unsigned char", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
-}  # fmt: skip
+C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(DTYPES.items())}
 STEPS = (8, 16, 32, 64)
 NUMBER = re.compile(
     r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
@@ -43,7 +41,6 @@ THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.
 """Names of a template parameter that is the block's size."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
-MOST_THREADS = 1024
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
 
@@ -57,7 +54,8 @@ class Guess:
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
     launch, of those that are numbers; named: whether the sizes are those of the parameters' names; tested: places of
-    the parameters that a bounds test names; rounds: whether it converts to f16; faults: what is not right with the kernel as the file launches it.
+    the parameters that a bounds test names; rounds: whether the kernel converts to f16; faults: what is not right
+    with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -137,15 +135,14 @@ def _template(
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
                 guess.mark("macros")
                 continue
-            missing.append(parameter.name)
+            missing.append(f"{parameter.kind} {parameter.name}")
             macros[macro] = [128 if parameter.name.upper() in ("BM", "BN") else 8]
         arguments.append(macro)
         if len(value) == 1 and value[0].word:
             names[value[0].text] = macro
     if missing:
-        form = ", ".join(parameter.name for parameter in function.template)
-        values_of = f"with a value for {', '.join(missing)}"
-        guess.unknown["--entry"] = f"'{function.qualified}<{form}>' {values_of}"
+        needed = ", ".join(missing)
+        guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {needed}"
     if macros:
         guess.front["macros"] = macros
     entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
@@ -167,33 +164,14 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
+    groups = parts(sides[2:-1] if sides and sides[0].text == "dim3" else sides)
     if len(sides) == 1 and sides[0].word:
-        name, value = sides[0].text, launch.scope.value(sides[0].text)
-        by_axis = [launch.scope.value(f"{name}.{axis}") or () for axis in "xyz"]
-        if any(by_axis):
-            texts = zip(by_axis, [*parts(value or ()), (), (), ()])
-            one = (Token("1", 0),)
-            sides = [token for axis, side in texts for token in (Token(",", 0), *(axis or side or one))][1:]
-        else:
-            sides = value or sides
-    elif sides and sides[0].text == "dim3":
-        sides = sides[2:-1]
-    texts = [_as_ceil(of_tokens(part, launch.scope, names)) for part in parts(sides)]
+        name, scope = sides[0].text, launch.scope
+        values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
+        named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
+        groups = [side or (Token("1", 0),) for side in named] if any(named) else groups
+    texts = (of_tokens(part, launch.scope, names) for part in groups)
     return shortened([int(text) if text.isdigit() else text for text in texts])
-
-
-def _as_ceil(text: str) -> str:
-    """Return ``ceil(m / 16)`` for another expression of one size with the same values; others as they are."""
-    names = names_in(text)
-    if "ceil" in text or len(names) != 1 or not {"//", "if"} & {*text.split()}:
-        return text
-    (name,) = names
-    with contextlib.suppress(ExpressionError, TypeError):
-        counts = [evaluate(text, {name: side}) for side in range(1, MOST_THREADS + 2)]
-        tile = counts.count(1)
-        same = all(math.ceil(side / max(tile, 1)) == of for side, of in enumerate(counts, 1))
-        return f"ceil({name} / {tile})" if tile > 1 and same else text
-    return text
 
 
 NEW_OPERATION = "--new-operation NAME (docs/operations.md)"
@@ -274,11 +252,7 @@ def guessed(
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
     units = {"alpha": 1.0, "beta": 0.0}
-    ignored = [
-        item.name
-        for item in function.parameters
-        if not function.mentions(*re.split(r"(\.)", item.name))
-    ]
+    ignored = [item.name for item in function.parameters if not function.mentions(item.name)]
     numbers = [
         units.get(argument, argument) if item.name in ignored else argument
         for item, argument in zip(function.parameters, arguments)
@@ -386,10 +360,10 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             local = len(value) == 1 and value[0].text not in launch.scope.passed
             value = (launch.scope.value(value[0].text) if local else None) or ()
     if function.tree != tuple(range(len(arguments))):  # members of structs
-        named = [(item.name, of) for item, of in zip(function.parameters, arguments) if of in sizes]
-        members = [name.rpartition(".")[2] for name, _ in named]
-        for (name, size), member in zip(named, members):
-            host_names[f".{member}" if members.count(member) == 1 else name] = str(size)
+        named = {item.name: of for item, of in zip(function.parameters, arguments) if of in sizes}
+        members = [name.rpartition(".")[2] for name in named]
+        for name, member in zip(named, members):
+            host_names[f".{member}" if members.count(member) == 1 else name] = named[name]
     host_names |= names
     for key, sides in (("block", launch.block), ("grid", launch.grid)):
         try:
@@ -424,13 +398,17 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
     for at, blocks in enumerate(grid if guess.operation.laid_out else ()):
         for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
-            many, side = guess.launched.get(name, 0), block[at]
+            many, tiles = guess.launched.get(name, 0), [block[at]]
+            tiles += [math.ceil(many / blocks)]
+            fits = [
+                tile
+                for tile in tiles
+                if tile in range(1, many + 1) and math.ceil(many / tile) == blocks
+            ]
             if name not in arguments and not any(name in names_in(str(of)) for of in grid):
-                grid[at] = f"{name} // {side}"
-            elif isinstance(side, int) and math.ceil(many / side) == blocks:
-                grid[at] = f"ceil({name} / {side})"
-            elif many and many % blocks == 0:
-                grid[at] = f"ceil({name} / {many // blocks})"
+                grid[at] = f"{name} // {block[at]}"
+            elif fits:
+                grid[at] = f"ceil({name} / {fits[0]})"
             else:
                 continue
             break

@@ -26,8 +26,8 @@ OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
 INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
 """Names of the rows and the columns of an array with two dimensions."""
 SIDE = r"(?P<side>rows?|h|height|cols?|columns?|w|width|ld|stride|pitch)"
-SIDES = [re.compile(rf"(?:num|dim|n)?_?{text}", re.IGNORECASE) for text in (
-    rf"(?P<of>[abc]|m?[123])[_.]?{SIDE}", rf"{SIDE}_?(?:of_?)?(?P<of>[abc]|m?[123])")]  # fmt: skip
+ARRAY = r"(?:num|dim|n)?_?{}(?P<of>[abc]|m?[123]){}"
+SIDES = ARRAY.format("", rf"[_.]?{SIDE}"), ARRAY.format(rf"{SIDE}_?(?:of_?)?", "")
 """Names of the rows and the columns of one array: ``numARows``, ``a_cols``, ``wB``, ``A.width``."""
 VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec|(?:^|_)[sd]?mv(?:_|$)", re.IGNORECASE)
 """Names of products with a vector, whose n is 1."""
@@ -130,12 +130,11 @@ def dimension(name: str, operation: Operation) -> str:
 
 def _side(name: str, operation: Operation) -> str:
     """Return the size that is the rows or the columns of the array in a name; empty if it is none."""
-    match = next(filter(None, (pattern.fullmatch(name) for pattern in SIDES)), None)
-    arrays = dict(zip("123", operation.operands)) if match else {}
-    array = arrays.get(match["of"][-1], match["of"].lower()) if match else ""
-    if match is None or array not in operation.operands:
+    match = next(filter(None, (re.fullmatch(form, name.lower()) for form in SIDES)), None)
+    arrays, of = dict(zip("123", operation.operands)), match["of"][-1] if match else ""
+    array, side = arrays.get(of, of), match["side"] if match else ""
+    if array not in operation.operands:
         return ""
-    side = match["side"].lower()
     if side in ("ld", "stride", "pitch"):
         return f"ld{array}"
     return str(operation.operands[array].extents[-2 if side[0] in "rh" else -1])
@@ -154,10 +153,9 @@ def of_vector(function: Function, operation: Operation) -> bool:
     """Return whether a product is one with a vector, by the name of the kernel or of its second array."""
     arrays = [item.name for item in function.parameters if item.stars]
     numbers = [item for item in function.parameters if not item.stars and item.type in WHOLE]
-    named = bool(VECTOR.search(function.name)) or (
-        len(numbers) <= 2 < len(arrays) + 1 and _core(arrays[-2]) in ("x", "v", "vec", "vector")
-    )
-    return operation.name == "matmul" and named
+    second = _core(arrays[1]) if len(arrays) == 3 and len(numbers) <= 2 else ""
+    named = VECTOR.search(function.name) or second in ("x", "v", "vec", "vector")
+    return operation.name == "matmul" and bool(named)
 
 
 def innermost(operation: Operation) -> str:

@@ -180,7 +180,7 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
         return None
     shape = {name: sides[name] for name in operation.dimensions}
     if math.prod(shape.values()) > MOST_AT_ONCE:
-        problem = f"its sizes are constants of the code, and {trying.size(shape)} is too large to execute"
+        problem = f"its sizes are constants, and too large to execute: {trying.size(shape)}"
         raise UserError.because(HERE, problem, "Check a copy with smaller constants")
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
     guess.notes.append(f"its sizes are constants of the code: {trying.size(shape)}")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
 
@@ -20,16 +22,12 @@ QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
 NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
-TYPED = {
-    **dict.fromkeys(("char", "signed char", "unsigned char", "bool", "int8_t", "uint8_t"), "i8"),
-    **dict.fromkeys(("short", "unsigned short", "int16_t", "uint16_t", "ushort"), "i16"),
-    **dict.fromkeys(
-        ("long", "long long", "unsigned long", "unsigned long long", "size_t", "int64_t", "uint64_t",
-         "ptrdiff_t"), "i64"),
-    **dict.fromkeys(("half", "__half"), "f16"), "double": "f64",
-    **dict.fromkeys(("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t", "float"), ""),
-}  # fmt: skip
-"""Type of a struct's member -> its type in front matter; empty if none is needed."""
+TABLES = yaml.safe_load(Path(__file__).with_name("c_types.yaml").read_text("utf-8"))
+DTYPES, TYPED = (
+    {kind: name for name, kinds in TABLES[key].items() for kind in kinds}
+    for key in ("dtypes", "members")
+)
+"""Type of C++ -> dtype, and type of a struct's member -> its type in front matter, empty if none is needed."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
 """Sizes of a tensor, and of the command line."""
@@ -113,7 +111,8 @@ class Function:
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         texts = [token.text for token in self.declaration.body]
-        return any(texts[i : i + len(sequence)] == list(sequence) for i in range(len(texts)))
+        wanted = " ".join(sequence).replace(".", " . ").split()
+        return any(texts[i : i + len(wanted)] == wanted for i in range(len(texts)))
 
 
 @dataclass(frozen=True)
@@ -196,9 +195,8 @@ class Source:
         def laid(parameter: Parameter, depth: int = 0) -> Any:
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
-                names = [f"{parameter.name}.{member.name}" for member in inside]
-                members = zip(inside, names)
-                return tuple(laid(replace(member, name=name), depth + 1) for member, name in members)
+                named = ((member, f"{parameter.name}.{member.name}") for member in inside)
+                return tuple(laid(replace(item, name=name), depth + 1) for item, name in named)
             kind = self.plain(parameter.type) if not parameter.stars else parameter.type
             flat.append(replace(parameter, type=kind.removeprefix("const ")))
             return len(flat) - 1
@@ -519,13 +517,14 @@ class Scope:
         """Return an expression with numbers in place of names; empty if one has none."""
         tokens: list[Token] = []
         for token in expression:
-            value = self.literal((token,)) if token.word else (token,)
-            if token.word and (value == (token,) or depth > LEVELS):
+            value = (self.value(token.text) or ()) if token.word else (token,)
+            if token.word:
+                value = self.numbers(value, depth + 1) if depth < LEVELS else ()
+            if not value:
                 return ()
-            value = self.numbers(value, depth + 1) if token.word else value
-            plain = len(value) == 1 or any(part.text == "," for part in value)
+            plain = len(value) == 1 or "," in {part.text for part in value}
             tokens += value if plain else (Token("(", 0), *value, Token(")", 0))
-        return tuple(tokens) if "()" not in "".join(token.text for token in tokens) else ()
+        return tuple(tokens)
 
     def value(self, name: str) -> Tokens | None:
         """Return the last of `values`."""

@@ -5,7 +5,7 @@ import copy
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.commands.wrapping.guessing import STEPS, Guess
@@ -267,14 +267,15 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     ragged = shape_of({name: side + 1 for name, side in shape.items()}, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: dict[str, Any] = dict(front.get("requires", {}))
-    if "conditions" in requires and "requires" in front.get("marks", {}):
-        needed = [text for text in requires["conditions"] if not judged(run(front, _apart(text, requires, shape)))]
-        requires["conditions"] = needed
+    texts = requires.get("conditions", []) if "requires" in front.get("marks", {}) else []
+    if texts:
+        needed = [text for text in texts if not judged(run(front, _apart(text, texts, shape)))]
+        requires["conditions"], sizes = needed, guess.operation.dimensions
         if not needed:  # only the first shape was too small
-            front["requires"], front["marks"] = {}, {**front["marks"]}
+            del requires["conditions"]
+            front |= {"requires": requires, "marks": {**front["marks"]}}
             del front["marks"]["requires"]
-            return limits(guess, front, run, {**shape, guess.operation.dimensions[0]: 2 * max(shape.values())})
-        sizes = guess.operation.dimensions
+            return limits(guess, front, run, {**shape, sizes[0]: 2 * max(shape.values())})
         apart = guess.named and {*sizes} <= {*leaves(front["arguments"])}
         if apart and guess.line and not guess.unknown.keys() & {"--grid", "--block"}:
             where = " and ".join(needed)
@@ -314,10 +315,10 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     return requires
 
 
-def _apart(condition: str, requires: Mapping[str, Any], shape: Shape) -> Shape:
+def _apart(condition: str, conditions: Sequence[str], shape: Shape) -> Shape:
     """Return a shape that breaks one of the conditions that sizes are equal, and no other."""
-    texts, names = " ".join(requires["conditions"]).split(), condition.split(" == ")
-    alone = next((name for name in names if texts.count(name) == 1), names[0])
+    all_names, names = " ".join(conditions).split(), condition.split(" == ")
+    alone = next((name for name in names if all_names.count(name) == 1), names[0])
     return {**shape, alone: 2 * shape[alone]} if alone in shape else shape
 
 
