@@ -436,7 +436,6 @@ def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any
 
 
 def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tried]) -> str:
-    """Return the verdict in one plain sentence."""
     name, code = source.name, outcome["exit_code"]
     if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
         name = outcome["variant"]
@@ -481,7 +480,6 @@ RATIOS = {
 
 
 def _advice(fix: Row) -> str:
-    """Return the first advice as a clause."""
     if fix["rule"] not in RATIOS:
         return str(fix["sentence"])
     at = f" (line {fix['line']} of {fix['file']})" if fix["line"] else ""

@@ -304,8 +304,7 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
     It cannot need host functions and variables, because NVRTC accepts these only as constants.
     """
     variable = declaration.kind == "variable"
-    more = {"const", "concept"} if variable else set()
-    keywords = syntax.CONSTANT_KEYWORDS | more
+    keywords = syntax.CONSTANT_KEYWORDS | ({"const", "concept"} if variable else set())
     fixed = bool(declaration.identifiers & keywords)
     if declaration.kind == "function":
         return fixed and declaration.name in called

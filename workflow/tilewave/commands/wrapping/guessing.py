@@ -54,8 +54,7 @@ class Guess:
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
     launch, of those that are numbers; named: whether the sizes are those of the parameters' names; tested: places of
-    the parameters that a bounds test names; rounds: whether the kernel converts to f16; faults: what is not right
-    with the kernel as the file launches it.
+    the parameters that a bounds test names; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -73,7 +72,6 @@ class Guess:
     launched: dict[str, int] = field(default_factory=dict)
     named: bool = False
     tested: frozenset[int] = frozenset()
-    rounds: bool = False
     faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
@@ -228,7 +226,6 @@ def guessed(
     guess.tested = frozenset(
         at for at, item in enumerate(function.parameters) if function.tests(item.name)
     )
-    guess.rounds = any("2half" in name for name in function.declaration.identifiers)
     guess.named = all(matching.dimension(name, operation) == of for name, of in taken)
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         with contextlib.suppress(Unknown):
@@ -263,6 +260,11 @@ def guessed(
     unequal = single != operation.laid_out or not given_sizes
     if unequal and len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
+    dtypes = guess.front["dtypes"]
+    converts = any("2half" in name for name in function.declaration.identifiers)
+    if converts and dtypes.get("a") == dtypes.get("accumulate") == "f32":
+        rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
+        guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
     for _, declaration in source.declarations("__constant__"):
         name, texts = declaration.name, {token.text for token in declaration.head}
@@ -398,12 +400,10 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
     for at, blocks in enumerate(grid if guess.operation.laid_out else ()):
         for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
-            many, tiles = guess.launched.get(name, 0), [block[at]]
-            tiles += [math.ceil(many / blocks)]
+            many = guess.launched.get(name, 0)
+            tiles = [block[at], math.ceil(many / blocks)]
             fits = [
-                tile
-                for tile in tiles
-                if tile in range(1, many + 1) and math.ceil(many / tile) == blocks
+                of for of in tiles if of in range(1, many + 1) and math.ceil(many / of) == blocks
             ]
             if name not in arguments and not any(name in names_in(str(of)) for of in grid):
                 grid[at] = f"{name} // {block[at]}"

@@ -191,7 +191,6 @@ def _meanings(parameters: Sequence[Parameter], operation: Operation) -> dict[str
 
 
 def unassigned(parameters: Sequence[Parameter], arguments: Sequence[Any]) -> list[str]:
-    """Return the names of the parameters without an argument."""
     return [item.name for item, argument in zip(parameters, arguments) if argument is None]
 
 

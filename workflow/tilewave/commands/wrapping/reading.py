@@ -298,13 +298,11 @@ class Source:
             return {}
         names = [item.name for item in signature(self.path, function).parameters]
         for _, caller in self.declarations(function.name):
-            for i, token in enumerate(caller.body[:-1]):
-                if token.text == function.name and caller.body[i + 1].text == "(":
-                    scope = Scope(self, caller.body, token.at)
+            for i, (token, after) in enumerate(itertools.pairwise(caller.body)):
+                if token.text == function.name and after.text == "(" and caller is not function:
                     values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
-                    if caller is not function and len(values) == len(names):
-                        numbers = zip(names, map(scope.numbers, values))
-                        return {name: value for name, value in numbers if value}
+                    numbers = zip(names, map(Scope(self, caller.body, token.at).numbers, values))
+                    return {name: value for name, value in numbers if value}
         return {}
 
     def takes_sizes_apart(self, function: Function) -> bool:
@@ -321,7 +319,6 @@ class Source:
         return len(words) == len(numbers) and not computed
 
     def _line(self, macro: Macro, _: int) -> int:
-        """Return the line that defines a macro."""
         define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
         matches = ((text, define.search(text)) for text in self.texts.values())
         return next((syntax.line_of(text, match.start()) for text, match in matches if match), 1)
@@ -532,7 +529,6 @@ class Scope:
 
 
 def _template(head: Stream) -> tuple[TemplateParameter, ...]:
-    """Return the template parameters of a declaration."""
     template: list[TemplateParameter] = []
     if head[0].text == "template" and head[1].text == "<":
         for part in parts(head[2 : syntax.angle(head, 1)]):

@@ -62,7 +62,6 @@ def size(shape: Sizes) -> str:
 
 
 def described(outcome: Outcome, shape: Sizes) -> str:
-    """Return an outcome with its shape and reason as text."""
     sentence = f"{verdict(outcome)} at {size(shape)}"
     return ": ".join(filter(None, (sentence, outcome["reason"])))
 
@@ -232,7 +231,7 @@ def _final(front: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
 
 def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str, Any], str]]:
     for alternative in guess.alternatives:
-        keys = ("arguments", "grid", "block", "requires")
+        keys = ("arguments", "grid", "block", "requires", "dtypes")
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
@@ -250,9 +249,6 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         yield {**front, "grid": grid}, "the rows of C along x"
     if front["dtypes"].get("accumulate") == "f32" and front["dtypes"]["a"] == "f16":
         yield {**front, "dtypes": {**front["dtypes"], "accumulate": "f16"}}, "sums in f16"
-    if guess.rounds and front["dtypes"]["a"] == "f32":
-        rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
-        yield {**front, "dtypes": {**front["dtypes"], **rounded}}, "inputs rounded to f16"
 
 
 def _shown(value: Any) -> str:
