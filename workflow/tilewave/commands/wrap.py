@@ -26,7 +26,7 @@ from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
-from tilewave.kernel.front_matter import INFERRED, NAME, load_kernel
+from tilewave.kernel.front_matter import GUESSED, INFERRED, NAME, load_kernel
 from tilewave.kernel.operations.base import Operation
 
 ALL = "all"
@@ -349,6 +349,7 @@ def _tried(
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     """Execute the guess and its alternatives at a shape, or at several if None; return the best."""
     options, source, deadline = target.options, target.source, math.inf
+    skipped: list[trying.Shape] = []
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(source, Path(folder))
 
@@ -356,6 +357,7 @@ def _tried(
             nonlocal deadline
             left = deadline - time.monotonic()
             if left <= 0:
+                skipped.append(shape)
                 return trying.LATE
             arguments = target.write(front, path, shape)
             first_s = options.budget if options.new_operation else FIRST_S
@@ -375,6 +377,7 @@ def _tried(
             deadline = min(deadline, time.monotonic() + options.budget)
             late = outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED)
             if late and limit_s in (left, options.budget):
+                skipped.append(shape)
                 return trying.LATE
             say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
@@ -418,5 +421,7 @@ def _tried(
                     names.insert(0, "conditions")
                 mark = f"{INFERRED}: {', '.join(names)}"
                 front["marks"] = {**front.get("marks", {}), "requires": mark}
+            if skipped:  # another size may need a limit
+                front["marks"] = {**front.get("marks", {}), "requires": GUESSED}
             trying.at_its_sizes(guess, once, front)
         return front, outcome, shape

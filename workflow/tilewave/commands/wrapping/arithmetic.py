@@ -83,8 +83,8 @@ class _Translation(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Translate a node; an expression that has a name becomes that name."""
-        known = isinstance(node, ast.BinOp | ast.Attribute)
-        if known and (name := self.names.get(ast.unparse(node))):
+        compound = isinstance(node, ast.BinOp | ast.Attribute)
+        if compound and (name := self.names.get(ast.unparse(node))):
             return ast.parse(name, mode="eval").body
         return super().visit(node)
 
