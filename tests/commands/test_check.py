@@ -104,6 +104,13 @@ def test_kernels_as_their_file_launches_them(capsys, tmp_path, name, budget_s):
     assert str(tmp_path / "tilewave-") not in json.dumps(document)
 
 
+def test_what_a_file_leaves_to_others(capsys):
+    path = WRAPPED / "near" / "gemm_typed.cu"
+    code, document = check(capsys, path)
+    assert code == 3 and "--macro DEPTH=VALUE" in document["sentence"]
+    assert check(capsys, path, "--macro", "DEPTH=4", "--budget", 1)[0] == 0
+
+
 def test_layouts_that_are_not_tried(capsys):
     arguments = [str(WRAPPED / "checked.cu"), "--kernel", "gemm_turned", "-o", "-", "--budget", "0"]
     assert main(["wrap", *arguments]) == 1
