@@ -196,6 +196,8 @@ def _prelude(texts: Iterable[str]) -> str:
     for pattern, line in TABLES["of_std"].items():
         if re.search(rf"\b{'' if named else 'std::'}{pattern}\b", code):
             lines.append(line)
+    hosts = re.findall(r"using namespace (Eigen|cv)\b", code)
+    lines += [f"namespace {name} {{}}" for name in hosts]
     if "std::" in code or named:
         included = {name for _, name in INCLUDE.findall(code)}
         lines += [

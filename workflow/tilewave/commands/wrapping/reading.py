@@ -197,8 +197,11 @@ class Source:
             if inside:
                 named = ((member, f"{parameter.name}.{member.name}") for member in inside)
                 return tuple(laid(replace(item, name=name), depth + 1) for item, name in named)
-            kind = self.plain(parameter.type) if not parameter.stars else parameter.type
-            flat.append(replace(parameter, type=kind.removeprefix("const ")))
+            kind = "" if parameter.stars else self.plain(parameter.type)
+            plain = re.sub(r"\bconst\b|\*", "", kind).strip() or parameter.type
+            stars = parameter.stars + kind.count("*")
+            constant = parameter.constant or "const" in kind
+            flat.append(replace(parameter, type=plain, stars=stars, constant=constant))
             return len(flat) - 1
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
@@ -231,8 +234,8 @@ class Source:
         """Return the type behind the name of a typedef, an alias or a macro."""
         for path in self.kernel_files:
             match = re.search(
-                rf"\btypedef\s+([\w ]+?)\s+{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w ]+?)\s*;"
-                rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w ]+?)[ \t]*$",
+                rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w *]+?)\s*;"
+                rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w *]+?)[ \t]*$",
                 self.texts[path], re.MULTILINE,
             )  # fmt: skip
             if match:
@@ -524,7 +527,6 @@ class Scope:
         return tuple(tokens)
 
     def value(self, name: str) -> Tokens | None:
-        """Return the last of `values`."""
         return next(reversed(self.values(name)), None)
 
 
