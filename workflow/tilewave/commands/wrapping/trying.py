@@ -322,10 +322,9 @@ def _promised(
 ) -> list[str]:
     """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
     tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
-    grid = list(map(str, front["grid"]))  # one that rounds down promises nothing
-    up = any(name in names_in(side) for side in grid if "ceil" in side and ") //" not in side)
-    down = failure.startswith(result.WRONG) and any(f"{name} // " in side for side in grid)
-    guessed = guess.faults or down or guess.unknown.keys() & {"--grid", "--block"}
+    sides = (side for side in map(str, front["grid"]) if "ceil" in side and ") //" not in side)
+    up = any(name in names_in(side) for side in sides)
+    guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
     if guessed or name not in limit or not (name in tested or (up and guess.line)):
         return []
     launch = f"the launch in line {guess.line} rounds {name} up to whole blocks"
