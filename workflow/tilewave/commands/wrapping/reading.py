@@ -256,14 +256,14 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(syntax.line_of, self.texts[path]), given)
+            (item.body, functools.partial(syntax.line_of, self.texts[path]), values)
             for path, outer in self.declarations(kernel)
             if "__global__" not in {token.text for token in outer.head}
             for item in (
                 syntax.members(self.texts[path], outer) if outer.kind == "type" else [outer]
             )
             if kernel in item.identifiers
-            for given in [(self._instantiated(outer), self._passed(item))]
+            for values in [(self._instantiated(outer), self._passed(item))]
         ]
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
