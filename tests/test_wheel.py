@@ -35,7 +35,6 @@ def files(folder):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, unpacked."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)

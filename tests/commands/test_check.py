@@ -92,16 +92,28 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
     assert "block is a guess" in document["sentence"]
 
 
-def test_kernels_as_their_file_launches_them(capsys, tmp_path):
-    path = shutil.copy(WRAPPED / "checked.cu", tmp_path / "checked.cuh")
-    _, document = check(capsys, path, "--budget", 0.5)
+@pytest.mark.parametrize("name", ["checked", "products"])
+def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
+    path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
+    _, document = check(capsys, path, "--budget", 4)
     entries = {entry["kernel"]: entry for entry in document["kernels"]}
     expected = re.findall(r"^// (\w+): (\d), (.+)$", path.read_text(), re.MULTILINE)
     assert list(entries) == [name for name, _, _ in expected]
-    for name, code, text in expected:
-        assert entries[name]["exit_code"] == int(code) and text in entries[name]["sentence"]
+    for kernel, code, text in expected:
+        assert entries[kernel]["exit_code"] == int(code) and text in entries[kernel]["sentence"]
     assert str(tmp_path / "tilewave-") not in json.dumps(document)
-    assert main(["wrap", str(path), "--kernel", "gemm_turned", "-o", "-", "--budget", "0"]) == 1
+
+
+def test_what_a_file_leaves_to_others(capsys):
+    path = WRAPPED / "near" / "gemm_typed.cu"
+    code, document = check(capsys, path)
+    assert code == 3 and "--macro DEPTH=VALUE" in document["sentence"]
+    assert check(capsys, path, "--macro", "DEPTH=4", "--budget", 1)[0] == 0
+
+
+def test_layouts_that_are_not_tried(capsys):
+    arguments = [str(WRAPPED / "checked.cu"), "--kernel", "gemm_turned", "-o", "-", "--budget", "0"]
+    assert main(["wrap", *arguments]) == 1
     assert "were not tried: no time was left" in capsys.readouterr().err
 
 

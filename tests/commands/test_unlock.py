@@ -29,7 +29,6 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a lock in it."""
     locks = tmp_path / ".snakemake" / "locks"
     locks.mkdir(parents=True)
     (locks / "0.output.lock").write_text("report\n")

@@ -85,6 +85,7 @@ def test_files_that_are_read(project: Path) -> None:
         ("(N + 15) / 16", "ceil(n / 16)"),
         ("(M - 1 + BLOCK) / BLOCK", "ceil(m / 32)"),
         ("N / BLOCK * 2u", "n // 32 * 2"),
+        ("N / BLOCK + (N % BLOCK ? 1 : 0)", "ceil(n / 32)"),
         ("std::min((int)N, 1 << 4)", "min(n, 16)"),
         ("ceil(N / 32.0f)", "ceil(n / 32.0)"),
         ("div_up(M, 2 * BLOCK)", "ceil(m / 64)"),

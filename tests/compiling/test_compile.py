@@ -212,7 +212,6 @@ def test_listing_maps_instructions_to_lines(plain, tmp_path):
 
 
 def stored_at_their_line(listing, source):
-    """Return whether the stores to shared memory have the line of the source."""
     lines = [row.line("sample.cu") for row in listing if row.opcode.startswith("STS")]
     return lines and all("held[threadIdx.x] = alpha" in source[line - 1] for line in lines)
 

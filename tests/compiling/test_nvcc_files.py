@@ -177,7 +177,7 @@ def including(*names: str) -> str:
 
 
 def test_headers_of_the_host_and_of_the_standard_library(tmp_path):
-    names = sorted({*HOST, *nvcc.STANDARD, *USES})
+    names = sorted({*HOST, *nvcc.TABLES["standard"].split(), *USES})
     outcome = compiled(tmp_path, including(*names), " + ".join(f"({use})" for use in USES.values()))
     assert outcome.cubin, outcome.message
 

@@ -92,7 +92,6 @@ def check_close(results, expected, form, allowed):
 
 @pytest.mark.parametrize("name", manifest.UNSUPPORTED)
 def test_unsupported(name):
-    """An unsupported instruction is reported by name."""
     kernel = KERNELS[name]
     with pytest.raises(AssertionError, match=f"unsupported.*{manifest.UNSUPPORTED[name]}"):
         executed(kernel)

@@ -377,7 +377,6 @@ def test_a_session_for_each_choice_of_metrics_and_another_after_a_crash(ncu: Ncu
 
 
 def test_a_report_is_read_while_the_next_session_runs(ncu, monkeypatch) -> None:
-    """Several processes read it."""
 
     def actions(path: Path) -> list[FakeAction]:
         counters = dict.fromkeys(NAMES, 1.0) | instruction_counters() | {NAMES[0]: os.getpid()}

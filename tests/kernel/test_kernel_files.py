@@ -50,7 +50,6 @@ def loaded(*paths: object, kernels: object = "all", **about: object) -> project.
 
 @pytest.fixture
 def kernel_folder(tmp_path, monkeypatch):
-    """An empty folder of kernels in the working folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     return tmp_path / "mine"

@@ -55,7 +55,6 @@ def dry(tmp_path_factory):
 
 
 def rules_of(done):
-    """Return the rules that a dry run would run."""
     assert done.returncode == 0, done.stderr
     return set(re.findall(r"^(\w+) +[1-9]\d*$", output(done), re.M)) - {"total"}
 

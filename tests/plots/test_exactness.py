@@ -72,7 +72,6 @@ def test_an_execution_is_not_compared_with_itself() -> None:
 
 
 def test_what_is_executed_has_a_row() -> None:
-    """The figure has a row for each counter that an execution predicts."""
     counts = {name: [1, 1] for name in ("executed", "threads_executed", "threads_on")}
     launch = {"grid": [1, 1, 1], "block": [32, 1, 1]}
     figures = counters.values(["HMMA.16816.F32", "FFMA"], counts, arch=86, **launch)

@@ -77,7 +77,6 @@ def test_table_and_summary(study: Any) -> None:
 
 
 def panels(study: Any, **options: Any) -> dict[str, list[str]]:
-    """Return the rows of each panel."""
     fig = synthetic.draw(ladder, replace(study, options=options), Style())
     return {ax.get_title(loc="left"): synthetic.labels(ax) for ax in fig.axes}
 

@@ -63,7 +63,6 @@ class Executed:
 
     @property
     def kinds(self) -> list[str]:
-        """The distinct kinds of faults."""
         return list(dict.fromkeys(fault.kind for fault in self.faults))
 
 

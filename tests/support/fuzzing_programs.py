@@ -161,7 +161,6 @@ class Writer:
         )
 
     def call(self, depth: int) -> str:
-        """Call a function that is not inlined."""
         (target, kind), scope = self.random.choice(self.variables), self.scope
         function = self.name()
         (x, first), (y, second) = self.random.choices(self.variables, k=2)
@@ -215,7 +214,6 @@ class Writer:
 
 
 def written(seed: int) -> Program:
-    """Return a random program."""
     writer = Writer(seed)
     return writer.program(writer.block(2, writer.random.randrange(3, 8), True))
 

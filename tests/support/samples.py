@@ -29,7 +29,6 @@ WRAPPED = ROOT / "tests" / "wrapped"
 
 
 def shipped(name: str) -> Path:
-    """Return the file of a kernel of Tilewave."""
     return next((ROOT / "kernels").glob(f"*/{name}.*"))
 
 
@@ -78,7 +77,6 @@ def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
 
 
 def ended(pid: int) -> bool:
-    """Return whether a process has ended, reaped or not."""
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 

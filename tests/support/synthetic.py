@@ -62,7 +62,6 @@ def changed(study: StudyData, to: dict[str, Any], **where: Any) -> StudyData:
 
 
 def labels(*axes: Axes) -> list[str]:
-    """Return the labels of the rows of these panels."""
     return [label.get_text() for ax in axes for label in ax.get_yticklabels()]
 
 

@@ -223,7 +223,7 @@ void unknown(float* x, float* y, float* out, int n, int d, int heads, int width,
 REGISTERED(launched)
 
 // gemm_turned: 1, the launch in line 85 has x and y the other way round
-// gemm_stride: 1, it takes m, n, k, but is right only where m == n
+// gemm_stride: 1, it takes m, n, k, but is right only where n == k
 // add_quads: 1, at 7, the size of the launch in line 99: invalid access
 // transpose_named: 0, is right at
 // transpose_constant: 0, where m == 5 and n == 3

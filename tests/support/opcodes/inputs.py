@@ -181,7 +181,6 @@ def _bhalves(numbers: Callable[[Source, int], np.ndarray]) -> Callable[[Source, 
 
 
 def _rarely(source: Source, values: np.ndarray, special: np.ndarray) -> np.ndarray:
-    """Replace one value in 256."""
     rare = source.below(256, len(values)) == 0
     return np.where(rare, source.choose(special, len(values)), values)
 

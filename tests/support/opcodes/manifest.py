@@ -89,7 +89,6 @@ def specific_files() -> list[Path]:
 
 
 def kernels() -> dict[str, Kernel]:
-    """Return the kernels by name, in the order of the files."""
     by_name: dict[str, Kernel] = {}
     for path in (*files(), *specific_files()):
         for match in DECLARATION.finditer(path.read_text()):

@@ -63,7 +63,11 @@ OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
 PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
 """Lines of `wrap` that are no facts about the kernel."""
-UNREAD = re.compile("cannot open source file|this header is not read|was skipped as host code")
+UNREAD = re.compile(
+    "cannot open source file|this header is not read|was skipped as host code|space annotations"
+    r'|operand of "." is zero|#error|identifier "[A-Z_\d]+" is undefined'
+)
+"""Messages of the compiler about what the command line of nvcc, or another file, may say."""
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
 GUESSING = "front matter cannot be guessed"
@@ -210,7 +214,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         functions = {item.name: item for item in source.functions() if item.file == source.path}
         names = names if options.kernel else [*functions]
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
-    kept = (*(flag[2:] for flag in GUESSES), "include", "operations")
+    kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
@@ -456,7 +460,6 @@ def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any
 
 
 def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tried]) -> str:
-    """Return the verdict in one plain sentence."""
     name, code = source.name, outcome["exit_code"]
     if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
         name = outcome["variant"]
@@ -510,7 +513,6 @@ RATIOS = {
 
 
 def _advice(fix: Row) -> str:
-    """Return the first advice as a clause."""
     if fix["rule"] not in RATIOS:
         return str(fix["sentence"])
     at = f" (line {fix['line']} of {fix['file']})" if fix["line"] else ""

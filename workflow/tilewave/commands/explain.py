@@ -143,7 +143,6 @@ def explained(launch: ProfiledLaunch, most: int) -> tuple[str, dict[str, Any]]:
 
 
 def side(label: str, launches: Sequence[ProfiledLaunch]) -> Side:
-    """Return the launches of a report as a side of a comparison."""
     times = [launch.metrics.get(TIME, np.nan) / 1e3 for launch in launches]
     cases = pd.DataFrame([_case(launch) for launch in launches]).assign(us=times)
     cases = with_occupancy(cases, SmLimits.if_known(launches[0].device))

@@ -88,7 +88,6 @@ _UNITS = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 
 
 def millimetres(text: str) -> float:
-    """Return a width in mm. Raises UserError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(mm|cm|in)", text)
     if match is None:
         raise UserError(HERE, "--width", text, "a number with mm, cm or in")

@@ -79,7 +79,6 @@ def _headers(kernel: Kernel, table: Sequence[Row]) -> dict[str, list[dict[str, A
 
 
 def _launches(job: Job, kernel: Kernel, resources: Row) -> list[dict[str, Any]]:
-    """Return the kernel, geometry and resources of each launch of a series."""
     return [
         {
             "entry": name,
@@ -95,7 +94,6 @@ def _launches(job: Job, kernel: Kernel, resources: Row) -> list[dict[str, Any]]:
 def document(
     arch: str, selected: Case, planned: Job | Result, entry: Row, done: case.CaseExecution | None
 ) -> dict[str, Any]:
-    """Return the execution as one JSON document."""
     job = planned if isinstance(planned, Job) else None
     job_result = done.result if done is not None else planned
     assert not isinstance(job_result, Job)
@@ -243,7 +241,6 @@ def _section(name: str, head: Sequence[str], rows: Iterable[Row], keys: Sequence
 
 
 def text(outcome: Row) -> str:
-    """Return the document as text for a terminal."""
     lines = _headline(outcome) + _printed(outcome)
     if "lanes" in outcome:
         drawn = outcome["lanes"]

@@ -21,12 +21,12 @@ from tilewave.basics.progress import patience, say
 from tilewave.commands import execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.finding import read
+from tilewave.commands.wrapping.finding import bearing, read
 from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
-from tilewave.kernel.front_matter import INFERRED, NAME, load_kernel
+from tilewave.kernel.front_matter import GUESSED, INFERRED, NAME, load_kernel
 from tilewave.kernel.operations.base import Operation
 
 ALL = "all"
@@ -65,6 +65,7 @@ def add(commands: Any) -> None:
         "--budget", type=float, default=trying.BUDGET_S, metavar="SECONDS",
         help="for all trials after the first (default: %(default)g)",
     )  # fmt: skip
+    wrap.add_argument("--macro", action="append", default=[], help="NAME=VALUE, as of nvcc's -D")
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
@@ -135,6 +136,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path)
+    source = bearing(source, function.name)
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
     if ready is not None:
@@ -348,6 +350,7 @@ def _tried(
 ) -> tuple[dict[str, Any], Mapping[str, Any], trying.Shape]:
     """Execute the guess and its alternatives at a shape, or at several if None; return the best."""
     options, source, deadline = target.options, target.source, math.inf
+    skipped: list[trying.Shape] = []
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(source, Path(folder))
 
@@ -355,6 +358,7 @@ def _tried(
             nonlocal deadline
             left = deadline - time.monotonic()
             if left <= 0:
+                skipped.append(shape)
                 return trying.LATE
             arguments = target.write(front, path, shape)
             first_s = options.budget if options.new_operation else FIRST_S
@@ -376,6 +380,7 @@ def _tried(
             deadline = min(deadline, time.monotonic() + options.budget)
             late = outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED)
             if late and limit_s in (left, options.budget):
+                skipped.append(shape)
                 return trying.LATE
             say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
             return outcome
@@ -413,11 +418,13 @@ def _tried(
         if trying.right(outcome):
             requires, inferred = trying.limits(guess, front, once, shape), front.get("requires", {})
             names = [name for name in requires if requires[name] != inferred.get(name)]
-            front = {**front, "requires": requires} if requires else front
+            front = {**front, "requires": requires} if requires or "requires" in front else front
             if names:
                 if "requires" in front.get("marks", {}) and "conditions" not in names:
                     names.insert(0, "conditions")
                 mark = f"{INFERRED}: {', '.join(names)}"
                 front["marks"] = {**front.get("marks", {}), "requires": mark}
+            if skipped:  # another size may need a limit
+                front["marks"] = {**front.get("marks", {}), "requires": GUESSED}
             trying.at_its_sizes(guess, once, front)
         return front, outcome, shape

@@ -11,68 +11,20 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling import source
 from tilewave.compiling.declarations import Declaration, Macro, Unreadable
 from tilewave.kernel.includes import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
-"""Name of the header that declares the names of `NAMES` and of the C++ library."""
-
-
-def _defined(text: str) -> dict[str, str]:
-    """Return name -> ``#define``, from names and values separated by semicolons."""
-    return {line.split()[0]: f"#define {line.strip()}" for line in text.split(";")}
-
-
-NAMES = {
-    "uint": "typedef unsigned int uint;",
-    "ushort": "typedef unsigned short ushort;",
-    "ulong": "typedef unsigned long ulong;",
-    r"u?int(?:8|16|32|64)_t": "#include <stdint.h>",
-    **_defined(
-        "FLT_MAX 3.402823466e+38f; FLT_MIN 1.175494351e-38f; FLT_EPSILON 1.192092896e-7f;"
-        "DBL_MAX 1.7976931348623157e+308; DBL_MIN 2.2250738585072014e-308;"
-        "DBL_EPSILON 2.2204460492503131e-16; __DBL_MAX__ 1.7976931348623157e+308;"
-        "__FLT_MAX__ 3.402823466e+38f; __FLT_MIN__ 1.175494351e-38f"
-    ),
-    r"U?(?:CHAR|SCHAR|SHRT|INT|LONG|LLONG)_(?:MIN|MAX)": "#include <cuda/std/climits>",
-    **_defined(  # constant expressions, which CUDA's intrinsics are not
-        "INFINITY (__builtin_bit_cast(float, 0x7f800000));"
-        "HUGE_VALF (__builtin_bit_cast(float, 0x7f800000)); NAN (__builtin_bit_cast(float, 0x7fc00000));"
-        "M_PI 3.14159265358979323846; M_PI_2 1.57079632679489661923; M_PI_4 0.78539816339744830962;"
-        "M_1_PI 0.31830988618379067154; M_2_PI 0.63661977236758134308; M_2_SQRTPI 1.12837916709551257390;"
-        "M_LN10 2.30258509299404568402; M_LOG10E 0.43429448190325182765; M_E 2.7182818284590452354;"
-        "M_LN2 0.69314718055994530942; M_LOG2E 1.4426950408889634074;"
-        "M_SQRT2 1.41421356237309504880; M_SQRT1_2 0.70710678118654752440"
-    ),
-}
-"""Pattern of a name -> its declaration, skipped if the text declares it."""
-ALGORITHM = """\
-namespace std {
-template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
-template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
-}"""
-STANDARD = (
-    "array bit cmath complex concepts cstddef cstdint functional initializer_list iterator limits numeric "
-    "optional ratio span tuple type_traits utility variant"
-).split()
-"""Headers of the standard library that libcu++ has, as cuda/std/NAME."""
-OF_STD = {
-    r"(?:min|max)": ALGORITHM,
-    r"numeric_limits": "#include <cuda/std/limits>",
-    r"(?:is_|enable_if|conditional|remove_|decay|integral_constant|true_type|false_type|void_t)\w*": (
-        "#include <cuda/std/type_traits>"
-    ),
-    r"(?:pair|swap|exchange|declval|integer_sequence|index_sequence|make_\w+_sequence)": (
-        "#include <cuda/std/utility>"
-    ),
-    r"(?:size_t|ptrdiff_t|nullptr_t|byte)": "#include <cuda/std/cstddef>",
-    r"u?int\w*_t": "#include <cuda/std/cstdint>",
-}
-"""Pattern of a name in namespace std -> its declaration, whatever header it has in a host compiler."""
+"""Name of the header that declares the names of `TABLES` and of the C++ library."""
+TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+"""Declarations of names that nvcc knows and NVRTC does not."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
+    r"|[;}]\s*void\s+\w+\s*\("  # a function without an annotation
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are unknown here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
@@ -94,6 +46,7 @@ PLAIN = frozenset(
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 OPTIONS = {
     r'"register" storage class': "-std=c++14",
+    r'identifier "(?:concept|requires)" is undefined': "-std=c++20",
     r"--device-int128": "--device-int128",
     r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
 }
@@ -172,14 +125,15 @@ class Adapted:
             if gone:
                 return f"{gone} was skipped as host code"
             if unknown[1].isupper():
-                return f"define it in the front matter: macros: {{{unknown[1]}: [VALUE]}}"
+                where = f"in the front matter, macros: {{{unknown[1]}: [VALUE]}}"
+                return f"define it with --macro {unknown[1]}=VALUE, or {where}"
         return f"if line {line} is host code, {GUARD}" if self.unread else ""
 
 
 @functools.lru_cache(maxsize=256)
 def _shows_signs(text: str) -> bool:
     code = source.code(text)
-    if SIGN.search(code) or any(re.search(rf"\b{name}\b", code) for name in NAMES):
+    if SIGN.search(code) or any(re.search(rf"\b{name}\b", code) for name in TABLES["names"]):
         return True
     return any(name not in STAND_INS and of_host(name) for _, name in INCLUDE.findall(text))
 
@@ -228,17 +182,21 @@ def _prelude(texts: Iterable[str]) -> str:
     """Return the header in front of these texts; empty if they need none."""
     code = "\n".join(map(source.code, texts))
     lines = []
-    for pattern, line in NAMES.items():
+    for pattern, line in TABLES["names"].items():
         declared = re.search(rf"#\s*define\s+{pattern}\b|\busing\s+{pattern}\s*=", code)
         if not declared and re.search(rf"(?<!::)\b{pattern}\b", code):
             lines.append(line)
     named = "using namespace std" in code
-    for pattern, line in OF_STD.items():
+    for pattern, line in TABLES["of_std"].items():
         if re.search(rf"\b{'' if named else 'std::'}{pattern}\b", code):
             lines.append(line)
+    hosts = re.findall(r"using namespace (Eigen|cv)\b", code)
+    lines += [f"namespace {name} {{}}" for name in hosts]
     if "std::" in code or named:
         included = {name for _, name in INCLUDE.findall(code)}
-        lines += [f"#include <cuda/std/{name}>" for name in STANDARD if name in included]
+        lines += [
+            f"#include <cuda/std/{name}>" for name in TABLES["standard"].split() if name in included
+        ]
         lines += ["namespace cuda { namespace std {} }"]
         lines += ["namespace std { using namespace ::cuda::std; }"]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
@@ -339,7 +297,7 @@ def _is_number(declaration: Declaration) -> bool:
 def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool:
     """Return whether device code with these names needs a declaration: of the host's, NVRTC takes only constants."""
     variable = declaration.kind == "variable"
-    keywords = syntax.CONSTANT_KEYWORDS | {"const"} if variable else syntax.CONSTANT_KEYWORDS
+    keywords = syntax.CONSTANT_KEYWORDS | ({"const", "concept"} if variable else set())
     fixed = bool(declaration.identifiers & keywords)
     if declaration.kind == "function":
         return fixed and declaration.name in called

@@ -113,8 +113,6 @@ def _place(text: str) -> Place | None:
 
 
 class SassInstruction(NamedTuple):
-    """An instruction of a function."""
-
     function: str
     address: int
     text: str
@@ -133,7 +131,6 @@ class SassInstruction(NamedTuple):
 
 @functools.lru_cache(maxsize=4)  # requests for one listing follow each other
 def parse(text: str) -> tuple[SassInstruction, ...]:
-    """Return the instructions of `as_text`, in order."""
     instructions: list[SassInstruction] = []
     function, fresh = "", True
     chain: list[Place] = []

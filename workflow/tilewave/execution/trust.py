@@ -2,33 +2,17 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 COMPARED_ARCH = 90
 """The architecture whose instructions were compared with a GPU, bit by bit."""
-APPROXIMATE = (
-    (
-        re.compile(r"MUFU\.(?:SIN|COS|TANH|RCP64H|RSQ64H)|MUFU\.\w+\.B?F16"),
-        "within the errors that tests/support/opcodes/manifest.py has, not bit by bit",
-    ),
-    (
-        re.compile(r"(?:RED|ATOM)[GS]?\b.*\bB?F(?:16|32|64)"),
-        "atomics add in one order; on a GPU sums may round otherwise",
-    ),
-    (
-        re.compile(r"(?:SYNCS|UTMA|UBLK)"),
-        "data exactly, in one order; the wavefronts that they add are not counted",
-    ),
-    (re.compile(r"\b(?:SR_CLOCK|SR_GLOBALTIMER)"), "the clock counts instructions, not cycles"),
-)
-"""Pattern of an instruction, and how far its execution differs from a GPU's."""
+TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+APPROXIMATE = [(re.compile(pattern), why) for pattern, why in TABLES["approximate"].items()]
 TENSOR = re.compile(r"(?:[BHIOQ]|HG|IG|QG|D)MMA\b")
-NOT_LOOKED_FOR = (
-    "other orders of warps and blocks than the one that was executed",
-    "a GPU's weak memory order between blocks",
-    "other shapes and inputs than those listed",
-    "time: caches, latencies and clocks",
-)
+NOT_LOOKED_FOR = TABLES["not_looked_for"]
 
 
 def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+import yaml
+
 from tilewave.basics.files import lies_in
 
 VARIABLE = "TILEWAVE_INCLUDE"
@@ -29,56 +31,12 @@ def allowed(folder: Path, home: Path) -> bool:
 
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"\n\0]+)[>\"]", re.MULTILINE)
 
-# NVRTC has no C library, and knows printf, assert and the mathematical functions without a header.
-# Files written for nvcc include these all the same. `EMPTY` and STDINT stand in for them.
-WIDTHS = {8: "char", 16: "short", 32: "int", 64: "long long"}
-
-STDINT = "#pragma once\n" + "".join(
-    f"typedef signed {kind} int{bits}_t;\ntypedef unsigned {kind} uint{bits}_t;\n"
-    for bits, kind in WIDTHS.items()
-) + "typedef unsigned long long uintptr_t;\ntypedef long long intptr_t;\n"  # fmt: skip
-
-EMPTY = "assert.h cassert cmath cstdio cstdlib cstring math.h stdio.h stdlib.h string.h".split()
-
-# CUDA's cuda.h declares functions of the host, which NVRTC refuses. Device code takes from it only the type
-# of a tensor map, aligned to 64 bytes as the PTX ISA requires (Tensor-map).
-CUDA = """\
-#pragma once
-struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
-typedef CUtensorMap_st CUtensorMap;
-"""
-
-INSTEAD = {"cuda.h": CUDA}
-"""Replacements for headers in CUDA's folders; a header in the kernel's folder wins."""
-
-# Headers that a file for nvcc includes for its host code. They are empty here.
-OF_HOST = re.compile(
-    r"[a-z_]+|(?:bits|sys|arpa|net|netinet|x86intrin|boost|nvtx3|thrust|torch|ATen|c10|pybind11|gtest|gflags)/.*"
-    r"|cutlass/(?:util/.*|cluster_launch\.hpp)"
-    r"|(?:ctype|errno|fcntl|float|getopt|inttypes|limits|locale|malloc|memory|mpi|omp|pthread|sched|signal"
-    r"|stdarg|stdbool|stddef|time|unistd|wchar|windows|immintrin)\.h"
-    r"|(?:cublas|cublasLt|cublasXt|cusparse|cusolver|cufft|curand|cudnn|nccl|nvToolsExt|nvml|nvrtc)"
-    r"(?:_\w+)?\.h|helper_\w+\.h|cuda(?:_profiler_api|Profiler|_profiler)\.h"
-)
-
-NARROW = "#pragma once\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-
-INSTEAD_OF_HOST = {
-    "cudaTypedefs.h": "#include <cuda.h>\n",
-    **dict.fromkeys(("cublas_v2.h", "cublas_api.h", "cublasLt.h", "cublasXt.h"), NARROW),
-    "cub/cub.cuh": "".join(
-        f"#include <cub/{name}.cuh>\n"
-        for name in "block/block_load block/block_store block/block_reduce block/block_scan "
-        "block/block_exchange block/block_discontinuity block/block_radix_sort block/block_merge_sort "
-        "block/block_histogram warp/warp_reduce warp/warp_scan warp/warp_load warp/warp_store "
-        "warp/warp_exchange thread/thread_load thread/thread_store".split()
-    ),
-}
-"""The parts of CUDA's headers that device code can use: cub.cuh without its device-wide algorithms, and the types of
-cuBLAS."""
-
-STAND_INS = {**INSTEAD, **dict.fromkeys(EMPTY, "#pragma once\n")}
-STAND_INS |= dict.fromkeys(("stdint.h", "cstdint"), STDINT)
+TABLES = yaml.safe_load(Path(__file__).with_name("headers.yaml").read_text("utf-8"))
+"""Headers that stand in for those which NVRTC lacks, or refuses."""
+INSTEAD, INSTEAD_OF_HOST = TABLES["instead"], TABLES["instead_of_host"]
+OF_HOST = re.compile("|".join(TABLES["of_host"]))
+STAND_INS = {**INSTEAD, **dict.fromkeys(TABLES["empty"].split(), "#pragma once\n")}
+STAND_INS |= dict.fromkeys(("stdint.h", "cstdint"), TABLES["stdint"])
 
 
 def of_host(name: str) -> bool:

@@ -149,5 +149,4 @@ def write_jobs(path: Path, jobs: Iterable[Job]) -> None:
 
 
 def read_jobs(path: Path) -> list[Job]:
-    """Read the jobs from a file of `write_jobs`."""
     return [of_document(Job, document) for document in json.loads(path.read_bytes())]

@@ -280,7 +280,6 @@ class Variant:
         )
 
     def _step(self, before: str, entry: str, launch: Launched, names: Names) -> Step:
-        """Return one launch in whole numbers."""
 
         def three(key: str, texts: list[Any]) -> tuple[int, int, int]:
             key = before + key

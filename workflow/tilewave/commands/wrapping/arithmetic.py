@@ -2,25 +2,17 @@
 
 import ast
 import contextlib
+import itertools
+import random
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from tilewave.commands.wrapping.reading import Scope, Source, parts
+from tilewave.commands.wrapping.reading import DTYPES, Scope, Source, parts
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
-from tilewave.kernel.expressions import ExpressionError, evaluate
+from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
 
-DTYPES = {
-    "float": "f32", "double": "f64", "half": "f16", "__half": "f16", "half_t": "f16",
-    "float16": "f16", "fp16": "f16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bf16": "bf16",
-    "bfloat16": "bf16", "int8_t": "i8", "char": "i8", "signed char": "i8", "int": "i32",
-    "unsigned char": "u8", "uint8_t": "u8", "uchar": "u8",
-    "int32_t": "i32", "unsigned": "u32", "unsigned int": "u32", "uint32_t": "u32", "uint": "u32",
-    "__nv_fp8_e4m3": "e4m3", "__nv_fp8_e5m2": "e5m2",
-    **dict.fromkeys(("long", "long long", "unsigned long long", "size_t", "int64_t", "uint64_t"), "i64"),
-}  # fmt: skip
-"""Type of C++ -> dtype."""
 VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
 WHOLE = frozenset(
     "int unsigned long short char size_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto".split()
@@ -30,6 +22,8 @@ CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", r
 KEPT = ("min", "max", "ceil", "floor")
 SUFFIX = re.compile(r"(?<=[\da-fA-F.])(?:[uUlL]+|[fF](?<!x))$")
 BOOLEANS = {"true": "1", "false": "0"}
+SIDES = (1, 2, 3, 5, 16, 31, 64, 100, 257, 1000, 4099)
+"""Values of names with which two expressions are compared."""
 MOST = 40
 """Longest chain of names that stand for each other; a longer one is a circle."""
 
@@ -86,7 +80,8 @@ class _Translation(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Translate a node; an expression that has a name becomes that name."""
-        if isinstance(node, ast.BinOp) and (name := self.names.get(ast.unparse(node))):
+        compound = isinstance(node, ast.BinOp | ast.Attribute)
+        if compound and (name := self.names.get(ast.unparse(node))):
             return ast.parse(name, mode="eval").body
         return super().visit(node)
 
@@ -96,12 +91,13 @@ class _Translation(ast.NodeTransformer):
     def _python(self, expression: list[Token]) -> str:
         """Return C++ tokens as an expression of Python, without casts."""
         texts = [token.text for token in expression]
-        for i, text in enumerate(texts):
-            if text == "?" and ":" in texts[i:]:
-                colon = texts.index(":", i)
-                pieces = expression[:i], expression[i + 1 : colon], expression[colon + 1 :]
-                test, yes, no = map(self._python, pieces)
-                return f"(({yes}) if ({test}) else ({no}))"
+        depths = [texts[:i].count("(") - texts[:i].count(")") for i in range(len(texts))]
+        marks = [i for i, text in enumerate(texts) if text in "?:" and not depths[i]]
+        if len(marks) > 1 and texts[marks[0]] == "?":
+            i, colon = marks[0], marks[-1]
+            pieces = expression[:i], expression[i + 1 : colon], expression[colon + 1 :]
+            test, yes, no = map(self._python, pieces)
+            return f"(({yes}) if ({test}) else ({no}))"
         python, i = "", 0
         while i < len(expression):
             token = expression[i]
@@ -166,6 +162,8 @@ class _Translation(ast.NodeTransformer):
         """Translate a side of a dim3, ``block.x``, or a member of a kernel's struct."""
         if f".{node.attr}" in self.names:
             return ast.parse(self.names[f".{node.attr}"], mode="eval").body
+        if member := self.scope.value(ast.unparse(node)):
+            return self._again(member)
         value = self.scope.value(node.value.id) if isinstance(node.value, ast.Name) else None
         if value is None or node.attr not in "xyz":
             raise Unknown(ast.unparse(node))
@@ -198,12 +196,12 @@ class _Translation(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        rounded = _rounded_up(node)
-        if rounded is not None:
-            return rounded
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             return ast.Constant(evaluate(ast.unparse(node)))
-        return node
+        return _rounded_up(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        return _rounded_up(super().generic_visit(node))
 
 
 def _ceil(over: ast.expr, under: ast.expr) -> ast.expr:
@@ -218,26 +216,17 @@ def _divided(node: ast.expr) -> ast.expr:
     return node
 
 
-def _terms(node: ast.expr, sign: int = 1) -> list[tuple[int, ast.expr]]:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
-        right_sign = sign if isinstance(node.op, ast.Add) else -sign
-        return [*_terms(node.left, sign), *_terms(node.right, right_sign)]
-    return [(sign, node)]
-
-
-def _rounded_up(node: ast.BinOp) -> ast.expr | None:
-    """Return ``ceil(x / y)`` for ``(x + y - 1) // y`` and ``(x + 15) // 16``; None for others."""
-    if not isinstance(node.op, ast.FloorDiv):
-        return None
-    terms = _terms(node.left)
-    numbers = [(sign, term) for sign, term in terms if isinstance(term, ast.Constant)]
-    names = [pair for pair in terms if pair not in numbers]
-    constants = [sign * ast.literal_eval(term) for sign, term in numbers]
-    under = node.right
-    if isinstance(under, ast.Constant):
-        constants.append(-ast.literal_eval(under))
-    else:
-        same = [pair for pair in names if pair[0] > 0 and ast.dump(pair[1]) == ast.dump(under)]
-        names = [pair for pair in names if pair not in same[:1]] if same else []
-    exact = sum(constants) == -1 and len(names) == 1 and names[0][0] > 0
-    return _ceil(names[0][1], under) if exact else None
+def _rounded_up(node: Any) -> ast.expr:
+    """Return ``ceil(x / y)`` for another expression with its values, as ``(x + 15) // 16``; others as they are."""
+    inside = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
+    divided = (part for part in inside if isinstance(part, ast.BinOp))
+    unders = {ast.unparse(part.right) for part in divided if isinstance(part.op, ast.FloorDiv)}
+    text, overs = ast.unparse(node), dict.fromkeys(map(ast.unparse, inside if unders else ()))
+    values = random.Random(0)
+    samples = [{name: values.choice(SIDES) for name in names_in(text)} for _ in range(40)]
+    for over, under in itertools.product(overs, sorted(unders)):
+        with contextlib.suppress(ExpressionError, TypeError):
+            wanted = f"ceil(({over}) / ({under}))"
+            if all(evaluate(text, sizes) == evaluate(wanted, sizes) for sizes in samples):
+                return _ceil(*(ast.parse(side, mode="eval").body for side in (over, under)))
+    return cast(ast.expr, node)

@@ -12,6 +12,7 @@ import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens
 from tilewave.commands.wrapping.guessing import PREFIX
@@ -49,31 +50,7 @@ LARGEST, MOST_THREADS = 1 << 16, 1 << 19
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 MOST_FACTORS = 5
-TEXT = '''\
-"""{name}: the operation of `{kernel}` in {file}.
-
-The sizes are its whole-number parameters. The extents are what it touched when it was executed: check them.
-"""
-
-from tilewave.kernel.operations.base import Operand, Operation
-
-
-class {name}(Operation):
-    dimensions = {dimensions}
-    operands = {{
-{operands}    }}
-    # The correct result: a method `reference`, the name of a kernel file that computes it, or None, and
-    # nothing is checked. `tolerance` bounds the error of an element (docs/operations.md).
-    reference = {reference}
-'''
-INDICES = """
-    def inputs(self, job):
-        inputs = super().inputs(job)
-        # These may be indices: keep them below every size.
-        for name in {}:
-            inputs[name] %= min(job.shape.values())
-        return inputs
-"""
+TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,21 @@ MOST_FILES, MOST_BYTES, LEVELS, CROWD = 2000, 1 << 19, 3, 200
 of a folder (a larger one is no project's)."""
 MOST_IN_ALL = 1 << 26
 """Limit of the bytes of all files that are searched."""
+HOMES = (Path.home(), Path("/"), Path("/tmp"))
+PROJECT = re.compile(r"README.*|LICEN[SC]E.*|CMakeLists\.txt|[Mm]akefile|\.gitignore")
+"""Files in the first folder of a project."""
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 """Folders of installed packages, and hidden folders."""
 
 
 def _root(path: Path) -> Path:
-    """Return where to look for launches: the repository, else the folder above, if not too large."""
+    """Return where to look for launches: the repository or project, else the folder above, if not too large."""
     near = path.parents[: LEVELS + 1]
     repository = next((entry for entry in near if (entry / ".git").exists()), None)
-    above = near[min(1, len(near) - 1)]
-    crowded = above in (Path.home(), Path("/"), Path("/tmp")) or len(list(above.iterdir())) > CROWD
-    return repository or (near[0] if crowded else above)
+    names = {entry: os.listdir(entry) for entry in near if entry not in HOMES}
+    small = [entry for entry in names if len(names[entry]) <= CROWD]
+    projects = [entry for entry in small if any(map(PROJECT.fullmatch, names[entry]))]
+    return repository or next(iter([*projects[::-1], *small[1:2]]), near[0])
 
 
 def _around(path: Path) -> list[Path]:
@@ -71,9 +75,33 @@ def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, 
             break
         folders.append(folder)
     kernel_texts = {path: text}
-    texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in around}
+    texts = {file: file.read_text(encoding="utf-8-sig", errors="replace") for file in around}
     by_text = {text: file for file, text in texts.items()}
     for header in headers.values():
         kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
     texts = {file: text for file, text in texts.items() if file != path.resolve()}
     return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts)), tuple(folders)
+
+
+def bearing(source: Source, kernel: str) -> Source:
+    """Keep the files that bear on a kernel: those that name it, its file or its launcher, and their headers.
+
+    A neighbour's constants say nothing about it, nor does a file with a kernel of the same name.
+    """
+    files, names = list(source.kernel_files), [kernel, source.path.name]
+    for name in names:  # the list grows meanwhile, as that of files does
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        items = [entry for entry in source.declarations(name) if name in entry[1].identifiers]
+        another = {file for file, item in items if item.name == name and item.defined} - {*files}
+        files += [
+            file for file, of in source.texts.items() if word.search(of) and file not in another
+        ]
+        launchers = {item.name for file, item in items if file not in another and name == kernel}
+        names += launchers - {"main", "", kernel}
+    for file in files:
+        for _, name in includes.INCLUDE.findall(source.texts[file]):
+            ends = [entry for entry in source.texts if _folder(name, entry, file.parent)]
+            nearest = sorted(ends, key=lambda entry: entry.parent != file.parent)[:1]
+            files += [entry for entry in nearest if entry not in files]
+    kept = {file: of for file, of in source.texts.items() if file in files}
+    return Source(source.path, kept, source.kernel_files)

@@ -3,15 +3,17 @@
 import contextlib
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import DTYPES, Unknown, number, of_tokens, outside, plain
+from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
+    DTYPES,
     NUMBERS,
     REAL,
     Function,
@@ -30,10 +32,7 @@ K_STEP = re.compile(
     r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
     r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
 )
-C_TYPES = {
-    "f32": "float", "f64": "double", "f16": "__half", "bf16": "__nv_bfloat16", "i8": "signed char",
-    "i32": "int", "u32": "unsigned", "u8": "unsigned char", "tf32": "float", "e4m3": "__nv_fp8_e4m3", "e5m2": "__nv_fp8_e5m2",
-}  # fmt: skip
+C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(DTYPES.items())}
 STEPS = (8, 16, 32, 64)
 NUMBER = re.compile(
     r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
@@ -99,7 +98,7 @@ def _template(
     macros: dict[str, list[Any]] = {}
     names: dict[str, str] = {}
     types: dict[str, str] = {}
-    arguments = []
+    arguments, missing = list[str](), list[str]()
     values = code.launch.template or _instantiated(function, code.source)
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
@@ -134,12 +133,14 @@ def _template(
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
                 guess.mark("macros")
                 continue
-            missing = f"{parameter.kind} {parameter.name}"
-            guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {missing}"
+            missing.append(f"{parameter.kind} {parameter.name}")
             macros[macro] = [128 if parameter.name.upper() in ("BM", "BN") else 8]
         arguments.append(macro)
         if len(value) == 1 and value[0].word:
             names[value[0].text] = macro
+    if missing:
+        needed = ", ".join(missing)
+        guess.unknown["--entry"] = f"{function.qualified}<...> with a value for {needed}"
     if macros:
         guess.front["macros"] = macros
     entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
@@ -161,11 +162,13 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
+    groups = parts(sides[2:-1] if sides and sides[0].text == "dim3" else sides)
     if len(sides) == 1 and sides[0].word:
-        sides = launch.scope.value(sides[0].text) or sides
-    elif sides and sides[0].text == "dim3":
-        sides = sides[2:-1]
-    texts = (of_tokens(part, launch.scope, names) for part in parts(sides))
+        name, scope = sides[0].text, launch.scope
+        values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
+        named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
+        groups = [side or (Token("1", 0),) for side in named] if any(named) else groups
+    texts = (of_tokens(part, launch.scope, names) for part in groups)
     return shortened([int(text) if text.isdigit() else text for text in texts])
 
 
@@ -202,7 +205,7 @@ def guessed(
     guess.line, code = launch.line, Code(function, source, launch)
     instance, names, types = _template(guess, code, dtype, entry)
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
-    vector = operation.name == "matmul" and matching.VECTOR.search(function.name)
+    vector = matching.of_vector(function, operation)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
@@ -257,6 +260,11 @@ def guessed(
     unequal = single != operation.laid_out or not given_sizes
     if unequal and len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
+    dtypes = guess.front["dtypes"]
+    converts = any("2half" in name for name in function.declaration.identifiers)
+    if converts and dtypes.get("a") == dtypes.get("accumulate") == "f32":
+        rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
+        guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
     for _, declaration in source.declarations("__constant__"):
         name, texts = declaration.name, {token.text for token in declaration.head}
@@ -349,10 +357,13 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         while argument in sizes and any(token.word for token in value):
             host_names[plain(value, launch.scope)] = str(argument)
-            value = (launch.scope.value(value[0].text) if len(value) == 1 else None) or ()
+            local = len(value) == 1 and value[0].text not in launch.scope.passed
+            value = (launch.scope.value(value[0].text) if local else None) or ()
     if function.tree != tuple(range(len(arguments))):  # members of structs
-        named = zip(function.parameters, arguments)
-        host_names |= {f".{item.name}": str(size) for item, size in named if size in sizes}
+        named = {item.name: of for item, of in zip(function.parameters, arguments) if of in sizes}
+        members = [name.rpartition(".")[2] for name in named]
+        for name, member in zip(named, members):
+            host_names[f".{member}" if members.count(member) == 1 else name] = named[name]
     host_names |= names
     for key, sides in (("block", launch.block), ("grid", launch.grid)):
         try:
@@ -367,6 +378,8 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
                 host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
+    elif guess.launched:
+        guess.front["grid"] = _by_size(guess, arguments)
     if launch.shared and [token.text for token in launch.shared] != ["0"]:
         try:
             text = of_tokens(launch.shared, launch.scope, host_names)
@@ -375,6 +388,29 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
     elif not launch.line and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
+
+
+def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
+    """Return the grid with numbers of blocks as the launch's sizes, or one that the kernel does not take, by tiles."""
+    front, names = guess.front, _extents(guess.operation)[::-1]
+    if "n == 1" in front.get("requires", {}).get("conditions", ()):
+        names = names[1:]
+    grid, block = list(front["grid"]), [*front["block"], 1, 1]
+    for at, blocks in enumerate(grid if guess.operation.laid_out else ()):
+        for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
+            many = guess.launched.get(name, 0)
+            tiles = [block[at], math.ceil(many / blocks)]
+            fits = [
+                of for of in tiles if of in range(1, many + 1) and math.ceil(many / of) == blocks
+            ]
+            if name not in arguments and not any(name in names_in(str(of)) for of in grid):
+                grid[at] = f"{name} // {block[at]}"
+            elif fits:
+                grid[at] = f"ceil({name} / {fits[0]})"
+            else:
+                continue
+            break
+    return grid
 
 
 def _simple(text: str, macros: Mapping[str, Any]) -> int | str:
@@ -486,16 +522,21 @@ def _tiles(guess: Guess, code: Code) -> None:
     steps_of = guess.operation.tiles[2:]
     for size in [name for name in guess.operation.dimensions if name not in steps_of]:
         guess.tile[size] = 1
-        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+)", grid):
+        several = r"(?:\) // (\w+))?" if guess.operation.laid_out else "()"
+        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+){several}", grid):
             with contextlib.suppress(ExpressionError, TypeError):
-                guess.tile[size] = int(evaluate(match[1], macros))
+                guess.tile[size] = int(evaluate(f"{match[1]} * {match[2] or 1}", macros))
+    if match := re.search(r"\b(\w+) \* (\w+) //? \((\w+) \* (\w+)\)", grid):
+        sides = {match[at]: macros.get(match[at + 2], 0) for at in (1, 2)}
+        guess.tile |= {size: side for size, side in sides.items() if size in guess.tile and side}
     values = {**macros, **guess.values}
     steps = [int(value) for name, value in values.items() if K_STEP.fullmatch(name)]
     body = function.declaration.body
     pairs = itertools.pairwise(body)
     assigned = (token for token, after in pairs if token.word and after.text == "=")
     # A neighbour's macro of such a name says nothing about this kernel.
-    for token in (*assigned, *(Token(name, 0, word=True) for name in source.near.macros)):
+    macro_names = [name for name in source.near.macros if function.mentions(name)]
+    for token in (*assigned, *(Token(name, 0, word=True) for name in macro_names)):
         if K_STEP.fullmatch(token.text) and not steps:
             with contextlib.suppress(Unknown):
                 steps.append(number([token], Scope(source, body, function.declaration.end)))

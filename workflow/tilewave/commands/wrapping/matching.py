@@ -25,7 +25,11 @@ DIMENSION = (
 OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
 INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
 """Names of the rows and the columns of an array with two dimensions."""
-VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec", re.IGNORECASE)
+SIDE = r"(?P<side>rows?|h|height|cols?|columns?|w|width|ld|stride|pitch)"
+ARRAY = r"(?:num|dim|n)?_?{}(?P<of>[abc]|m?[123]){}"
+SIDES = ARRAY.format("", rf"[_.]?{SIDE}"), ARRAY.format(rf"{SIDE}_?(?:of_?)?", "")
+"""Names of the rows and the columns of one array: ``numARows``, ``a_cols``, ``wB``, ``A.width``."""
+VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec|(?:^|_)[sd]?mv(?:_|$)", re.IGNORECASE)
 """Names of products with a vector, whose n is 1."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
 SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"), "matmul")
@@ -80,17 +84,24 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
 
 
-def _role(name: str, operation: Operation) -> str:
-    """Return the array that a pointer's name means; empty if none."""
-    if name in operation.operands:
-        return name
-    parts = snake(name).split("_")
-    core = list(parts)
+def _core(name: str) -> str:
+    """Return the part of a pointer's name that says which array it is."""
+    core = snake(name).split("_")
     while len(core) > 1 and core[0] in NOISE:
         del core[0]
     while len(core) > 1 and core[-1] in NOISE:
         del core[-1]
-    word = JOINED.sub("", "".join(core))
+    return JOINED.sub("", "".join(core))
+
+
+def _role(name: str, operation: Operation) -> str:
+    """Return the array that a pointer's name means; empty if none."""
+    if name in operation.operands:
+        return name
+    owner, _, name = name.rpartition(".")
+    if owner:
+        return _role(name, operation) or _role(owner, operation)
+    parts, word = snake(name).split("_"), _core(name)
     inputs, outputs = _arrays(operation, written=False), _arrays(operation, written=True)
     if word in operation.operands:
         return word
@@ -120,7 +131,9 @@ def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str
 
 def dimension(name: str, operation: Operation) -> str:
     """Return the size, leading dimension or stride that a name means; empty if none."""
-    lower = name.lower()
+    if operation.laid_out and (side := _side(name, operation)):
+        return side
+    lower = name.rpartition(".")[2].lower()
     leading = LEADING.fullmatch(lower)
     if leading and (array := _role(leading["of"], operation)):
         return f"{leading['what']}{array}"
@@ -128,12 +141,34 @@ def dimension(name: str, operation: Operation) -> str:
     return match["size"] if match else usual(operation).get(lower, "")
 
 
+def _side(name: str, operation: Operation) -> str:
+    """Return the size that is the rows or the columns of the array in a name; empty if it is none."""
+    match = next(filter(None, (re.fullmatch(form, name.lower()) for form in SIDES)), None)
+    arrays, of = dict(zip("123", operation.operands)), match["of"][-1] if match else ""
+    array, side = arrays.get(of, of), match["side"] if match else ""
+    if array not in operation.operands:
+        return ""
+    if side in ("ld", "stride", "pitch"):
+        return f"ld{array}"
+    return str(operation.operands[array].extents[-2 if side[0] in "rh" else -1])
+
+
 def usual(operation: Operation) -> dict[str, str]:
-    """Return other names for the sizes of an operation with two sizes."""
-    first = next(iter(operation.operands.values())).extents
-    if len(operation.dimensions) != 2 or len(first) != 2:
+    """Return other names for the sizes of an operation with rows and columns."""
+    name = "c" if operation.laid_out else next(iter(operation.operands), "")
+    extents = operation.operands[name].extents if name else ()
+    if len(operation.dimensions) != 2 + operation.laid_out or len(extents) != 2:
         return {}
-    return dict.fromkeys(OUTER, str(first[0])) | dict.fromkeys(INNER, str(first[1]))
+    return dict.fromkeys(OUTER, str(extents[0])) | dict.fromkeys(INNER, str(extents[1]))
+
+
+def of_vector(function: Function, operation: Operation) -> bool:
+    """Return whether a product is one with a vector, by the name of the kernel or of its second array."""
+    arrays = [item.name for item in function.parameters if item.stars]
+    numbers = [item for item in function.parameters if not item.stars and item.type in WHOLE]
+    second = _core(arrays[1]) if len(arrays) == 3 and len(numbers) <= 2 else ""
+    named = VECTOR.search(function.name) or second in ("x", "v", "vec", "vector")
+    return operation.name == "matmul" and bool(named)
 
 
 def innermost(operation: Operation) -> str:
@@ -148,7 +183,8 @@ def _sizes(parameters: Sequence[Parameter], operation: Operation) -> dict[str, s
     if len(parameters) == 1 and (operation.laid_out or not any(sizes.values())):
         return {parameters[0].name: innermost(operation)}
     names = operation.dimensions
-    if len(parameters) == len(names) and set(sizes.values()) != set(names):
+    plain = set(sizes.values()) <= {*names, ""}
+    if plain and len(parameters) == len(names) and set(sizes.values()) != set(names):
         return dict(zip(sizes, names))
     return sizes
 
@@ -168,7 +204,6 @@ def _meanings(parameters: Sequence[Parameter], operation: Operation) -> dict[str
 
 
 def unassigned(parameters: Sequence[Parameter], arguments: Sequence[Any]) -> list[str]:
-    """Return the names of the parameters without an argument."""
     return [item.name for item, argument in zip(parameters, arguments) if argument is None]
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,8 @@ from tilewave.theory.dtypes import SIZES
 
 WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
+MOST_AT_ONCE = 1 << 31
+"""Most elements, or multiplications, of a kernel whose sizes are constants."""
 FEW_BLOCKS = 3
 """Blocks of the trial that shows how many elements a block sums."""
 
@@ -188,6 +191,9 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     if len(sides) < len(operation.dimensions):
         return None
     shape = {name: sides[name] for name in operation.dimensions}
+    if math.prod(shape.values()) > MOST_AT_ONCE:
+        problem = f"its sizes are constants, and too large to execute: {trying.size(shape)}"
+        raise UserError.because(HERE, problem, "Check a copy with smaller constants")
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
     guess.notes.append(f"its sizes are constants of the code: {trying.size(shape)}")
     return shape

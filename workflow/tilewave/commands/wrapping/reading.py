@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
 
@@ -20,16 +22,12 @@ QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
 NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
-TYPED = {
-    **dict.fromkeys(("char", "signed char", "unsigned char", "bool", "int8_t", "uint8_t"), "i8"),
-    **dict.fromkeys(("short", "unsigned short", "int16_t", "uint16_t", "ushort"), "i16"),
-    **dict.fromkeys(
-        ("long", "long long", "unsigned long", "unsigned long long", "size_t", "int64_t", "uint64_t",
-         "ptrdiff_t"), "i64"),
-    **dict.fromkeys(("half", "__half"), "f16"), "double": "f64",
-    **dict.fromkeys(("int", "unsigned", "unsigned int", "uint", "int32_t", "uint32_t", "float"), ""),
-}  # fmt: skip
-"""Type of a struct's member -> its type in front matter; empty if none is needed."""
+TABLES = yaml.safe_load(Path(__file__).with_name("c_types.yaml").read_text("utf-8"))
+DTYPES, TYPED = (
+    {kind: name for name, kinds in TABLES[key].items() for kind in kinds}
+    for key in ("dtypes", "members")
+)
+"""Type of C++ -> dtype, and type of a struct's member -> its type in front matter, empty if none is needed."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
 """Sizes of a tensor, and of the command line."""
@@ -105,13 +103,17 @@ class Function:
     def tests(self, name: str) -> bool:
         """Return whether the body compares a parameter, other than as the end of a loop."""
         text = " ".join(token.text for token in self.declaration.body)
+        name = name.replace(".", r" \. ")
+        aliases = re.findall(rf"\b(\w+) = {name} ;", text)
+        name = rf"(?:{'|'.join([name, *aliases])})"
         text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
-        return bool(re.search(rf"(?:<|> =) {name}\b|\b{name} (?:>|< =)", text))
+        return bool(re.search(rf"(?:<|> =) (?:\( )?{name}\b|\b{name} (?:>|< =)", text))
 
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         texts = [token.text for token in self.declaration.body]
-        return any(texts[i : i + len(sequence)] == list(sequence) for i in range(len(texts)))
+        wanted = " ".join(sequence).replace(".", " . ").split()
+        return any(texts[i : i + len(wanted)] == wanted for i in range(len(texts)))
 
 
 @dataclass(frozen=True)
@@ -195,10 +197,13 @@ class Source:
         def laid(parameter: Parameter, depth: int = 0) -> Any:
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
-                return tuple(laid(member, depth + 1) for member in inside)
-            taken = {earlier.name for earlier in (*flat, *function.parameters)} if depth else set()
-            name = parameter.name
-            flat.append(replace(parameter, name=f"{name}_{depth}" if name in taken else name))
+                named = ((member, f"{parameter.name}.{member.name}") for member in inside)
+                return tuple(laid(replace(item, name=name), depth + 1) for item, name in named)
+            kind = "" if parameter.stars else self.plain(parameter.type)
+            plain = re.sub(r"\bconst\b|\*", "", kind).strip() or parameter.type
+            stars = parameter.stars + kind.count("*")
+            constant = parameter.constant or "const" in kind
+            flat.append(replace(parameter, type=plain, stars=stars, constant=constant))
             return len(flat) - 1
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
@@ -237,8 +242,8 @@ class Source:
         """Return the type behind the name of a typedef, an alias or a macro."""
         for path in self.kernel_files:
             match = re.search(
-                rf"\btypedef\s+([\w ]+?[\s*]){re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w *]+?)\s*;"
-                rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w ]+?)[ \t]*$",
+                rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w *]+?)\s*;"
+                rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w *]+?)[ \t]*$",
                 self.texts[path], re.MULTILINE,
             )  # fmt: skip
             if match:
@@ -259,27 +264,27 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(syntax.line_of, self.texts[path]), template)
+            (item.body, functools.partial(syntax.line_of, self.texts[path]), values)
             for path, outer in self.declarations(kernel)
             if "__global__" not in {token.text for token in outer.head}
             for item in (
                 syntax.members(self.texts[path], outer) if outer.kind == "type" else [outer]
             )
             if kernel in item.identifiers
-            for template in [self._instantiated(outer)]
+            for values in [(self._instantiated(outer), self._passed(item))]
         ]
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
                 body = syntax.tokens(macro.body)
-                bodies.append((body, functools.partial(self._line, macro), {}))
+                bodies.append((body, functools.partial(self._line, macro), ({}, {})))
         launches = (
-            replace(launch, scope=replace(launch.scope, template=template))
-            for body, line, template in bodies
+            replace(launch, scope=replace(launch.scope, template=template, passed=passed))
+            for body, line, (template, passed) in bodies
             for i, token in enumerate(body)
             if token.text == kernel
             for launch in self._launch(body, i, line)
         )
-        return sorted(launches, key=lambda launch: not launch.arguments)
+        return sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
 
     def _instantiated(self, outer: Declaration) -> dict[str, Tokens]:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""
@@ -298,8 +303,20 @@ class Source:
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
+    def _passed(self, function: Declaration) -> dict[str, Tokens]:
+        """Return the numbers that the first call of a host's function passes, by parameter."""
+        if function.kind != "function" or function.name == "main":
+            return {}
+        names = [item.name for item in signature(self.path, function).parameters]
+        for _, caller in self.declarations(function.name):
+            for i, (token, after) in enumerate(itertools.pairwise(caller.body)):
+                if token.text == function.name and after.text == "(" and caller is not function:
+                    values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
+                    numbers = zip(names, map(Scope(self, caller.body, token.at).numbers, values))
+                    return {name: value for name, value in numbers if value}
+        return {}
+
     def _line(self, macro: Macro, _: int) -> int:
-        """Return the line that defines a macro."""
         define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
         matches = ((text, define.search(text)) for text in self.texts.values())
         return next((syntax.line_of(text, match.start()) for text, match in matches if match), 1)
@@ -465,7 +482,10 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
             value = value[opening + 1 : syntax.closing(value, opening)]
-        entries.append((token.at, token.text, tuple(value)))
+        name = token.text
+        if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
+            name = f"{body[i - 2].text}.{name}"
+        entries.append((token.at, name, tuple(value)))
     return entries
 
 
@@ -486,6 +506,8 @@ class Scope:
     skipped: tuple[int, int] = (0, 0)
     template: Mapping[str, Tokens] = field(default_factory=dict)
     """Arguments of the template around the position, by parameter."""
+    passed: Mapping[str, Tokens] = field(default_factory=dict)
+    """Numbers of the call of the function around the position, by parameter."""
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
@@ -494,16 +516,36 @@ class Scope:
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]
-        outside = self.template.get(name) or self.source.constant(name)
+        outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
         return values or ([outside] if outside else [])
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the position follows ``if (name == 16)``, and the name has another value."""
+        before = " ".join(token.text for token in self.body if token.at < self.at)
+        test = re.search(r"\bif \( (\w+) = = (\d+) \)(?: \{)?$", before)
+        value = self.numbers(syntax.tokens(test[1])) if test else ()
+        return test is not None and len(value) == 1 and value[0].text != test[2]
 
     def literal(self, expression: Tokens) -> Tokens:
         """Return the value of an expression that is a name, else the expression."""
         name = expression[0].text if len(expression) == 1 and expression[0].word else ""
         return (self.value(name) if name else None) or expression
 
+    def numbers(self, expression: Tokens, depth: int = 0) -> Tokens:
+        """Return an expression with numbers in place of names; empty if one has none."""
+        tokens: list[Token] = []
+        for token in expression:
+            value = (self.value(token.text) or ()) if token.word else (token,)
+            if token.word:
+                value = self.numbers(value, depth + 1) if depth < LEVELS else ()
+            if not value:
+                return ()
+            plain = len(value) == 1 or "," in {part.text for part in value}
+            tokens += value if plain else (Token("(", 0), *value, Token(")", 0))
+        return tuple(tokens)
+
     def value(self, name: str) -> Tokens | None:
-        """Return the last of `values`."""
         return next(reversed(self.values(name)), None)
 
     def names(self, expression: Stream, depth: int = 0) -> dict[str, bool]:
@@ -522,7 +564,6 @@ class Scope:
 
 
 def _template(head: Stream) -> tuple[TemplateParameter, ...]:
-    """Return the template parameters of a declaration."""
     template: list[TemplateParameter] = []
     if head[0].text == "template" and head[1].text == "<":
         for part in parts(head[2 : syntax.angle(head, 1)]):
@@ -544,7 +585,11 @@ def signature(path: Path, declaration: Declaration) -> Function:
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))
-    return Function(name, path, declaration, _template(head), tuple(parameters), bound, tree)
+    kinds = {item.type for item in parameters}
+    template = tuple(  # a type may be constrained by a concept
+        replace(item, kind="typename") if item.name in kinds else item for item in _template(head)
+    )
+    return Function(name, path, declaration, template, tuple(parameters), bound, tree)
 
 
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:

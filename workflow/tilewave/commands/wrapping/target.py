@@ -60,6 +60,9 @@ class Target:
                 guess.unknown["--shared"] = "bytes of dynamic shared memory"
             note = f"the arrays are {ready.dtype}, by its instructions (--dtype changes it)"
             guess.notes.append(note)
+        for name, _, value in (definition.partition("=") for definition in options.macro):
+            macros = guess.front.setdefault("macros", {})
+            macros[name] = [int(value) if value.isdigit() else value]
         if entry:
             guess.unknown.pop("--entry", None)
         if not (options.operation or options.new_operation):

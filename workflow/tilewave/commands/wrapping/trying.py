@@ -5,7 +5,7 @@ import copy
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.commands.wrapping.guessing import STEPS, Guess
@@ -57,12 +57,10 @@ def verdict(outcome: Outcome) -> str:
 
 
 def size(shape: Sizes) -> str:
-    """Return a shape as a user types it."""
     return "x".join(map(str, shape.values()))
 
 
 def described(outcome: Outcome, shape: Sizes) -> str:
-    """Return an outcome with its shape and reason as text."""
     sentence = f"{verdict(outcome)} at {size(shape)}"
     return ": ".join(filter(None, (sentence, outcome["reason"])))
 
@@ -179,10 +177,6 @@ def _faults(changed: dict[str, Any], front: dict[str, Any], guess: Guess) -> Ite
             f"the launch in line {guess.line} has x and y the other way round: it is right only "
             "where both sides of its grid are equal"
         )
-    sizes, conditions = guess.operation.dimensions, changed.get("requires", {}).get("conditions")
-    apart = guess.named and {*sizes} <= {*leaves(front["arguments"])}
-    if conditions and apart and "requires" not in front:
-        yield f"it takes {', '.join(sizes)}, but is right only where {' and '.join(conditions)}"
 
 
 def at_its_sizes(guess: Guess, run: Run, front: dict[str, Any]) -> None:
@@ -243,7 +237,7 @@ def _final(front: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
 
 def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str, Any], str]]:
     for alternative in guess.alternatives:
-        keys = ("arguments", "grid", "block", "requires")
+        keys = ("arguments", "grid", "block", "requires", "dtypes")
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
@@ -275,14 +269,23 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     ragged = shape_of({name: side + 1 for name, side in shape.items()}, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: dict[str, Any] = dict(front.get("requires", {}))
+    texts = requires.get("conditions", []) if "requires" in front.get("marks", {}) else []
+    if texts:
+        needed = [text for text in texts if not judged(run(front, _apart(text, texts, shape)))]
+        requires["conditions"], sizes = needed, guess.operation.dimensions
+        if not needed:  # only the first shape was too small
+            del requires["conditions"]
+            front |= {"requires": requires, "marks": {**front["marks"]}}
+            del front["marks"]["requires"]
+            return limits(guess, front, run, {**shape, sizes[0]: 2 * max(shape.values())})
+        apart = guess.named and {*sizes} <= {*leaves(front["arguments"])}
+        if apart and guess.line and not guess.unknown.keys() & {"--grid", "--block"}:
+            where = " and ".join(needed)
+            guess.faults.append(f"it takes {', '.join(sizes)}, but is right only where {where}")
     outcome = run(front, ragged)
     if judged(outcome) or outcome is LATE:
         return requires
     if "conditions" in requires and not fixed:
-        for condition in requires["conditions"] if "requires" in front.get("marks", {}) else ():
-            rest = {name: 2 * side for name, side in shape.items() if name not in condition}
-            if rest and judged(run(front, {**shape, **rest})):
-                requires["conditions"] = [condition]
         name = _named(guess, front)
         requires |= _limit_of(name, guess, front, run, shape)
         guess.faults += _promised(name, guess, front, requires, described(outcome, ragged))
@@ -314,12 +317,20 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
     return requires
 
 
+def _apart(condition: str, conditions: Sequence[str], shape: Shape) -> Shape:
+    """Return a shape that breaks one of the conditions that sizes are equal, and no other."""
+    all_names, names = " ".join(conditions).split(), condition.split(" == ")
+    alone = next((name for name in names if all_names.count(name) == 1), names[0])
+    return {**shape, alone: 2 * shape[alone]} if alone in shape else shape
+
+
 def _promised(
     name: str, guess: Guess, front: Mapping[str, Any], limit: Mapping[str, Any], failure: str
 ) -> list[str]:
     """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
     tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
-    up = [side for side in map(str, front["grid"]) if "ceil" in side and name in names_in(side)]
+    sides = (side for side in map(str, front["grid"]) if "ceil" in side and ") //" not in side)
+    up = any(name in names_in(side) for side in sides)
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
     if guessed or name not in limit or not (name in tested or (up and guess.line)):
         return []
@@ -364,5 +375,5 @@ def _limit_of(
     if tile > 1:
         while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
             tile //= 2
-        return {name: tile}
+        return {name: next((step for step in (tile, 2 * tile, 4 * tile) if holds(3 * step)), tile)}
     return {name: next((step for step in STEPS if holds(3 * step)), shape[name])}

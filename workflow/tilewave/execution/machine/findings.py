@@ -4,8 +4,10 @@ A message names an instruction by its opcode and SASS address; source lines are 
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
+import yaml
 
 from tilewave.execution.machine import marking, tracing, views
 from tilewave.execution.machine import overwriting as o
@@ -36,45 +38,8 @@ IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
     s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET, s.LANES_APART,
 )  # fmt: skip
-# Messages of faults that need no other access. {s}: the ending of a singular verb.
-SENTENCES = {
-    s.NOT_KNOWN: "{who} execute{s} an instruction that is not supported on the CPU",
-    s.SYSTEM_CALL: "{who} call{s} {function}, which is not supported on the CPU",
-    s.TRAPPED: "{who} executed a trap, which ends the kernel",
-    s.QUEUE_FULL: "a warp of block {place} has more than {other} asynchronous copies in flight, which "
-    "is not supported on the CPU; wait for some earlier",
-    s.NO_MAP: "{who} {copy} by a tensor map at {address:#x}, where there is none or a changed one",
-    s.BAD_RANK: "{who} {copy} by a tensor map of {dimensions}, but the instruction has another number of "
-    "coordinates",
-    s.BEFORE_ARRAY: "{who} store{s} a box by a tensor map at a negative coordinate ({other} in dimension "
-    "{address}); a GPU allows this for loads only and ends the kernel (illegal instruction)",
-    s.WITHIN_PIECE: "{who} {copy} a box by a tensor map that begins {other} bytes along a row of its "
-    "array; a GPU accepts multiples of 16 only and ends the kernel (illegal instruction)",
-    s.BAD_MATRIX: "{who} multiply a matrix whose descriptor has base offset {other}; only 0 is supported "
-    "on the CPU",
-    s.TOO_MANY_ARRIVALS: "{who} arrive{s} at the mbarrier at {byte} more often than its {arrivals} a "
-    "phase; initialise it with the number of arrivals",
-    s.MAYBE_ENDED: "{who} arrives at the mbarrier at {byte} of block {ended}, which may have ended "
-    "before; wait there for the phase of this arrival, or end with a cluster barrier whose arrivals "
-    "release",
-    **dict.fromkeys(
-        (s.UNPUBLISHED, s.BARRIER_ONLY),
-        "{who} start{s} a bulk copy that completes at the mbarrier at {byte}, which no fence has published "
-        "since warp {other} initialised it: put a fence.mbarrier_init or fence.proxy.async after the "
-        "initialisation",
-    ),
-    s.UNWRITTEN: "{who} read{s} {spot}, which nothing has written",
-    s.LANES_APART: "{who} start{s} a bulk store of {byte}, which other lanes of the warp have written: put a "
-    "__syncwarp between their fence.proxy.async and the store",
-    s.STILL_READ: "{who} start{s} a bulk store that may still read shared memory when the block ends: commit "
-    "it, and wait for its group",
-    s.SPLIT_BARRIER: "{who} wait{s} at another __syncthreads() than other threads ({there}): CUDA defines this "
-    "only if all threads of the block reach the same one",
-    s.NO_BLOCK: "{who} use{s} block {block}, or a mask of blocks, outside the cluster",
-    s.MANY_MBARRIERS: "block {place} uses more than {other} mbarriers, which is not supported on the CPU",
-    s.BAD_SIZE: "{who} {copy} from or to {address:#x}, which is not a multiple of 16",
-    s.BAD_TARGET: "{who} jump{s} to {address:#x}, outside the kernel",
-}
+TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+SENTENCES = {getattr(s, name): sentence for name, sentence in TABLE.items()}
 PARTS = 6  # groups of waiting threads in a message
 RETRACED = 4  # blocks executed again to learn the other side of a race
 

@@ -34,7 +34,6 @@ class Reduction(Operation):
         return self._whole_steps(job, EIGHTHS)
 
     def _whole_steps(self, job: Job, steps: int) -> dict[str, np.ndarray]:
-        """Return multiples of 1 / steps."""
         values = {}
         for name, operand in self.operands.items():
             dtype, count = self.stored(job, name)
