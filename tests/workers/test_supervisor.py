@@ -15,7 +15,7 @@ from tilewave.basics.errors import UserError
 from tilewave.gpu.failure import watched
 from tilewave.gpu.worker import main as worker_main
 from tilewave.kernel import result as model
-from tilewave.kernel.job import Job, write_jobs
+from tilewave.kernel.job import Job, Probe, ProbeBuffer, write_jobs
 from tilewave.kernel.result import Result
 from tilewave.pipeline import rules as stages
 from tilewave.records import environment
@@ -204,6 +204,27 @@ def test_a_check_that_was_short_beside_others_is_done_once_more_alone(tmp_path, 
     assert statuses(sorted(results, key=lambda result: result.case)) == want
     assert statuses(sorted(seen, key=lambda result: result.case)) == want  # each once
     assert len({result.notes["pid"] for result in results if result.status == "ok"}) >= 2
+
+
+def test_a_probe_that_reports_a_measurement_is_checked_alone(monkeypatch):
+    probes = [
+        Probe({"out": ProbeBuffer("f32", 1, report={"metric": "latency"} if reports else None)})
+        for reports in (True, False)
+    ]
+    jobs = [a_job(case=f"probe@{i}", probe=probe) for i, probe in enumerate(probes)]
+    ran: dict[str, list[str]] = {}
+
+    def run(how):
+        def note(stage, waiting, *rest, on_result, **options):
+            ran[how] = [job.case for job in waiting]
+            return [Result.of_job(job) for job in waiting]
+
+        return note
+
+    for name in ("share_jobs", "run_jobs"):
+        monkeypatch.setattr(supervisor, name, run(name))
+    assert len(stages._checked_together(jobs, 8, print)) == 2
+    assert ran == {"share_jobs": ["probe@1"], "run_jobs": ["probe@0"]}
 
 
 CPU_KERNEL = """

@@ -42,6 +42,11 @@ class Probe:
     sizes: Mapping[str, Expression] = field(default_factory=dict)
     scalars: Mapping[str, Expression] = field(default_factory=dict)
 
+    @property
+    def reports(self) -> bool:
+        """True if its buffers hold a measurement, which other work on the GPU would disturb."""
+        return any(buffer.report for buffer in self.buffers.values())
+
     def names(self, *scopes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the names for its expressions: these scopes, the case's macros and its scalars."""
         names: dict[str, Any] = {}

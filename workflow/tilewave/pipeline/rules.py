@@ -435,8 +435,8 @@ def _checked_together(
     on_result: Callable[[Result], None],
     **options: Any,
 ) -> list[Result]:
-    """Check jobs, several at a time. A job that ran out of time or memory runs again alone, because the
-    others may have caused it."""
+    """Check jobs, several at a time. A probe that reports a measurement runs alone, as does again a job that ran out of
+    time or memory: the others may have caused it."""
     from tilewave.workers import supervisor
 
     def hindered(outcome: Result) -> bool:
@@ -446,16 +446,18 @@ def _checked_together(
         if not hindered(outcome):
             on_result(outcome)
 
+    together = [job for job in waiting if not (job.probe and job.probe.reports)]
     outcomes = supervisor.share_jobs(
         "check",
-        waiting,
+        together,
         workers,
         on_result=keep,
         alike=lambda job: _inputs(job) if _on_gpu(job) else job.case,
         weight=_checked_bytes,
         **options,
     )
-    again = [job for job, outcome in zip(waiting, outcomes, strict=True) if hindered(outcome)]
+    again = [job for job, outcome in zip(together, outcomes, strict=True) if hindered(outcome)]
+    again += [job for job in waiting if job.probe and job.probe.reports]
     alone = supervisor.run_jobs("check", again, on_result=on_result, **options)
     return [outcome for outcome in outcomes if not hindered(outcome)] + alone
 
