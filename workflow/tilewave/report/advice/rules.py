@@ -31,7 +31,7 @@ COPY_BYTES = 16
 INSTRUCTIONS_A_COPY = 4
 """The most instructions issued for a copy: the copy, two halves of its address, its predicate."""
 LONGEST_LATENCY = 1000
-"""Assumed longest latency of an access in cycles: an H200 needs 663 for a load from DRAM (study *latency*)."""
+"""Assumed longest latency of an access in cycles: an H200 needs 638 for a load from DRAM (study *latency*)."""
 LATENCIES = ("wait", "short_scoreboard", "long_scoreboard")
 """Stall states that more warps would hide."""
 WAITING = 0.3
