@@ -131,7 +131,7 @@ def judged(
         unwritten = ""
         if math.isnan(value) and not beta and not output.special:
             read = ", or C was read although beta is 0, which `reads_c: true` allows"
-            unwritten = f" (never written, or computed{read if output.scaled else ''})"
+            unwritten = f" (never written, or computed as NaN{read if output.scaled else ''})"
         digits = ".0f" if output.whole else ".6g"
         allowed = bound.absolute + bound.relative_out * abs(expected)
         near = allowed > 0 and abs(value - expected) < NEAR * allowed
