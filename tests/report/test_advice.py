@@ -258,7 +258,6 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 
 # Stream-K also saves split-K's partial sums, which have no counters at uneven shapes. The pairs depend on the recording.
 SPARES_MORE = {
-    ("hgemm_split_k@256*(sms//12)x1664x8192", "hgemm_stream_k@256*(sms//12)x1664x8192"),
     ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
 }
 
