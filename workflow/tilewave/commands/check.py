@@ -23,6 +23,7 @@ from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching
+from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.reading import Function
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
@@ -231,7 +232,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         wrapped, settled, first = _attempt(wrapped, plain | budget)
         if function and not (plain["operation"] or settled):
             # An operation of what the kernel touches judges no values, but races are found under it.
-            derived: dict[str, Any] = {"operations": [str(home), *options.operations]}
+            folders = [str(home), *options.operations]
+            derived: dict[str, Any] = {"operations": folders, "roomy": True}
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
             problem = wrapped.problem if named else ""
@@ -478,7 +480,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.UNCLEAR and source.problem:
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         if problem == result.NOT_CHECKED:
-            faults = [fault.removeprefix(wrap.FAULT) for fault in source.faults]
+            found = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+            faults = [note.removeprefix(wrap.FAULT) for note in found]
             at = "; but ".join([f"{SEARCHED} {at.partition(': ')[0]}", *faults])
             at += f". {ADVICE.format(relative(source.path), source.name)}"
         elif not source.launched:

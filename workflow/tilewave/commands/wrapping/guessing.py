@@ -257,8 +257,7 @@ def guessed(
     if numbers != arguments:
         guess.alternatives.insert(0, {**guess.front, "arguments": function.nested(numbers)})
         guess.notes.append(f"the kernel ignores its parameters {', '.join(ignored)}")
-    unequal = single != operation.laid_out or not given_sizes
-    if unequal and len(sizes) > 1 and "requires" not in guess.front:
+    if len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
     dtypes = guess.front["dtypes"]
     converts = any("2half" in name for name in function.declaration.identifiers)

@@ -74,14 +74,18 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
             break
         guess.front["grid"] = grid
         threads = functools.partial(trying.threads, guess.front)
-        candidate, shape, exact = deriving.settled(derived, dtypes, touch, threads, aligned)
-        if exact > best:
-            best, best_candidate = exact, (candidate, shape, grid)
-    derived, shape, grid = best_candidate
+        settled = deriving.settled(derived, dtypes, touch, threads, aligned, options.roomy)
+        if settled[2] > best:
+            best, best_settled, best_grid = settled[2], settled, grid
+    derived, shape, _, notes = best_settled
+    if notes:  # another shape has other sizes
+        guess.notes += notes
+        sides = [f"{name} == {side}" for name, side in shape.items()]
+        guess.front["requires"] = {"conditions": sides}
     if not any(operand.written for operand in derived.operands.values()):
         problem = f"{function.name} writes no array at {trying.size(shape)}"
         raise UserError.because(HERE, problem, "Give numbers that belong together as --arguments")
-    guess.front["grid"] = grid
+    guess.front["grid"] = best_grid
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
         guess.notes.append("its result is the same with blocks of half the threads")

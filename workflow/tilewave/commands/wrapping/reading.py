@@ -21,7 +21,7 @@ LEVELS = 3
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
-NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
+NUMBERS = frozenset("int unsigned size_t ssize_t uint uint32_t int32_t auto long".split())
 TABLES = yaml.safe_load(Path(__file__).with_name("c_types.yaml").read_text("utf-8"))
 DTYPES, TYPED = (
     {kind: name for name, kinds in TABLES[key].items() for kind in kinds}
@@ -241,8 +241,9 @@ class Source:
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
         for path in self.kernel_files:
+            name = kind.rpartition("::")[2]  # of a class
             match = re.search(
-                rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w *]+?)\s*;"
+                rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(name)}\s*;|\busing\s+{re.escape(name)}\s*=\s*([\w *]+?)\s*;"
                 rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w *]+?)[ \t]*$",
                 self.texts[path], re.MULTILINE,
             )  # fmt: skip
@@ -458,7 +459,7 @@ def _enumerator(head: Stream, wanted: str) -> Tokens | None:
 def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     """Return (position in the text, name, value) of each assignment, and of each dim3."""
     entries: list[tuple[int, str, Tokens]] = []
-    sides = False  # in a declaration of dim3, which may have several names
+    sides, inside = False, 0  # in a declaration of dim3, which may have several names
     for i, token in enumerate(body[:-1]):
         follows = body[i + 1].text
         sides = token.text == "dim3" or (sides and token.text != ";")
@@ -473,12 +474,13 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             value = _until(body, i + 4)
         elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
-        elif (follows in "({" and sides and before & {"dim3", ","}) or (
+        elif (follows in "({" and sides and i >= inside and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
         ):
             value = tuple(body[i + 2 : syntax.closing(body, i + 1)])
         else:
             continue
+        inside = i + 2 + len(value)
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
             value = value[opening + 1 : syntax.closing(value, opening)]
@@ -547,6 +549,16 @@ class Scope:
 
     def value(self, name: str) -> Tokens | None:
         return next(reversed(self.values(name)), None)
+
+    def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
+        """Return what `Source.returned` does, of a lambda before this position if there is one."""
+        value = self.value(name) or ()
+        returns = [i for i, token in enumerate(value) if token.text == "return"]
+        if not returns or value[0].text != "[":
+            return self.source.returned(name, count)
+        opening = syntax.closing(value, 0) + 1
+        names = parts(value[opening + 1 : syntax.closing(value, opening)])
+        return self, [part[-1].text for part in names], _until(value, returns[-1] + 1, ";")
 
     def names(self, expression: Stream, depth: int = 0) -> dict[str, bool]:
         """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""

@@ -152,7 +152,8 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         if tried is LATE:
             guess.notes.append("other layouts and arguments were not tried: no time was left")
             break
-        nearer = changed.get("requires") == front.get("requires")
+        named = guess.named and changed["arguments"] != front["arguments"]
+        nearer = changed.get("requires") == front.get("requires") and not named
         nearer = nearer and _error(tried) < NEARER * _error(nearest[1])
         if _judged(guess, tried) or nearer:
             nearest, change_text = (_final(changed, operation), tried), description
