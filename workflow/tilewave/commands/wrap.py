@@ -379,7 +379,7 @@ def _tried(
                     return {**trying.LATE, "status": result.FAILED_TO_LAUNCH, "reason": problem}
                 key = error.key.partition(".")[0]
                 flag = next((flag for flag, name in KEYS.items() if name == key), "a flag")
-                remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
+                remedy = f"{flag.capitalize()} changes it"
                 raise UserError.because(relative(source.path), problem, remedy) from error
             deadline = min(deadline, time.monotonic() + options.budget)
             late = outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED)

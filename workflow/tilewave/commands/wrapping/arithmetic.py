@@ -107,7 +107,9 @@ class _Translation(ast.NodeTransformer):
                 pass
             elif token.text == "sizeof":
                 end = closing(expression, i + 1)
-                kind = self.scope.source.plain(" ".join(texts[i + 2 : end]))
+                named = self.scope.literal(tuple(expression[i + 2 : end]))
+                kind = " ".join(token.text for token in named)
+                kind = self.scope.source.plain(self.names.get(kind, kind))
                 vector = VECTOR.fullmatch(kind)
                 element = vector["of"] if vector else kind
                 if element not in DTYPES:

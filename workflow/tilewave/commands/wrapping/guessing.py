@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
+from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
     DTYPES,
@@ -108,17 +108,26 @@ def _template(
         if parameter.is_type:
             plain = text in DTYPES or "::" in text
             types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
+            names |= {} if plain else {text: types[parameter.name]}
             arguments.append(types[parameter.name])
             if not plain and not dtype:
                 guess.notes.append(f"type {parameter.name} is a guess: float (--dtype changes it)")
             continue
-        macro = PREFIX + parameter.name
+        macro, kind = PREFIX + parameter.name, code.source.plain(parameter.kind)
+        enumerated = not {*kind.removeprefix("std::").split()} <= {*WHOLE, "bool"}
+        if enumerated:
+            value = scope.literal(value)
+            text = "".join(token.text for token in value)
         if value and (entry or not any(token.word for token in value)):
             arguments.append(text)
             guess.values[parameter.name] = number(value, scope)
             continue
         try:
             macros[macro] = [number(value, scope)]
+            if enumerated:
+                del macros[macro]
+                arguments.append(text)
+                continue
         except Unknown:
             if text in ("true", "false"):
                 arguments.append(text)
@@ -209,6 +218,10 @@ def guessed(
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
+    named = matching.indexed(function, arguments, operation, unknown)
+    if operation.name == "matmul" and {*named.values()} == {"k", "n"} and len(unknown) == 2:
+        arguments = [named.get(item.name, of) for item, of in zip(function.parameters, arguments)]
+        guess.front["requires"], unknown = {"conditions": ["m == k"]}, []
     unknown = _with_numbers(guess, code, types, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
@@ -340,7 +353,7 @@ def _dtypes(
 
 def _f16_sum(function: Function, code: str) -> str:
     """Return the type in which a product of f16 is summed: f16 or f32."""
-    body = " ".join(token.text for token in function.declaration.body)
+    body = function.text
     if re.search(r"f32\.f16\.f16\.f32|accumulator[^;]*\bfloat\b", code):
         return "f32"
     if re.search(r"f16\.f16\.f16\.f16|accumulator[^;]*\bhalf\b", code):
@@ -452,7 +465,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
 
 def _stride(function: Function, axis: str) -> Stream:
     """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``, or a loop's step along the axis. Raises Unknown."""
-    text = " ".join(token.text for token in function.declaration.body)
+    text = function.text
     for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
         text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
     index, factor = rf"threadIdx \. {axis}(?! \*)", r"(?!blockDim\b)(\w+)"

@@ -100,10 +100,14 @@ class Function:
         scoped = "::".join((*self.declaration.scope, self.name))
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
+    @functools.cached_property
+    def text(self) -> str:
+        """The body, with a space between its tokens."""
+        return " ".join(token.text for token in self.declaration.body)
+
     def tests(self, name: str) -> bool:
         """Return whether the body compares a parameter, other than as the end of a loop."""
-        text = " ".join(token.text for token in self.declaration.body)
-        name = name.replace(".", r" \. ")
+        text, name = self.text, name.replace(".", r" \. ")
         aliases = re.findall(rf"\b(\w+) = {name} ;", text)
         name = rf"(?:{'|'.join([name, *aliases])})"
         text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
@@ -299,7 +303,8 @@ class Source:
                     call = re.compile(rf"\b{macro.name} \( ([^()]*) \)")
                     text = call.sub(functools.partial(_expanded, macro), text)
             if not arguments and (match := use.search(text)):
-                around = Scope(self, caller.body, caller.end)
+                template = self._instantiated(caller) if caller is not outer else {}
+                around = Scope(self, caller.body, caller.end, template=template)
                 arguments = [around.literal(part) for part in parts(syntax.tokens(match[1]))]
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
@@ -519,6 +524,8 @@ class Scope:
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]
         outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
+        if values and outside and EXTENT.fullmatch(" ".join(token.text for token in values[0])):
+            return [outside, *values]  # the command line may replace it
         return values or ([outside] if outside else [])
 
     @property
@@ -581,7 +588,8 @@ def _template(head: Stream) -> tuple[TemplateParameter, ...]:
         for part in parts(head[2 : syntax.angle(head, 1)]):
             texts = [token.text for token in part]
             cut = texts.index("=") if "=" in texts else len(texts)
-            kind = next(text for text in texts if text != "const")
+            kinds = [text for text in texts[: cut - 1] or texts if text != "const"]
+            kind = " ".join(kinds).replace(" :: ", "::")
             template.append(TemplateParameter(kind, texts[cut - 1], part[cut + 1 :]))
     return tuple(template)
 
