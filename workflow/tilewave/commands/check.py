@@ -7,6 +7,7 @@ Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file;
 import contextlib
 import io
 import json
+import math
 import os
 import re
 import tempfile
@@ -80,6 +81,8 @@ SEARCHED = "no race or uninitialised read was found"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
+EACH = re.compile(r"\beach == (\d+)")
+"""The limit on a size of the operation `block_sums`, which no user's file has."""
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
 
@@ -166,7 +169,10 @@ class _Source:
             names = re.findall(r"\w+", self.kernel.marked(INFERRED).get("requires", ""))
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
-                texts[name in names].extend(map(str, of) if name == "conditions" else sizes)
+                found = map(str, of) if name == "conditions" else sizes
+                texts[name in names].extend(
+                    EACH.sub(r"each block sums \1 elements", text) for text in found
+                )
         return texts
 
     @property
@@ -213,6 +219,9 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
         functions = {item.name: item for item in source.functions() if item.file == source.path}
+        if not functions and "__global__" in source.texts[source.path]:
+            problem = "its kernels cannot be read: a bracket is not closed"
+            raise UserError.because(path, problem, "Compile it first")
         names = names if options.kernel else [*functions]
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
@@ -242,7 +251,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
             if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
-                launched, problem = bool(source.launches(function.name)), problem or UNKNOWN
+                launched = bool(source.launches(function.name) or (options.block and options.grid))
+                problem = problem or UNKNOWN
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
             elif not (touched.kernel or named):
                 wrapped = touched
@@ -482,7 +492,9 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         if problem == result.NOT_CHECKED:
             found = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
             faults = [note.removeprefix(wrap.FAULT) for note in found]
-            at = "; but ".join([f"{SEARCHED} {at.partition(': ')[0]}", *faults])
+            threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
+            where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
+            at = "; but ".join([f"{SEARCHED} {where}", *faults])
             at += f". {ADVICE.format(relative(source.path), source.name)}"
         elif not source.launched:
             at = f"with a block and grid of Tilewave's choice (--block, --grid) it ended {at}"
@@ -498,7 +510,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
-    why = f", which wrap inferred from {', '.join(failures) or 'trials that failed'}"
+    failed = f" ({', '.join(failures)})" if failures else ""
+    why = f", which wrap inferred from trials that failed{failed}"
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres else ""
