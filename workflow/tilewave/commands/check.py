@@ -256,8 +256,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
             elif not (touched.kernel or named):
                 wrapped = touched
-        notes = [line for line in wrapped.notes if not PROGRESS.search(line)]
-        yield replace(wrapped, notes=notes)
+        yield replace(wrapped, notes=[line for line in wrapped.notes if not PROGRESS.search(line)])
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -330,8 +329,7 @@ def _tried(
             name = outcome.trial.name if sizes else ""
             yield _Tried(resolve(shaped, target), entry, name, outcome.result, outcome.done)
         if outcome.right and case.probe_case is None:
-            operation = kernel.front.operation
-            size = str(kernels_study.small(operation, ())[-1])
+            size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
             even = resolve(replace(case, shape=shape), target)
             config = single.config(options.seed, min(LIMIT_S, options.budget))
@@ -418,8 +416,7 @@ def _document(
     }  # fmt: skip
     if complete:
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
-        counted = complete[-1] if complete[-1].name == EVEN else largest
-        outcome |= _counts(source, counted, options)
+        outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
 
 
@@ -505,8 +502,7 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     shapes = len({entry.case.id for entry in ran})
     if decisive.case.probe_case is not None:
         return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
-    inputs = plural(len(ran), "input")
-    sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
+    sentence = f"{name} is right at {plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]

@@ -147,9 +147,7 @@ def _at_launch(
     function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the numbers that are constants, or that the launch computes from sizes, and those that it computes somehow.
-
-    A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory.
-    """
+    A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: " ".join(token.text for token in scope.literal(passed[key])) for key in numbers}
@@ -188,16 +186,14 @@ def _at_launch(
 
 
 def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
-    operands = derived.operands.items()
-    held = {name: replace(operand, extents=extents) for name, operand in operands}
+    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
 
 
 def with_room(derived: DerivedOperation, shape: Sizes) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    room = max(product, min(product * max(ROOM, largest) ** 2, MOST))
-    return _with_extents(derived, (room,))
+    return _with_extents(derived, (max(product, min(product * max(ROOM, largest) ** 2, MOST)),))
 
 
 def adds(function: Function, name: str) -> bool:
@@ -253,9 +249,7 @@ def settled(
     roomy: bool,
 ) -> tuple[DerivedOperation, dict[str, int], int, list[str]]:
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, and notes.
-
-    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead.
-    """
+    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     for most in (MOST_THREADS, FEW_THREADS):
         for shape in () if seen else trials(derived.dimensions, threads, aligned, most):
@@ -263,8 +257,7 @@ def settled(
             if not trial.fatal:
                 seen.append((shape, trial))
     if not seen:
-        unknown = _with_extents(derived, derived.dimensions)
-        return unknown, next(trials(derived.dimensions)), -1, []
+        return _with_extents(derived, derived.dimensions), next(trials(derived.dimensions)), -1, []
     operands, exact, notes = {}, [0] * len(seen), list[str]()
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]

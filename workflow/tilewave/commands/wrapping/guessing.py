@@ -123,11 +123,11 @@ def _template(
             guess.values[parameter.name] = number(value, scope)
             continue
         try:
-            macros[macro] = [number(value, scope)]
+            count = number(value, scope)
             if enumerated:
-                del macros[macro]
                 arguments.append(text)
                 continue
+            macros[macro] = [count]
         except Unknown:
             if text in ("true", "false"):
                 arguments.append(text)
@@ -135,8 +135,7 @@ def _template(
             earlier = {name.removeprefix(PREFIX): str(of[0]) for name, of in macros.items()}
             earlier |= {name: str(of) for name, of in guess.values.items()}
             with contextlib.suppress(Unknown, ExpressionError):
-                default = of_tokens(parameter.default, scope, earlier)
-                macros[macro] = [int(evaluate(default))]
+                macros[macro] = [int(evaluate(of_tokens(parameter.default, scope, earlier)))]
                 arguments.append(macro)
                 names[text] = macro
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
@@ -219,7 +218,8 @@ def guessed(
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
     named = matching.indexed(function, arguments, operation, unknown)
-    if operation.name == "matmul" and {*named.values()} == {"k", "n"} and len(unknown) == 2:
+    sides = {*named.values(), *arguments} & {*operation.dimensions}
+    if named and {*named} == {*unknown} and operation.name == "matmul" and sides == {"k", "n"}:
         arguments = [named.get(item.name, of) for item, of in zip(function.parameters, arguments)]
         guess.front["requires"], unknown = {"conditions": ["m == k"]}, []
     unknown = _with_numbers(guess, code, types, arguments, unknown)
@@ -249,8 +249,7 @@ def guessed(
     _geometry(guess, code, names, arguments)
     sizes = operation.dimensions
     equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
-    given_sizes = len([argument for argument in arguments if argument in sizes])
-    single = given_sizes == 1 < len(sizes)
+    single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):
@@ -353,12 +352,11 @@ def _dtypes(
 
 def _f16_sum(function: Function, code: str) -> str:
     """Return the type in which a product of f16 is summed: f16 or f32."""
-    body = function.text
     if re.search(r"f32\.f16\.f16\.f32|accumulator[^;]*\bfloat\b", code):
         return "f32"
     if re.search(r"f16\.f16\.f16\.f16|accumulator[^;]*\bhalf\b", code):
         return "f16"
-    return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
+    return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", function.text) else "f16"
 
 
 def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:

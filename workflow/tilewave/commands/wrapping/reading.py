@@ -195,19 +195,15 @@ class Source:
 
     def _with_members(self, function: Function) -> Function:
         """Replace types by what they are other names for, and structs by their members."""
-        parameters = tuple(map(self._plainly_typed, function.parameters))
-        function, flat = replace(function, parameters=parameters), list[Parameter]()
+        flat = list[Parameter]()
 
         def laid(parameter: Parameter, depth: int = 0) -> Any:
+            parameter = self._plainly_typed(parameter)
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
                 named = ((member, f"{parameter.name}.{member.name}") for member in inside)
                 return tuple(laid(replace(item, name=name), depth + 1) for item, name in named)
-            kind = "" if parameter.stars else self.plain(parameter.type)
-            plain = re.sub(r"\bconst\b|\*", "", kind).strip() or parameter.type
-            stars = parameter.stars + kind.count("*")
-            constant = parameter.constant or "const" in kind
-            flat.append(replace(parameter, type=plain, stars=stars, constant=constant))
+            flat.append(parameter)
             return len(flat) - 1
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
@@ -348,8 +344,7 @@ class Source:
             arguments = tuple(parts(body[stop + 4 : syntax.closing(body, stop + 3)]))
             yield Launch(template, grid, block, shared, arguments, scope, line)
         elif i < len(body) and body[i].text in ";,):}":
-            launch = Launch(template, (), (), (), (), scope, line)
-            yield from self._by_pointer(body, at, i, launch)
+            yield from self._by_pointer(body, at, i, Launch(template, (), (), (), (), scope, line))
 
     def _by_pointer(
         self, body: Stream, position: int, end: int, launch: Launch
@@ -467,7 +462,7 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     sides, inside = False, 0  # in a declaration of dim3, which may have several names
     for i, token in enumerate(body[:-1]):
         follows = body[i + 1].text
-        sides = token.text == "dim3" or (sides and token.text != ";")
+        sides = (token.text == "dim3" and body[i + 1].word) or (sides and token.text != ";")
         if not token.word:
             continue
         before = {token.text for token in body[max(0, i - 2) : i]}
