@@ -275,10 +275,10 @@ def settled(
     best = 0 if aligned else max(range(len(seen)), key=lambda at: (exact[at], -at))
     shape, trial = seen[best]
     for name, operand in operands.items() if roomy else ():
-        end = -(-max(trial.touched.get(name, (0, 0))) // SIZES[dtypes[name]])
-        if end > math.prod(operand.sizes(shape)):
-            operands[name] = replace(operand, extents=(end,))
-            notes.append(f"{UNSIZED} {name} could not be found out: {end} elements are touched")
+        reached = -(-max(trial.touched.get(name, (0, 0))) // SIZES[dtypes[name]])
+        if reached > math.prod(operand.sizes(shape)):
+            operands[name] = replace(operand, extents=(reached,))
+            notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     return replace(derived, operands=operands, indices=indices), shape, exact[best], notes
 
 

@@ -27,6 +27,9 @@ WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
+STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
+CLOSE = 1e-2
+"""Difference of two sums of a block, of numbers up to 1, that is rounding."""
 FEW_BLOCKS = 3
 """Blocks of the trial that shows how many elements a block sums."""
 
@@ -164,7 +167,25 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.shape = {**shape, "each": end // FEW_BLOCKS}
     by_block.front["requires"] = {"conditions": [f"each == {end // FEW_BLOCKS}"]}
     by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
+    if guess.line and "ceil" in str(guess.front["grid"]):
+        by_block.faults += _short_block(target, by_block)
     return by_block
+
+
+def _short_block(target: Target, guess: Guess) -> list[str]:
+    """Return the fault of the last of several blocks that has an element less, which the launch allows; empty if none."""
+    arguments, dtypes = guess.front["arguments"], {*guess.front["dtypes"].values()}
+    of = np.dtype(STORED.get(dtypes.pop(), "V1") if len(dtypes) == 1 else "V1")
+    shorter = [f"{value} - 1" if value == "blocks * each" else value for value in arguments]
+    trial = target.trial({**guess.front, "arguments": shorter}, guess.shape)
+    if trial.fatal or shorter == arguments or of.kind == "V":
+        return []
+    rows = trial.buffers["x"].view(of).reshape(FEW_BLOCKS, -1).astype(np.float64)
+    expected, found = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
+    if np.isclose(found, expected, rtol=0, atol=CLOSE):
+        return []
+    up = f"the launch in line {guess.line} rounds its size up to whole blocks, but the sum of"
+    return [f"{up} {rows.shape[1] - 1} elements is {found:g}, expected {expected:g}"]
 
 
 def sized(front: Mapping[str, Any], operation: Operation) -> bool:
