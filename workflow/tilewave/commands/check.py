@@ -169,9 +169,9 @@ class _Source:
             names = re.findall(r"\w+", self.kernel.marked(INFERRED).get("requires", ""))
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
-                found = map(str, of) if name == "conditions" else sizes
+                texts_of = map(str, of) if name == "conditions" else sizes
                 texts[name in names].extend(
-                    EACH.sub(r"each block sums \1 elements", text) for text in found
+                    EACH.sub(r"each block sums \1 elements", text) for text in texts_of
                 )
         return texts
 
@@ -487,8 +487,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.UNCLEAR and source.problem:
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         if problem == result.NOT_CHECKED:
-            found = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
-            faults = [note.removeprefix(wrap.FAULT) for note in found]
+            notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+            faults = [note.removeprefix(wrap.FAULT) for note in notes]
             threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
             where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
             at = "; but ".join([f"{SEARCHED} {where}", *faults])

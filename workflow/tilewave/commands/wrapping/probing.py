@@ -181,11 +181,11 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
     if trial.fatal or shorter == arguments or of.kind == "V":
         return []
     rows = trial.buffers["x"].view(of).reshape(FEW_BLOCKS, -1).astype(np.float64)
-    expected, found = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
-    if np.isclose(found, expected, rtol=0, atol=CLOSE):
+    expected, total = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
+    if np.isclose(total, expected, rtol=0, atol=CLOSE):
         return []
     up = f"the launch in line {guess.line} rounds its size up to whole blocks, but the sum of"
-    return [f"{up} {rows.shape[1] - 1} elements is {found:g}, expected {expected:g}"]
+    return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
 def sized(front: Mapping[str, Any], operation: Operation) -> bool:
