@@ -7,6 +7,7 @@ Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file;
 import contextlib
 import io
 import json
+import math
 import os
 import re
 import tempfile
@@ -23,6 +24,7 @@ from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching
+from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.reading import Function
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
@@ -79,6 +81,8 @@ SEARCHED = "no race or uninitialised read was found"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
+EACH = re.compile(r"\beach == (\d+)")
+"""The limit on a size of the operation `block_sums`, which no user's file has."""
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
 
@@ -165,7 +169,10 @@ class _Source:
             names = re.findall(r"\w+", self.kernel.marked(INFERRED).get("requires", ""))
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
-                texts[name in names].extend(map(str, of) if name == "conditions" else sizes)
+                texts_of = map(str, of) if name == "conditions" else sizes
+                texts[name in names].extend(
+                    EACH.sub(r"each block sums \1 elements", text) for text in texts_of
+                )
         return texts
 
     @property
@@ -212,6 +219,9 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve())
         functions = {item.name: item for item in source.functions() if item.file == source.path}
+        if not functions and "__global__" in source.texts[source.path]:
+            problem = "its kernels cannot be read: a bracket is not closed"
+            raise UserError.because(path, problem, "Compile it first")
         names = names if options.kernel else [*functions]
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
@@ -231,7 +241,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         wrapped, settled, first = _attempt(wrapped, plain | budget)
         if function and not (plain["operation"] or settled):
             # An operation of what the kernel touches judges no values, but races are found under it.
-            derived: dict[str, Any] = {"operations": [str(home), *options.operations]}
+            folders = [str(home), *options.operations]
+            derived: dict[str, Any] = {"operations": folders, "roomy": True}
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
             problem = wrapped.problem if named else ""
@@ -240,12 +251,12 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
             if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
-                launched, problem = bool(source.launches(function.name)), problem or UNKNOWN
+                launched = bool(source.launches(function.name) or (options.block and options.grid))
+                problem = problem or UNKNOWN
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
             elif not (touched.kernel or named):
                 wrapped = touched
-        notes = [line for line in wrapped.notes if not PROGRESS.search(line)]
-        yield replace(wrapped, notes=notes)
+        yield replace(wrapped, notes=[line for line in wrapped.notes if not PROGRESS.search(line)])
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -318,8 +329,7 @@ def _tried(
             name = outcome.trial.name if sizes else ""
             yield _Tried(resolve(shaped, target), entry, name, outcome.result, outcome.done)
         if outcome.right and case.probe_case is None:
-            operation = kernel.front.operation
-            size = str(kernels_study.small(operation, ())[-1])
+            size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
             even = resolve(replace(case, shape=shape), target)
             config = single.config(options.seed, min(LIMIT_S, options.budget))
@@ -406,8 +416,7 @@ def _document(
     }  # fmt: skip
     if complete:
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
-        counted = complete[-1] if complete[-1].name == EVEN else largest
-        outcome |= _counts(source, counted, options)
+        outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
 
 
@@ -478,8 +487,11 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.UNCLEAR and source.problem:
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         if problem == result.NOT_CHECKED:
-            faults = [fault.removeprefix(wrap.FAULT) for fault in source.faults]
-            at = "; but ".join([f"{SEARCHED} {at.partition(': ')[0]}", *faults])
+            notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+            faults = [note.removeprefix(wrap.FAULT) for note in notes]
+            threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
+            where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
+            at = "; but ".join([f"{SEARCHED} {where}", *faults])
             at += f". {ADVICE.format(relative(source.path), source.name)}"
         elif not source.launched:
             at = f"with a block and grid of Tilewave's choice (--block, --grid) it ended {at}"
@@ -490,12 +502,12 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     shapes = len({entry.case.id for entry in ran})
     if decisive.case.probe_case is not None:
         return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
-    inputs = plural(len(ran), "input")
-    sentence = f"{name} is right at {plural(shapes, 'shape')} with {inputs}"
+    sentence = f"{name} is right at {plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
-    why = f", which wrap inferred from {', '.join(failures) or 'trials that failed'}"
+    failed = f" ({', '.join(failures)})" if failures else ""
+    why = f", which wrap inferred from trials that failed{failed}"
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres else ""

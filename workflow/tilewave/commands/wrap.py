@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
     flags.add_operations(wrap)
-    wrap.set_defaults(run=run)
+    wrap.set_defaults(run=run, roomy=False)
 
 
 def run(options: Namespace) -> int:
@@ -153,6 +153,10 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
         remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
         raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
+    pointers = [item.name for item in target.function.parameters if item.stars > 1]
+    if pointers:
+        problem = f"arrays of pointers cannot be filled ({', '.join(pointers)})"
+        raise UserError.because(HERE, problem, "Check a kernel that takes the arrays themselves")
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.new_operation and not options.reference:
             derived, guess = probing.new_operation(target, Path(trials))
@@ -375,7 +379,7 @@ def _tried(
                     return {**trying.LATE, "status": result.FAILED_TO_LAUNCH, "reason": problem}
                 key = error.key.partition(".")[0]
                 flag = next((flag for flag, name in KEYS.items() if name == key), "a flag")
-                remedy = f"{flag.capitalize()} of `tilewave wrap` changes it"
+                remedy = f"{flag.capitalize()} changes it"
                 raise UserError.because(relative(source.path), problem, remedy) from error
             deadline = min(deadline, time.monotonic() + options.budget)
             late = outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED)

@@ -117,8 +117,8 @@ class Adapted:
             return f"add to the front matter: compiler: {{options: [{allowing}]}}"
         if missing:
             return (
-                "it lies neither beside the kernel file nor among CUDA's headers; add its folder to the "
-                "front matter: compiler: {include: [FOLDER]}"
+                "it lies neither beside the kernel file nor among CUDA's headers; give --include FOLDER, "
+                "or add its folder to the front matter: compiler: {include: [FOLDER]}"
             )
         if unknown:
             gone = next((part for part in self.left_out if part.name == unknown[1]), None)

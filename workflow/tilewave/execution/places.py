@@ -149,6 +149,7 @@ def by_lines(faults: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def in_short(fault: Mapping[str, Any]) -> str:
     """Return the kind and the lines of a `described` fault."""
     other = f" and line {fault['other_line']}" if fault["other_line"] else ""
+    other = " and itself" if fault["other_line"] == fault["line"] and other else other
     where = _location(fault["line"], fault["file"], fault["via"])
     times = f" ({fault['count']} times)" if fault["count"] > 1 else ""
     return f"{fault['kind']} at {where}{other}{times}"

@@ -219,9 +219,7 @@ class Compilations:
 
     def entry(self, variant: Variant, wanted: str) -> Entry | None:
         """Return a variant's entry for an architecture, None if it must be compiled first.
-
-        ``cubin`` and ``sass`` are the paths of its files; without a compiler there is no cubin.
-        """
+        ``cubin`` and ``sass`` are the paths of its files; without a compiler there is no cubin."""
         kernel = variant.kernel
         if kernel.provider != "nvrtc":
             return {
@@ -296,9 +294,7 @@ class Compilations:
         self, variant: Variant, entry: Mapping[str, Any], function: str = ""
     ) -> Mapping[int, Origin]:
         """Return the current source line of each instruction of a compiled variant, by address.
-
-        function: a symbol of the cubin; default: the leading kernel's.
-        """
+        function: a symbol of the cubin; default: the leading kernel's."""
         listing, key = self.as_compiled(entry), str(entry.get("key", ""))
         if listing is None and self._recorded is not None:
             listing = self._recorded.places(key)

@@ -88,9 +88,7 @@ def of_case(
     config: Config,
 ) -> Job | Result:
     """Return a stage's job for a resolved case with its key, or the result if there is nothing to run.
-
-    compiled: its variant's entries, by architecture. arch: the target's.
-    """
+    compiled: its variant's entries, by architecture. arch: the target's."""
     launch, variant, kernel = case.launch, case.variant, case.kernel
     refusal = case.refusal or _without_code(compiled, arch)
     if refusal is not None:

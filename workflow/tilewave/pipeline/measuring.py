@@ -144,9 +144,7 @@ def _without_measuring(
     planned: Job | Result, sources: Sources, may_measure: bool, checks: Mapping[str, Result] | None
 ) -> Result | None:
     """Return a case's result if there is one or can be none, None if the case is to be measured.
-
-    planned: a job, or the result of a case that cannot run. may_measure: whether this run measures at all.
-    """
+    planned: a job, or the result of a case that cannot run. may_measure: whether this run measures at all."""
     if not isinstance(planned, Job):
         return planned
     stop = None if checks is None else stopped_by_check(checks.get(planned.case))

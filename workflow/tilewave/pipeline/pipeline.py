@@ -312,9 +312,7 @@ class Pipeline:
         self, shown: Collection[str], counted: Collection[str]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Listing]]:
         """Return what a recording keeps: entries by variant and architecture, and listings by key.
-
-        A variant that is only ``counted``, not ``shown``, has its `sass.places` for a listing.
-        """
+        A variant that is only ``counted``, not ``shown``, has its `sass.places` for a listing."""
         kept = ("source_sha256", "sha256", "code", "symbol", "symbols", "resources", "options", "nvrtc", "key",
                 "text")  # fmt: skip
         entries, listings = {}, {}

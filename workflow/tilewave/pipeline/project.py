@@ -226,9 +226,7 @@ def _check_names(config: Config, kernels: Mapping[str, object], where: object) -
 
 def _check_options(config: Config, where: object, noted: bool) -> None:
     """Refuse options that a plot cannot take. noted: the store notes that they were checked.
-
-    The plots' modules load slowly, so options and modules that were checked before are not loaded.
-    """
+    The plots' modules load slowly, so options and modules that were checked before are not loaded."""
     chosen = {name: study for name, study in config.studies.items() if study.options}
     modules = plots.digest("plots.options", *sorted({study.plot for study in chosen.values()}))
     options = {name: [study.plot, study.options] for name, study in chosen.items()}

@@ -45,9 +45,7 @@ PLACE = ["case", "key", "environment", "source", "stage"]
 
 def verdicts(checks: Iterable[Result], executions: Iterable[Result] = ()) -> dict[str, str]:
     """Return each case's verdict: its check's, or `not checked` if the check gave none.
-
-    A finding of the execution (race, uninitialised read, barrier) replaces `correct` and `not checked`.
-    """
+    A finding of the execution (race, uninitialised read, barrier) replaces `correct` and `not checked`."""
     by_case = {outcome.case: outcome.verdict or result.NOT_CHECKED for outcome in checks}
     for outcome in executions:
         acquitted = by_case.get(outcome.case) in (result.CORRECT, result.NOT_CHECKED)

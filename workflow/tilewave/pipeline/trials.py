@@ -182,9 +182,7 @@ def trials(
     variant: Variant, sizes: Mapping[str, int] | None, device: Mapping[str, Any]
 ) -> list[Trial]:
     """Return the trials of a variant in order, without that of `_large`; none for a probe.
-
-    The first has the operation's own runs at ``sizes``, or at a small shape if None. device: with its ``arch``.
-    """
+    The first has the operation's own runs at ``sizes``, or at a small shape if None. device: with its ``arch``."""
     operation, shapes = variant.operation, _Shapes(variant, device)
     names = operation.dimensions
     if not names:

@@ -94,9 +94,7 @@ def counted_over_timed(
     case: str, timed: Figures, counted: Figures, capped: bool
 ) -> Disagreement | None:
     """Compare a case's time with the cycles that ncu counted, at the clock that was read while timing.
-
-    capped: the power limit lowered the clock within the launch, so its clock is unknown.
-    """
+    capped: the power limit lowered the clock within the launch, so its clock is unknown."""
     cycles, profiled_ns = counted.get(CYCLES), counted.get("gpu__time_duration.sum")
     clock, us = timed.get("sm_clock"), timed["duration"]
     if not cycles or not profiled_ns or not clock or us < SHORTEST_US or capped:
@@ -111,9 +109,7 @@ def disagreements(
     results: Mapping[str, Iterable[Result]], products: Mapping[str, Hashable]
 ) -> dict[str, Disagreement]:
     """Return the timed cases that another measurement in the same environment contradicts, by case.
-
-    results: by stage. products: the product of each case, shared by cuBLAS and the kernels timed beside it.
-    """
+    results: by stage. products: the product of each case, shared by cuBLAS and the kernels timed beside it."""
     by_stage = {
         stage: {
             result.case: result

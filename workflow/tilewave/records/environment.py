@@ -185,9 +185,7 @@ def commit() -> dict[str, Any]:
 
 def environment_id(environment: Mapping[str, Any]) -> str:
     """Return twelve hex digits over all that affects a measurement.
-
-    Not the commit: keys hold the measured code. Nor ncu: a machine that gains it keeps its timings.
-    """
+    Not the commit: keys hold the measured code. Nor ncu: a machine that gains it keeps its timings."""
     packages = environment.get("packages") or {}
     parts = {key: environment.get(key) for key in IDENTITY}
     parts["packages"] = {name: packages.get(name) for name in MEASURING}

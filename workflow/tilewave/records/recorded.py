@@ -129,9 +129,7 @@ class Recorded:
 
     def warnings(self, *, in_use: bool = True) -> list[str]:
         """Return a line for each damaged file: the reason, the loss and the remedy.
-
-        in_use: check form and content of all files, else only that they are those of the checksums.
-        """
+        in_use: check form and content of all files, else only that they are those of the checksums."""
         if in_use:
             _ = self.damage
         else:
@@ -305,9 +303,7 @@ def _of_rows(
     rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = (), together: int | None = None
 ) -> bytes:
     """Return a table with these columns, or one for each name in a row; missing cells are empty.
-
-    together: rows in a group, which are compressed and read together.
-    """
+    together: rows in a group, which are compressed and read together."""
     names = dict.fromkeys([*columns] or (name for row in rows for name in row))
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     sink = pa.BufferOutputStream()
@@ -348,9 +344,7 @@ def _merged_long(
     before: Recorded | None, name: str, rows: list[dict[str, Any]], keys: set[str], kept: list[str]
 ) -> bytes:
     """Return a long table with the rows of new keys replaced and those of dropped keys removed.
-
-    In the order of the kept keys alike rows lie together, and compress to two thirds of the bytes.
-    """
+    In the order of the kept keys alike rows lie together, and compress to two thirds of the bytes."""
     table = before._load(f"{name}.parquet", recorded_form.table) if before else None
     old = table.to_pylist() if table is not None else []
     order = {key: index for index, key in enumerate(kept)}
@@ -455,9 +449,7 @@ def _with_long_rows(folder: Recorded, results: list[Result]) -> list[Result]:
 
 def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
     """Merge another recorded folder of the same GPU into ``folder``, which need not exist yet; counts as for `merge`.
-
-    Results that differ replace those here, unless ``keep``. Raises UserError for figures without a clean commit.
-    """
+    Results that differ replace those here, unless ``keep``. Raises UserError for figures without a clean commit."""
     there, here = Recorded(other).undamaged(), _before(folder)
     held = {(result.stage, result.case): result for result in here.results()} if here else {}
 

@@ -53,9 +53,7 @@ class Inputs(Protocol):
 
 def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the target document's environments by id, each marked as recorded or not.
-
-    With recorded values, all environments except this machine's are recorded.
-    """
+    With recorded values, all environments except this machine's are recorded."""
     recorded = target["recorded"] is not None
     return {
         name: {**facts, "id": name, "recorded": recorded and name != target["host"]}
@@ -65,9 +63,7 @@ def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
     """Add a column for each count that kernel files expect or documents claim.
-
-    The columns `expect` and `claimed` hold JSON: {"wavefronts": 2} becomes `wavefronts_expected`.
-    """
+    The columns `expect` and `claimed` hold JSON: {"wavefronts": 2} becomes `wavefronts_expected`."""
     for column, ending in (("expect", "expected"), ("claimed", "claimed")):
         if column not in cases:
             continue

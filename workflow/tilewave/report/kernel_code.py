@@ -140,9 +140,7 @@ def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
 
 def rows_of(instructions: pd.DataFrame, case: str, stalls: pd.DataFrame) -> pd.DataFrame:
     """Return a case's rows from a GPU, else from its execution, followed by its samples.
-
-    Columns: PLACE and COUNTERS.
-    """
+    Columns: PLACE and COUNTERS."""
     rows = instructions[instructions["case"] == case]
     counted = rows[rows["stage"] != result.EXECUTE]
     rows = counted if len(counted) else rows
@@ -164,9 +162,7 @@ def sums(rows: pd.DataFrame, by: str | list[str]) -> dict[Any, dict[str, float]]
 
 def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, list[SourceLine]]:
     """Return the lines of the kernel's file and of its counted headers, with counters.
-
-    Counters: COUNTERS, and in the kernel's file `called ...`: sums over the header lines that a line calls.
-    """
+    Counters: COUNTERS, and in the kernel's file `called ...`: sums over the header lines that a line calls."""
     counted = sums(rows, ["file", "line"])
     for line, counts in sums(rows[rows["file"] != kernel.path.name], "kernel_line").items():
         called = {f"called {name}": value for name, value in counts.items()}
@@ -186,9 +182,7 @@ def machine_code(
     kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
 ) -> list[tuple[sass.SassInstruction, Origin, Mapping[str, float]]]:
     """Return a function's instructions in order, each with its origin and its counters, if any.
-
-    listing: text from `sass.as_text`; rows: from `rows_of`.
-    """
+    listing: text from `sass.as_text`; rows: from `rows_of`."""
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
     counted = sums(rows[rows["function"].isna() | (rows["function"] == function)], "address")
     return [
@@ -214,9 +208,7 @@ def _mark(counts: Mapping[str, float], total: float) -> str:
 
 def _file(name: str, lines: list[SourceLine], start: int, total: float) -> Listing:
     """Return the shown lines of a file: all of the kernel's after its front matter, of a header those near counters.
-
-    start: number of lines of front matter; 0 for a header. Numbers in brackets are those of called lines.
-    """
+    start: number of lines of front matter; 0 for a header. Numbers in brackets are those of called lines."""
     positive = [{key for key, value in line.counts.items() if value > 0} for line in lines]
     columns = [name for name in COUNTERS if {name, f"called {name}"} & set().union(*positive)]
     used = [bool({"executed", "samples"} & names) for names in positive]

@@ -134,9 +134,7 @@ def _other_roof(run: KernelRun, subject: advice.Subject) -> str:
 
 def _advised_cases(run: KernelRun) -> set[str]:
     """Return each kernel's largest case with counters, and its first variant's with counted instructions.
-
-    Not every case has all counters.
-    """
+    Not every case has all counters."""
     rows = run.records.query("stage == 'counters' and status == @result.OK")
     counted = run.cases[run.cases["case"].isin(rows["case"])]
     largest = work_of(counted).groupby(counted["kernel"]).idxmax()
@@ -149,9 +147,7 @@ def _advised_cases(run: KernelRun) -> set[str]:
 
 def _fixes(run: KernelRun, cases: pd.DataFrame) -> list[tuple[str, advice.Finding]]:
     """Return (case, finding) for a kernel's largest profiled cases, the largest gain first.
-
-    A shape far smaller than the largest timed one was chosen for its cost, so its tiles and waves say nothing.
-    """
+    A shape far smaller than the largest timed one was chosen for its cost, so its tiles and waves say nothing."""
     advised = cases[cases["case"].isin(list(run.subjects))]
     work = work_of(cases).set_axis(cases["case"])
     largest = work[[case for case in cases["case"] if case in run.rates]].max()

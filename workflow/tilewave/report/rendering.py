@@ -18,9 +18,7 @@ from tilewave.report.cells import cell, number
 @functools.cache
 def glossary() -> Mapping[str, Any]:
     """Return glossary.yaml: meanings by word of statuses, verdicts and sources, and the terms in order.
-
-    A term has its id, and its forms: the spellings that pages link.
-    """
+    A term has its id, and its forms: the spellings that pages link."""
     entries: dict[str, Any] = yaml.safe_load((TEMPLATES / "glossary.yaml").read_text("utf-8"))
     for entry in entries["terms"]:
         term = entry["term"]
@@ -39,9 +37,7 @@ def _forms() -> tuple[re.Pattern[str], Mapping[str, str]]:
 
 def linked(text: str, address: str, but: str = "") -> markupsafe.Markup:
     """Escape the text and link the first use of each term.
-
-    address: the glossary's page; but: a term that is not linked.
-    """
+    address: the glossary's page; but: a term that is not linked."""
     pattern, ids = _forms()
     seen = {but}
 

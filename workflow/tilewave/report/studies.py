@@ -35,9 +35,7 @@ def _csv(path: Path) -> pd.DataFrame | None:
 
 def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[pd.DataFrame, bool]:
     """Return the rows that the page shows, and whether they are all there are.
-
-    They are those that the plot module makes for the page, else the summary, else the first of the data.
-    """
+    They are those that the plot module makes for the page, else the summary, else the first of the data."""
     try:
         return pd.DataFrame(plots.load(plot).page_table(data)), True  # type: ignore[attr-defined]
     except Exception:  # no such function, or a user's that fails

@@ -15,9 +15,7 @@ from tilewave.report import figures
 
 def best(run: rules.Run, compiled: Sequence[Any], cores: int = 1) -> pd.DataFrame:
     """Return the best variant of each shape and dtype (`tilewave.plots.best`), from checks and tuning runs alone.
-
-    compiled: the documents of `rules.compile_part`. Raises UserError where no study has tuning runs.
-    """
+    compiled: the documents of `rules.compile_part`. Raises UserError where no study has tuning runs."""
     project = run.project
     if not project.tuned_studies:
         remedy = "Set tune: true in a study"

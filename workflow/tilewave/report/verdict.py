@@ -90,9 +90,7 @@ def unplanned_verdicts(cases: pd.DataFrame) -> list[Any]:
 
 def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     """Return two lines: `checked N of M`, and the number of cases by kind of problem.
-
-    The first line counts verdicts from a recording or from execution, if there are any.
-    """
+    The first line counts verdicts from a recording or from execution, if there are any."""
     checked_cases = set(cases["case"][cases["verdict"].map(checked)])
     number = len(checked_cases)
     checks = records[(records["stage"] == "check") & records["case"].isin(checked_cases)]

@@ -15,7 +15,7 @@ from tilewave.theory.dtypes import SIZES
 
 VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
 WHOLE = frozenset(
-    "int unsigned long short char size_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto".split()
+    "int unsigned long short char size_t ssize_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto".split()
 )
 CASTS = WHOLE | {"float", "double"}
 CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", re.IGNORECASE)
@@ -107,7 +107,9 @@ class _Translation(ast.NodeTransformer):
                 pass
             elif token.text == "sizeof":
                 end = closing(expression, i + 1)
-                kind = self.scope.source.plain(" ".join(texts[i + 2 : end]))
+                named = self.scope.literal(tuple(expression[i + 2 : end]))
+                kind = " ".join(token.text for token in named)
+                kind = self.scope.source.plain(self.names.get(kind, kind))
                 vector = VECTOR.fullmatch(kind)
                 element = vector["of"] if vector else kind
                 if element not in DTYPES:
@@ -173,26 +175,25 @@ class _Translation(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        macro = self.scope.source.macros.get(name)
-        if CEIL.fullmatch(name) and len(node.args) == 2:
-            over, under = (self.visit(argument) for argument in node.args)
-            return _ceil(over, under)
+        macro, args = self.scope.source.macros.get(name), list(map(self.visit, node.args))
+        ceiling = len(args) == 2 and (name == "ceil" or CEIL.fullmatch(name))
+        returned = None if name in ("min", "max") else self.scope.returned(name, len(args))
+        if returned is not None:
+            scope, names, value = returned
+            arguments = dict(zip(names, map(ast.unparse, args)))
+            inner = _Translation(scope, {**self.names, **arguments}, self.depth + 1)
+            with contextlib.suppress(*([Unknown] if ceiling else [])):
+                return inner.expression(value)
+        if ceiling:
+            return _ceil(*args)
         if macro is not None and macro.arguments is not None:
-            pairs = zip(macro.arguments, node.args)
-            arguments = {name: f"({ast.unparse(self.visit(value))})" for name, value in pairs}
+            arguments = {name: f"({ast.unparse(of)})" for name, of in zip(macro.arguments, args)}
             inner = _Translation(self.scope, {**self.names, **arguments}, self.depth + 1)
             return inner.expression(tokens(macro.body))
-        if name in KEPT:
-            node.args = [self.visit(argument) for argument in node.args]
-            if name in ("ceil", "floor"):
-                node.args = [_divided(argument) for argument in node.args]
-            return node
-        returned = self.scope.source.returned(name, len(node.args))
-        if returned is None:
+        if name not in KEPT:
             raise Unknown(ast.unparse(node))
-        scope, names, value = returned
-        arguments = {name: ast.unparse(self.visit(of)) for name, of in zip(names, node.args)}
-        return _Translation(scope, {**self.names, **arguments}, self.depth + 1).expression(value)
+        node.args = list(map(_divided, args)) if name in ("ceil", "floor") else args
+        return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)

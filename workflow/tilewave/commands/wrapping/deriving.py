@@ -25,8 +25,8 @@ from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import DTYPES, SIZES
 
 ROOM, MOST = 8, 1 << 22
-"""Room of an array of unknown extents: the product of all sizes times ROOM or the largest size, and no more than
-MOST elements unless the product is larger."""
+"""Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
+no more than MOST elements unless the product is larger."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
     r"nh|n_h|b|bs|g|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
@@ -49,7 +49,12 @@ LARGEST, MOST_THREADS = 1 << 16, 1 << 19
 """Largest product of all sizes in a trial, and most threads of its launch."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
+FEW_THREADS = 1 << 14
+"""Most threads of a second trial, where the first ones were too slow."""
+UNSIZED = "the size of"
 MOST_FACTORS = 5
+NEAR = 1.5
+"""Largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
 TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
 
 
@@ -142,9 +147,7 @@ def _at_launch(
     function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
 ) -> tuple[dict[str, str], list[str]]:
     """Return the numbers that are constants, or that the launch computes from sizes, and those that it computes somehow.
-
-    A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory.
-    """
+    A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: " ".join(token.text for token in scope.literal(passed[key])) for key in numbers}
@@ -183,16 +186,14 @@ def _at_launch(
 
 
 def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
-    operands = derived.operands.items()
-    held = {name: replace(operand, extents=extents) for name, operand in operands}
+    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
 
 
 def with_room(derived: DerivedOperation, shape: Sizes) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    room = max(product, min(product * max(ROOM, largest), MOST))
-    return _with_extents(derived, (room,))
+    return _with_extents(derived, (max(product, min(product * max(ROOM, largest) ** 2, MOST)),))
 
 
 def adds(function: Function, name: str) -> bool:
@@ -213,6 +214,7 @@ def trials(
     dimensions: Sequence[str],
     threads: Callable[[Sizes], int] = lambda sizes: 0,
     aligned: bool = False,
+    most: int = MOST_THREADS,
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work."""
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
@@ -233,7 +235,7 @@ def trials(
                 widest = max(large, key=lambda name: by_name.get(name, 0))
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
-            if math.prod(shape.values()) <= LARGEST and threads(shape) <= MOST_THREADS:
+            if math.prod(shape.values()) <= LARGEST and threads(shape) <= most:
                 yield shape
                 break
 
@@ -244,17 +246,19 @@ def settled(
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
     threads: Callable[[Sizes], int],
     aligned: bool,
-) -> tuple[DerivedOperation, dict[str, int], int]:
-    """Return the operation with the touched extents, the best shape, and its number of arrays touched to their end."""
+    roomy: bool,
+) -> tuple[DerivedOperation, dict[str, int], int, list[str]]:
+    """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, and notes.
+    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    for shape in trials(derived.dimensions, threads, aligned):
-        trial = touch(derived, shape)
-        if not trial.fatal:
-            seen.append((shape, trial))
+    for most in (MOST_THREADS, FEW_THREADS):
+        for shape in () if seen else trials(derived.dimensions, threads, aligned, most):
+            trial = touch(derived, shape)
+            if not trial.fatal:
+                seen.append((shape, trial))
     if not seen:
-        unknown = _with_extents(derived, derived.dimensions)
-        return unknown, next(trials(derived.dimensions)), -1
-    operands, exact = {}, [0] * len(seen)
+        return _with_extents(derived, derived.dimensions), next(trials(derived.dimensions)), -1, []
+    operands, exact, notes = {}, [0] * len(seen), list[str]()
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
@@ -269,7 +273,13 @@ def settled(
     inputs = [name for name in derived.indices if operands[name].stream is not None]
     indices = tuple(name for name in inputs if not operands[name].written)
     best = 0 if aligned else max(range(len(seen)), key=lambda at: (exact[at], -at))
-    return replace(derived, operands=operands, indices=indices), seen[best][0], exact[best]
+    shape, trial = seen[best]
+    for name, operand in operands.items() if roomy else ():
+        reached = -(-max(trial.touched.get(name, (0, 0))) // SIZES[dtypes[name]])
+        if reached > math.prod(operand.sizes(shape)):
+            operands[name] = replace(operand, extents=(reached,))
+            notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
+    return replace(derived, operands=operands, indices=indices), shape, exact[best], notes
 
 
 def _extents(
@@ -281,15 +291,16 @@ def _extents(
     ends = [max(end, 1) for _, end in seen]
     if len(ends) > 1 and len(set(ends)) == 1:
         return (ends[0],)
-    twice = [name for name in dimensions for _ in range(2)]
-    for count in range(min(len(twice), MOST_FACTORS) + 1):
-        for chosen in dict.fromkeys(itertools.combinations(twice, count)):
+    powers = [name for name in dimensions for _ in range(2 + (len(dimensions) < 3))]
+    for count in range(min(len(powers), MOST_FACTORS) + 1):
+        for chosen in dict.fromkeys(itertools.combinations(powers, count)):
             for factor in FACTORS:
                 sizes = [factor * math.prod(shape[name] for name in chosen) for shape, _ in seen]
                 exact = sum(map(operator.eq, sizes, ends))
                 off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
                 short = -count - 1.5 * (factor > 1)
-                score = (exact, short, -off) if exact else (0, -off, short)
+                near = all(end <= size < NEAR * end for size, end in zip(sizes, ends))
+                score = (exact, short, -off) if exact else (0, near, -off, short)
                 if score > best:
                     best = score
                     extents = (*chosen, factor) if factor > 1 or not chosen else chosen

@@ -85,9 +85,7 @@ def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, 
 
 def bearing(source: Source, kernel: str) -> Source:
     """Keep the files that bear on a kernel: those that name it, its file or its launcher, and their headers.
-
-    A neighbour's constants say nothing about it, nor does a file with a kernel of the same name.
-    """
+    A neighbour's constants say nothing about it, nor does a file with a kernel of the same name."""
     files, names = list(source.kernel_files), [kernel, source.path.name]
     for name in names:  # the list grows meanwhile, as that of files does
         word = re.compile(rf"\b{re.escape(name)}\b")

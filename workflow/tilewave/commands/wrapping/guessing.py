@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
+from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
     DTYPES,
@@ -108,17 +108,26 @@ def _template(
         if parameter.is_type:
             plain = text in DTYPES or "::" in text
             types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
+            names |= {} if plain else {text: types[parameter.name]}
             arguments.append(types[parameter.name])
             if not plain and not dtype:
                 guess.notes.append(f"type {parameter.name} is a guess: float (--dtype changes it)")
             continue
-        macro = PREFIX + parameter.name
+        macro, kind = PREFIX + parameter.name, code.source.plain(parameter.kind)
+        enumerated = not {*kind.removeprefix("std::").split()} <= {*WHOLE, "bool"}
+        if enumerated:
+            value = scope.literal(value)
+            text = "".join(token.text for token in value)
         if value and (entry or not any(token.word for token in value)):
             arguments.append(text)
             guess.values[parameter.name] = number(value, scope)
             continue
         try:
-            macros[macro] = [number(value, scope)]
+            count = number(value, scope)
+            if enumerated:
+                arguments.append(text)
+                continue
+            macros[macro] = [count]
         except Unknown:
             if text in ("true", "false"):
                 arguments.append(text)
@@ -126,8 +135,7 @@ def _template(
             earlier = {name.removeprefix(PREFIX): str(of[0]) for name, of in macros.items()}
             earlier |= {name: str(of) for name, of in guess.values.items()}
             with contextlib.suppress(Unknown, ExpressionError):
-                default = of_tokens(parameter.default, scope, earlier)
-                macros[macro] = [int(evaluate(default))]
+                macros[macro] = [int(evaluate(of_tokens(parameter.default, scope, earlier)))]
                 arguments.append(macro)
                 names[text] = macro
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
@@ -209,6 +217,11 @@ def guessed(
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
+    named = matching.indexed(function, arguments, operation, unknown)
+    sides = {*named.values(), *arguments} & {*operation.dimensions}
+    if named and {*named} == {*unknown} and operation.name == "matmul" and sides == {"k", "n"}:
+        arguments = [named.get(item.name, of) for item, of in zip(function.parameters, arguments)]
+        guess.front["requires"], unknown = {"conditions": ["m == k"]}, []
     unknown = _with_numbers(guess, code, types, arguments, unknown)
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
@@ -236,8 +249,7 @@ def guessed(
     _geometry(guess, code, names, arguments)
     sizes = operation.dimensions
     equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
-    given_sizes = len([argument for argument in arguments if argument in sizes])
-    single = given_sizes == 1 < len(sizes)
+    single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):
@@ -257,8 +269,7 @@ def guessed(
     if numbers != arguments:
         guess.alternatives.insert(0, {**guess.front, "arguments": function.nested(numbers)})
         guess.notes.append(f"the kernel ignores its parameters {', '.join(ignored)}")
-    unequal = single != operation.laid_out or not given_sizes
-    if unequal and len(sizes) > 1 and "requires" not in guess.front:
+    if len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
     dtypes = guess.front["dtypes"]
     converts = any("2half" in name for name in function.declaration.identifiers)
@@ -341,12 +352,11 @@ def _dtypes(
 
 def _f16_sum(function: Function, code: str) -> str:
     """Return the type in which a product of f16 is summed: f16 or f32."""
-    body = " ".join(token.text for token in function.declaration.body)
     if re.search(r"f32\.f16\.f16\.f32|accumulator[^;]*\bfloat\b", code):
         return "f32"
     if re.search(r"f16\.f16\.f16\.f16|accumulator[^;]*\bhalf\b", code):
         return "f16"
-    return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", body) else "f16"
+    return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", function.text) else "f16"
 
 
 def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:
@@ -453,7 +463,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
 
 def _stride(function: Function, axis: str) -> Stream:
     """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``, or a loop's step along the axis. Raises Unknown."""
-    text = " ".join(token.text for token in function.declaration.body)
+    text = function.text
     for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
         text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
     index, factor = rf"threadIdx \. {axis}(?! \*)", r"(?!blockDim\b)(\w+)"

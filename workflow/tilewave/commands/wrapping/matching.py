@@ -167,7 +167,8 @@ def of_vector(function: Function, operation: Operation) -> bool:
     arrays = [item.name for item in function.parameters if item.stars]
     numbers = [item for item in function.parameters if not item.stars and item.type in WHOLE]
     second = _core(arrays[1]) if len(arrays) == 3 and len(numbers) <= 2 else ""
-    named = VECTOR.search(function.name) or second in ("x", "v", "vec", "vector")
+    matrix = second and re.search(rf"\b{arrays[1]} \[[^;\]]*\*", function.text)
+    named = VECTOR.search(function.name) or (second in ("x", "v", "vec", "vector") and not matrix)
     return operation.name == "matmul" and bool(named)
 
 
@@ -239,25 +240,30 @@ def with_leading(
     return [resolved(argument) for argument in arguments]
 
 
-def _by_index(function: Function, arguments: list[Any], operation: Operation) -> list[Any]:
-    """Return the arguments with the sizes that the code's index expressions name: ``a[row * N + i]`` has rows of N.
-
-    The arguments as they are where the code says nothing, or something else for each access.
-    """
-    text, names = " ".join(token.text for token in function.declaration.body), operation.dimensions
-    pairs = list(zip(function.parameters, arguments))
-    sizes, by_name = [item.name for item, of in pairs if of in names], dict[str, str]()
-    for pointer, argument in pairs:
+def indexed(
+    function: Function, arguments: Sequence[Any], operation: Operation, sizes: Sequence[str]
+) -> dict[str, str]:
+    """Return the sizes that the code's index expressions name: ``a[row * N + i]`` has rows of N; empty if ambiguous."""
+    text, by_name = function.text, dict[str, str]()
+    for pointer, argument in zip(function.parameters, arguments):
         extents = operation.operands[argument].extents if argument in operation.operands else ()
         for index in re.findall(rf"\b{pointer.name} \[ ([^;\]]*)", text):
             for factor in re.findall(r"(?<=\* )\w+|\w+(?= \*)", index):
-                if factor in sizes and extents[-1:] and extents[-1] in names:
+                if factor in sizes and extents[-1:] and extents[-1] in operation.dimensions:
                     by_name.setdefault(factor, str(extents[-1]))
-    if not by_name or len({*by_name.values()}) < len(by_name) or len(sizes) != len(names):
+    return by_name if len({*by_name.values()}) == len(by_name) else {}
+
+
+def _by_index(function: Function, arguments: list[Any], operation: Operation) -> list[Any]:
+    """Return the arguments with the sizes that the code's index expressions name, or as they are."""
+    pairs, names = list(zip(function.parameters, arguments)), operation.dimensions
+    sizes = [item.name for item, of in pairs if of in names]
+    by_name = indexed(function, arguments, operation, sizes)
+    if not by_name or len(sizes) != len(names):
         return arguments
     rest = iter([size for size in names if size not in by_name.values()])
     by_name |= {name: next(rest) for name in sizes if name not in by_name}
-    return [by_name.get(item.name, of) for item, of in zip(function.parameters, arguments)]
+    return [by_name.get(item.name, of) for item, of in pairs]
 
 
 def alternatives(

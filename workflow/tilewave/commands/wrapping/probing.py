@@ -27,6 +27,9 @@ WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
+STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
+CLOSE = 1e-2
+"""Difference of two sums of a block, of numbers up to 1, that is rounding."""
 FEW_BLOCKS = 3
 """Blocks of the trial that shows how many elements a block sums."""
 
@@ -74,14 +77,18 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
             break
         guess.front["grid"] = grid
         threads = functools.partial(trying.threads, guess.front)
-        candidate, shape, exact = deriving.settled(derived, dtypes, touch, threads, aligned)
-        if exact > best:
-            best, best_candidate = exact, (candidate, shape, grid)
-    derived, shape, grid = best_candidate
+        settled = deriving.settled(derived, dtypes, touch, threads, aligned, options.roomy)
+        if settled[2] > best:
+            best, best_settled, best_grid = settled[2], settled, grid
+    derived, shape, _, notes = best_settled
+    if notes:  # another shape has other sizes
+        guess.notes += notes
+        sides = [f"{name} == {side}" for name, side in shape.items()]
+        guess.front["requires"] = {"conditions": sides}
     if not any(operand.written for operand in derived.operands.values()):
         problem = f"{function.name} writes no array at {trying.size(shape)}"
         raise UserError.because(HERE, problem, "Give numbers that belong together as --arguments")
-    guess.front["grid"] = grid
+    guess.front["grid"] = best_grid
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
         guess.notes.append("its result is the same with blocks of half the threads")
@@ -160,7 +167,25 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.shape = {**shape, "each": end // FEW_BLOCKS}
     by_block.front["requires"] = {"conditions": [f"each == {end // FEW_BLOCKS}"]}
     by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
+    if guess.line and "ceil" in str(guess.front["grid"]):
+        by_block.faults += _short_block(target, by_block)
     return by_block
+
+
+def _short_block(target: Target, guess: Guess) -> list[str]:
+    """Return the fault of the last of several blocks that has an element less, which the launch allows; empty if none."""
+    arguments, dtypes = guess.front["arguments"], {*guess.front["dtypes"].values()}
+    of = np.dtype(STORED.get(dtypes.pop(), "V1") if len(dtypes) == 1 else "V1")
+    shorter = [f"{value} - 1" if value == "blocks * each" else value for value in arguments]
+    trial = target.trial({**guess.front, "arguments": shorter}, guess.shape)
+    if trial.fatal or shorter == arguments or of.kind == "V":
+        return []
+    rows = trial.buffers["x"].view(of).reshape(FEW_BLOCKS, -1).astype(np.float64)
+    expected, total = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
+    if np.isclose(total, expected, rtol=0, atol=CLOSE):
+        return []
+    up = f"the launch in line {guess.line} rounds its size up to whole blocks, but the sum of"
+    return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
 def sized(front: Mapping[str, Any], operation: Operation) -> bool:

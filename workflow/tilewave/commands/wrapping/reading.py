@@ -21,7 +21,7 @@ LEVELS = 3
 QUALIFIERS = frozenset(
     "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
 )
-NUMBERS = frozenset("int unsigned size_t uint uint32_t int32_t auto long".split())
+NUMBERS = frozenset("int unsigned size_t ssize_t uint uint32_t int32_t auto long".split())
 TABLES = yaml.safe_load(Path(__file__).with_name("c_types.yaml").read_text("utf-8"))
 DTYPES, TYPED = (
     {kind: name for name, kinds in TABLES[key].items() for kind in kinds}
@@ -100,10 +100,14 @@ class Function:
         scoped = "::".join((*self.declaration.scope, self.name))
         return f"::{scoped}" if static and "::" not in scoped else scoped
 
+    @functools.cached_property
+    def text(self) -> str:
+        """The body, with a space between its tokens."""
+        return " ".join(token.text for token in self.declaration.body)
+
     def tests(self, name: str) -> bool:
         """Return whether the body compares a parameter, other than as the end of a loop."""
-        text = " ".join(token.text for token in self.declaration.body)
-        name = name.replace(".", r" \. ")
+        text, name = self.text, name.replace(".", r" \. ")
         aliases = re.findall(rf"\b(\w+) = {name} ;", text)
         name = rf"(?:{'|'.join([name, *aliases])})"
         text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
@@ -191,19 +195,15 @@ class Source:
 
     def _with_members(self, function: Function) -> Function:
         """Replace types by what they are other names for, and structs by their members."""
-        parameters = tuple(map(self._plainly_typed, function.parameters))
-        function, flat = replace(function, parameters=parameters), list[Parameter]()
+        flat = list[Parameter]()
 
         def laid(parameter: Parameter, depth: int = 0) -> Any:
+            parameter = self._plainly_typed(parameter)
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
                 named = ((member, f"{parameter.name}.{member.name}") for member in inside)
                 return tuple(laid(replace(item, name=name), depth + 1) for item, name in named)
-            kind = "" if parameter.stars else self.plain(parameter.type)
-            plain = re.sub(r"\bconst\b|\*", "", kind).strip() or parameter.type
-            stars = parameter.stars + kind.count("*")
-            constant = parameter.constant or "const" in kind
-            flat.append(replace(parameter, type=plain, stars=stars, constant=constant))
+            flat.append(parameter)
             return len(flat) - 1
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
@@ -241,8 +241,9 @@ class Source:
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
         for path in self.kernel_files:
+            name = kind.rpartition("::")[2]  # of a class
             match = re.search(
-                rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(kind)}\s*;|\busing\s+{re.escape(kind)}\s*=\s*([\w *]+?)\s*;"
+                rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(name)}\s*;|\busing\s+{re.escape(name)}\s*=\s*([\w *]+?)\s*;"
                 rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w *]+?)[ \t]*$",
                 self.texts[path], re.MULTILINE,
             )  # fmt: skip
@@ -298,7 +299,8 @@ class Source:
                     call = re.compile(rf"\b{macro.name} \( ([^()]*) \)")
                     text = call.sub(functools.partial(_expanded, macro), text)
             if not arguments and (match := use.search(text)):
-                around = Scope(self, caller.body, caller.end)
+                template = self._instantiated(caller) if caller is not outer else {}
+                around = Scope(self, caller.body, caller.end, template=template)
                 arguments = [around.literal(part) for part in parts(syntax.tokens(match[1]))]
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
@@ -342,8 +344,7 @@ class Source:
             arguments = tuple(parts(body[stop + 4 : syntax.closing(body, stop + 3)]))
             yield Launch(template, grid, block, shared, arguments, scope, line)
         elif i < len(body) and body[i].text in ";,):}":
-            launch = Launch(template, (), (), (), (), scope, line)
-            yield from self._by_pointer(body, at, i, launch)
+            yield from self._by_pointer(body, at, i, Launch(template, (), (), (), (), scope, line))
 
     def _by_pointer(
         self, body: Stream, position: int, end: int, launch: Launch
@@ -458,10 +459,10 @@ def _enumerator(head: Stream, wanted: str) -> Tokens | None:
 def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     """Return (position in the text, name, value) of each assignment, and of each dim3."""
     entries: list[tuple[int, str, Tokens]] = []
-    sides = False  # in a declaration of dim3, which may have several names
+    sides, inside = False, 0  # in a declaration of dim3, which may have several names
     for i, token in enumerate(body[:-1]):
         follows = body[i + 1].text
-        sides = token.text == "dim3" or (sides and token.text != ";")
+        sides = (token.text == "dim3" and body[i + 1].word) or (sides and token.text != ";")
         if not token.word:
             continue
         before = {token.text for token in body[max(0, i - 2) : i]}
@@ -473,12 +474,13 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             value = _until(body, i + 4)
         elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
-        elif (follows in "({" and sides and before & {"dim3", ","}) or (
+        elif (follows in "({" and sides and i >= inside and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
         ):
             value = tuple(body[i + 2 : syntax.closing(body, i + 1)])
         else:
             continue
+        inside = i + 2 + len(value)
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
             value = value[opening + 1 : syntax.closing(value, opening)]
@@ -517,6 +519,8 @@ class Scope:
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]
         outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
+        if values and outside and EXTENT.fullmatch(" ".join(token.text for token in values[0])):
+            return [outside, *values]  # the command line may replace it
         return values or ([outside] if outside else [])
 
     @property
@@ -548,6 +552,16 @@ class Scope:
     def value(self, name: str) -> Tokens | None:
         return next(reversed(self.values(name)), None)
 
+    def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
+        """Return what `Source.returned` does, of a lambda before this position if there is one."""
+        value = self.value(name) or ()
+        returns = [i for i, token in enumerate(value) if token.text == "return"]
+        if not returns or value[0].text != "[":
+            return self.source.returned(name, count)
+        opening = syntax.closing(value, 0) + 1
+        names = parts(value[opening + 1 : syntax.closing(value, opening)])
+        return self, [part[-1].text for part in names], _until(value, returns[-1] + 1, ";")
+
     def names(self, expression: Stream, depth: int = 0) -> dict[str, bool]:
         """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""
         by_name, texts = dict[str, bool](), ["", *(token.text for token in expression), ""]
@@ -569,7 +583,8 @@ def _template(head: Stream) -> tuple[TemplateParameter, ...]:
         for part in parts(head[2 : syntax.angle(head, 1)]):
             texts = [token.text for token in part]
             cut = texts.index("=") if "=" in texts else len(texts)
-            kind = next(text for text in texts if text != "const")
+            kinds = [text for text in texts[: cut - 1] or texts if text != "const"]
+            kind = " ".join(kinds).replace(" :: ", "::")
             template.append(TemplateParameter(kind, texts[cut - 1], part[cut + 1 :]))
     return tuple(template)
 

@@ -61,8 +61,7 @@ class Target:
             note = f"the arrays are {ready.dtype}, by its instructions (--dtype changes it)"
             guess.notes.append(note)
         for name, _, value in (definition.partition("=") for definition in options.macro):
-            macros = guess.front.setdefault("macros", {})
-            macros[name] = [int(value) if value.isdigit() else value]
+            guess.front.setdefault("macros", {})[name] = [int(value) if value.isdigit() else value]
         if entry:
             guess.unknown.pop("--entry", None)
         if not (options.operation or options.new_operation):
@@ -76,8 +75,7 @@ class Target:
         """Write a kernel file for a trial at a shape; return the arguments of `tilewave execute` for it."""
         marks = {**front.get("marks", {}), "requires": f"{INFERRED}: {', '.join(shape)}"}
         front = {**front, "requires": shape, "marks": marks}
-        text = writing.text(front, self.source, self.folders, path)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(writing.text(front, self.source, self.folders, path), encoding="utf-8")
         return [str(path), "--shape", trying.size(shape), "--arch", self.options.arch]
 
     def trial(
@@ -87,8 +85,7 @@ class Target:
         with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
             path = writing.trial_path(self.source, Path(folder))
             left = max(self.begun + self.options.budget - time.monotonic(), LEAST_S)
-            command = [*self.write(front, path, shape), "--limit", str(left)]
-            arguments = execute.options_of(command)
+            arguments = execute.options_of([*self.write(front, path, shape), "--limit", str(left)])
             try:
                 _, job, _ = execute.planned(arguments, Path(folder))
             except UserError as error:  # a grid that has no value at these sizes

@@ -61,8 +61,7 @@ def size(shape: Sizes) -> str:
 
 
 def described(outcome: Outcome, shape: Sizes) -> str:
-    sentence = f"{verdict(outcome)} at {size(shape)}"
-    return ": ".join(filter(None, (sentence, outcome["reason"])))
+    return ": ".join(filter(None, (f"{verdict(outcome)} at {size(shape)}", outcome["reason"])))
 
 
 def first_shape(guess: Guess) -> Shape:
@@ -152,7 +151,8 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         if tried is LATE:
             guess.notes.append("other layouts and arguments were not tried: no time was left")
             break
-        nearer = changed.get("requires") == front.get("requires")
+        named = guess.named and changed["arguments"] != front["arguments"]
+        nearer = changed.get("requires") == front.get("requires") and not named
         nearer = nearer and _error(tried) < NEARER * _error(nearest[1])
         if _judged(guess, tried) or nearer:
             nearest, change_text = (_final(changed, operation), tried), description
@@ -250,8 +250,7 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str,
         description = ", ".join(f"{name} column-major" for name in layouts)
         yield {**front, "layouts": dict(layouts)}, description
     if "--grid" in guess.unknown and len(front["grid"]) == 2 and guess.operation.laid_out:
-        swapped = str.maketrans("mn", "nm")
-        grid = [str(side).translate(swapped) for side in front["grid"]]
+        grid = [str(side).translate(str.maketrans("mn", "nm")) for side in front["grid"]]
         yield {**front, "grid": grid}, "the rows of C along x"
     if front["dtypes"].get("accumulate") == "f32" and front["dtypes"]["a"] == "f16":
         yield {**front, "dtypes": {**front["dtypes"], "accumulate": "f16"}}, "sums in f16"

@@ -274,9 +274,7 @@ def single_launch(name: str) -> bool:
 
 def combined(name: str, values: Sequence[float], leading: int | None = None) -> float:
     """Combine the values of a case's launches: the sum, or for other metrics the value of the leading launch.
-
-    If that is unknown, as for a library's kernels, the largest or the last value counts.
-    """
+    If that is unknown, as for a library's kernels, the largest or the last value counts."""
     how = METRICS[name].combine if name in METRICS else LAST
     if how == SUM:
         return float(sum(values))

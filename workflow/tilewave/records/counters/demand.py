@@ -49,9 +49,7 @@ COLUMNS = (
 @functools.cache
 def passes_l1(opcode: str) -> bool:
     """Return whether an asynchronous copy bypasses L1 (``cp.async.cg``).
-
-    ncu attributes wavefronts to it that the data path's counter lacks (measured on an H200).
-    """
+    ncu attributes wavefronts to it that the data path's counter lacks (measured on an H200)."""
     return opcodes.base(opcode) == "LDGSTS" and "BYPASS" in opcode
 
 
@@ -103,9 +101,7 @@ def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -
 
 def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) -> Counts:
     """Return the demand of a launch on the pipes; an absent counter counts nothing.
-
-    rows: all of its instructions, or those of `counters.instructions.KEPT`, without the ALU's.
-    """
+    rows: all of its instructions, or those of `counters.instructions.KEPT`, without the ALU's."""
     rows = list(rows)
     tensor: dict[str, float] = {}
     threads = dict.fromkeys(("alu", "special"), 0.0)

@@ -30,9 +30,7 @@ def of_launches(
     functions: Sequence[str], launches: Sequence[Sequence[Mapping[str, Any]]]
 ) -> list[dict[str, Any]]:
     """Return the rows of a case from those of its launches; ``functions``: the kernel of each launch.
-
-    With several launches each row has its ``function``, and counts of the same kernel are added.
-    """
+    With several launches each row has its ``function``, and counts of the same kernel are added."""
     if len(launches) == 1:
         return [dict(row) for row in launches[0]]
     merged: dict[tuple[str, int], dict[str, Any]] = {}
@@ -87,9 +85,7 @@ def probe_instruction(
     rows: Sequence[Mapping[str, Any]], prefix: str
 ) -> tuple[list[Mapping[str, Any]], str]:
     """Return the probe's instruction among a kernel's executed ones, and a note if there is not exactly one.
-
-    An opcode equal to the prefix has priority over those that begin with it (``STS`` must not match ``STS.64``).
-    """
+    An opcode equal to the prefix has priority over those that begin with it (``STS`` must not match ``STS.64``)."""
     ran = [row for row in rows if row.get("executed") != 0]
     exact = [row for row in ran if row["opcode"] == prefix]
     chosen = exact or [row for row in ran if str(row["opcode"]).startswith(prefix + ".")]

@@ -193,9 +193,7 @@ def tile_waste(subject: Subject) -> Finding | None:
 
 def occupancy_limiter(subject: Subject) -> Finding | None:
     """Find the resource that limits occupancy while warps wait for latencies.
-
-    More warps hide latency at most in proportion to their number.
-    """
+    More warps hide latency at most in proportion to their number."""
     occupancy = subject.occupancy
     if occupancy is None or not occupancy.blocks or {"warps", "blocks"} & set(occupancy.limiters):
         return None

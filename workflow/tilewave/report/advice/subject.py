@@ -92,9 +92,7 @@ class Subject:
 
     def bounded(self, *shares: float | None, saves: Container[str] = ()) -> float | None:
         """Return the least of the known bounds and of the idle share; None where no bound is known.
-
-        saves: the pipes of which the busiest SM has less to do after the fix; the others keep their work.
-        """
+        saves: the pipes of which the busiest SM has less to do after the fix; the others keep their work."""
         least = [share for share in shares if share is not None]
         kept = max((share for pipe, share in self.busy.items() if pipe not in saves), default=0.0)
         return max(0.0, min(*least, 1 - self.at_work, 1 - kept)) if least else None
@@ -164,9 +162,7 @@ def least(
     values: Mapping[str, float], rows: Iterable[Row], gpu: DataSheet | None, case: Row
 ) -> Bound | None:
     """Return the least cycles of a case that is a single launch (`theory.bounds`); None if not counted or unknown.
-
-    values: its counters; rows: its instructions; case: its row of the table of cases.
-    """
+    values: its counters; rows: its instructions; case: its row of the table of cases."""
     blocks = [case[name] for name in ("working_blocks", "blocks") if present(case.get(name))]
     if gpu is None or not blocks or not values.get(catalogue.WARP_INSTRUCTIONS):
         return None

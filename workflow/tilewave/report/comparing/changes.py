@@ -62,9 +62,7 @@ TIMES = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "ver
 
 def times(samples: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each case whose kernels were timed in turn (`sides.compared`).
-
-    A row has medians in microseconds, the ratio after over before with its interval, and the verdict.
-    """
+    A row has medians in microseconds, the ratio after over before with its interval, and the verdict."""
     rows: list[list[Any]] = []
     for case, part in samples.groupby("case") if len(samples) else ():
         series = part.sort_values("index").groupby("series")["value"]
@@ -80,9 +78,7 @@ def times(samples: pd.DataFrame) -> pd.DataFrame:
 
 def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame:
     """Return a row for each case that was not timed and whose least time differs: microseconds and limiter.
-
-    The least time follows from the counts (`theory.bounds`) and from the GPU of the second side.
-    """
+    The least time follows from the counts (`theory.bounds`) and from the GPU of the second side."""
     bounds = [_least(side, after.gpu, timed) for side in (before, after)]
     rows = [
         (case, old.microseconds, new.microseconds, new.limiter)
@@ -152,9 +148,7 @@ def counts(before: Side, after: Side) -> pd.DataFrame:
 
 def lines(before: Side, after: Side) -> pd.DataFrame:
     """Return a row for each line whose excess wavefronts differ: case, place, text, before, after.
-
-    Lines are matched by their text, because a change moves lines, also into another file.
-    """
+    Lines are matched by their text, because a change moves lines, also into another file."""
 
     def by_line(side: Side) -> pd.DataFrame:
         table = instructions(side).reindex(columns=["case", "text", "file", "line", EXCESS])

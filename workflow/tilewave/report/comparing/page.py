@@ -84,9 +84,7 @@ def _draw(rows: pd.DataFrame, xlabel: str, middle: float, margin: float = 0.0) -
 
 def draw_times(times: pd.DataFrame) -> Figure:
     """Draw the change of each case's time (%) with its interval, the slowest first; the margin is shaded.
-
-    Of more than MOST_DRAWN rows, those with a verdict other than *same* go first, then those farthest from 1.
-    """
+    Of more than MOST_DRAWN rows, those with a verdict other than *same* go first, then those farthest from 1."""
     far = np.log(times["ratio"].astype(float)).abs()
     order = pd.DataFrame({"same": times["verdict"] == ratios.SAME, "far": -far})
     rows = times.loc[order.sort_values(["same", "far"], kind="stable").index[:MOST_DRAWN]]
