@@ -27,8 +27,6 @@ WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
-FEW_BLOCKS = 3
-"""Blocks of the trial that shows how many elements a block sums."""
 
 
 def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
@@ -152,13 +150,13 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
     by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
     by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
-    by_block.alternatives, shape = [], {"blocks": FEW_BLOCKS, "each": WIDE * SHORT}
+    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": WIDE * SHORT}
     trial = target.trial(by_block.front, shape)
     end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
-    if trial.fatal or not end or end % FEW_BLOCKS:
+    if trial.fatal or not end or end % trying.FEW_BLOCKS:
         return None
-    by_block.shape = {**shape, "each": end // FEW_BLOCKS}
-    by_block.front["requires"] = {"conditions": [f"each == {end // FEW_BLOCKS}"]}
+    by_block.shape = {**shape, "each": end // trying.FEW_BLOCKS}
+    by_block.front["requires"] = {"conditions": [f"each == {end // trying.FEW_BLOCKS}"]}
     by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
     return by_block
 
