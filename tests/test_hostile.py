@@ -225,10 +225,12 @@ def test_what_the_machine_lacks_is_told_in_one_line(tmp_path, what):
     assert re.search(message, done.stderr) and len(done.stderr.strip().splitlines()) == 1
 
 
-def test_ctrl_c_ends_a_command_in_one_line(capsys):
-    with pytest.raises(SystemExit) as ended, _leaving():
-        raise KeyboardInterrupt
-    assert ended.value.code == 130 and capsys.readouterr().err == "Interrupted\n"
+def test_ctrl_c_and_a_failure_end_a_command_in_one_line(capsys):
+    for error, code, text in ((KeyboardInterrupt, 130, ""), (StopIteration, 3, r".*Report it.*")):
+        with pytest.raises(SystemExit) as ended, _leaving():
+            raise error
+        line = capsys.readouterr().err
+        assert ended.value.code == code and re.fullmatch(rf"(Interrupted|Error: ){text}\n", line)
 
 
 def test_a_terminal_without_unicode_gets_escapes():

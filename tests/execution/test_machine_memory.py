@@ -1,13 +1,12 @@
 """Rules of the memory pipes, against an H200's counters.
 
-``cp_async_h200.npz`` and ``shared_attributed_h200.npz`` hold what Nsight Compute 2025.3.1 gave for
-single instructions on an H200: byte addresses, masks and figures (wavefronts and their ideal, then
-sectors and their ideal). Of the cp.async patterns they hold all with up to four lanes and 350 others
-of each kind at random, of the loads and stores a part at random. ``counted_...`` are launches of one
-copy each, with the hardware's shared wavefronts (see the comment on cp.async in `memory`).
-``cp_async_filled_h200.npz`` holds the like of copies some of whose lanes write zeros without
-reading: about 160 of each kind at random (addresses in units of the width; ``p0``: the instruction's
-trailing predicate was P0), and all launches of one copy (sectors, requests, shared wavefronts).
+``cp_async_h200.npz`` and ``shared_attributed_h200.npz`` hold what Nsight Compute 2025.3.1 gave for single instructions
+on an H200: byte addresses, masks and figures (wavefronts and their ideal, then sectors and their ideal). Of the
+cp.async patterns they hold all with up to four lanes and 350 others of each kind at random, of the loads and stores a
+part at random. ``counted_...`` are launches of one copy each, with the hardware's shared wavefronts (see the comment on
+cp.async in `memory`). ``cp_async_filled_h200.npz`` holds the like of copies some of whose lanes write zeros without
+reading: about 160 of each kind at random (addresses in units of the width; ``p0``: the instruction's trailing predicate
+was P0), and all launches of one copy (sectors, requests, shared wavefronts).
 """
 
 import csv
@@ -101,9 +100,7 @@ def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
 
 
 def copied(to: Any, origin: Any, mask: int, reading: int, shown: int, *how: Any) -> list[int]:
-    """Return wavefronts, sectors, and the ideal of both; ``shown``: lanes that read where
-    wavefronts are counted.
-    """
+    """Return wavefronts, sectors, and the ideal of both; ``shown``: lanes that read where wavefronts are counted."""
     return [
         *wavefronts.warp_filled_copy(to, origin, mask, shown, *how),
         wavefronts.warp_async_copy_sectors(to, origin, reading, *how),

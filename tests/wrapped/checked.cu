@@ -220,6 +220,86 @@ void unknown(float* x, float* y, float* out, int n, int d, int heads, int width,
     softmax_online<<<blocks_of(n, 64), 64>>>(x, out, n, columns);
 }
 
+// What it does in shared memory depends on no size: the rows end at 16.
+__global__ void gemm_past(const float* a, const float* b, float* c, int M, int N, int K) {
+    __shared__ float as[17][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < K; ++k) {
+        as[4 * threadIdx.y][threadIdx.x] = row < M ? a[row * K + k] : 0;
+        __syncthreads();
+        if (column < N) sum += as[4 * threadIdx.y][threadIdx.x] * b[k * N + column];
+    }
+    if (row < M && column < N) c[row * N + column] = sum;
+}
+
+// It races at whole tiles; at others its launch also reads past the end.
+__global__ void gemm_racing(const float* a, const float* b, float* c, int n) {
+    __shared__ float as[TILE][TILE];
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < n; i += TILE) {
+        as[threadIdx.y][threadIdx.x] = a[row * n + i + threadIdx.x];
+        for (int k = 0; k < TILE; ++k) sum += as[threadIdx.y][k] * b[(i + k) * n + column];
+        __syncthreads();
+    }
+    c[row * n + column] = sum;
+}
+
+__global__ void gemm_added(const float* a, const float* b, float* c, int n) {
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    for (int k = 0; row < n && column < n && k < n; ++k) c[row * n + column] += a[row * n + k] * b[k * n + column];
+}
+
+// A second turn stores the sum of the first.
+__global__ void vec_add_turns(const float* x, const float* y, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+    float sum = i < n ? x[i] + y[i] : 0;
+    for (; i < n; i += step) out[i] = sum;
+}
+
+__global__ void softmax_alone(const float* in, float* out, int n) {
+    float most = -__FLT_MAX__, sum = 0;
+    for (int i = 0; i < n; ++i) most = fmaxf(most, in[i]);
+    for (int i = 0; i < n; ++i) sum += expf(in[i] - most);
+    for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = expf(in[i] - most) / sum;
+}
+
+__global__ void count_bins(const int* in, int* bins) {
+    __shared__ int counts[8];
+    atomicAdd(&counts[in[threadIdx.x] & 7], 1);
+    __syncthreads();
+    if (threadIdx.x < 8) atomicAdd(&bins[threadIdx.x], counts[threadIdx.x]);
+}
+
+template <typename T>
+__global__ void gemm_of_class(const T* a, const T* b, T* c, int n) {
+    int row = blockIdx.y * TILE + threadIdx.y, column = blockIdx.x * TILE + threadIdx.x;
+    T sum = 0;
+    for (int k = 0; row < n && column < n && k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+    if (row < n && column < n) c[row * n + column] = sum - T(sizeof(T) == 4);
+}
+
+template <typename T>
+struct Product {
+    void run(T* a, T* b, T* c, int n);
+};
+template <typename T>
+void Product<T>::run(T* a, T* b, T* c, int n) {
+    gemm_of_class<T><<<dim3(blocks_of(n, TILE), blocks_of(n, TILE)), dim3(TILE, TILE)>>>(a, b, c, n);
+}
+template struct Product<double>;
+
+void faulty(float* x, float* y, float* out, int* bins, int M, int N, int K, int n) {
+    dim3 block(TILE, TILE), grid(blocks_of(n, TILE), blocks_of(n, TILE));
+    gemm_past<<<dim3(blocks_of(N, TILE), blocks_of(M, TILE)), block>>>(x, y, out, M, N, K);
+    gemm_racing<<<grid, block>>>(x, y, out, n);
+    gemm_added<<<grid, block>>>(x, y, out, n);
+    vec_add_turns<<<8192, 256>>>(x, y, out, n);
+    softmax_alone<<<1, 64>>>(x, out, n);
+    count_bins<<<1, 256>>>(bins, bins);
+}
+
 REGISTERED(launched)
 
 // gemm_turned: 1, the launch in line 85 has x and y the other way round
@@ -241,3 +321,10 @@ REGISTERED(launched)
 // prefix_sum: 3, what it computes is unknown
 // softmax_fixed: 0, where rows == 5
 // softmax_online: 0, but wrong with NaN and infinity
+// gemm_past: 1, of shared memory, which has 1088 bytes
+// gemm_racing: 1, race: thread
+// gemm_added: 0, a kernel that adds to C
+// vec_add_turns: 1, where a thread repeats the loop over the grid
+// softmax_alone: 0, where rows == 1
+// count_bins: 1, uninitialised read:
+// gemm_of_class: 0, is right at

@@ -27,6 +27,7 @@ import resource
 import select
 import signal
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -49,6 +50,11 @@ def _explained(error: BaseException) -> str:
     return str(error if isinstance(error, UserError) else not_written(error) or "")
 
 
+def _internal(error: BaseException) -> str:
+    *_, at = traceback.extract_tb(error.__traceback__)
+    return f"Tilewave failed ({error!r}, line {at.lineno} of {at.name}). Report it with the file"
+
+
 def _has_folder() -> bool:
     try:
         return bool(os.getcwd())
@@ -65,8 +71,8 @@ def _drop_output() -> None:
 def _leaving() -> Iterator[None]:
     """Exit with one line where the machine ends the command, silently where the reader has left.
 
-    The status is that of SIGPIPE for a reader that has left (`| head`), that of SIGINT for Ctrl-C, else 2.
-    A BrokenPipeError of any other pipe is raised again.
+    The status is that of SIGPIPE for a reader that has left (`| head`), that of SIGINT for Ctrl-C, 3 for an internal
+    error, else 2. A BrokenPipeError of any other pipe is raised again.
     """
     try:
         try:
@@ -86,13 +92,11 @@ def _leaving() -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     except Exception as error:
         explanation = _explained(error)
-        if not explanation:
-            raise
         with contextlib.suppress(OSError):
-            print(f"Error: {explanation}", file=sys.stderr)
+            print(f"Error: {explanation or _internal(error)}", file=sys.stderr)
         if isinstance(error, OSError) and sys.stdout is not None:
             _drop_output()
-        raise SystemExit(2) from None
+        raise SystemExit(2 if explanation else 3) from None
 
 
 with _leaving():

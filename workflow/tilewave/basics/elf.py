@@ -32,14 +32,12 @@ SIZED = 4  # format of an attribute whose value has its own length
 class Image:
     """A kernel and the data of its cubin; sizes in bytes.
 
-    shared_size: static shared memory, with the part that the system reserves at its start.
-    parameters: (offset in the parameter area, size) in the order of the arguments.
-    constants: initial bytes of each constant bank.
-    pointers: 8-byte slots of bank 4 that hold an address: (offset in the bank, section of the symbol,
-    offset in that section).
-    calls: slots of functions that the cubin lacks: (offset in the bank, symbol).
-    block: x, y and z that a launch must have, or at most; empty where the cubin sets none.
-    cluster: x, y and z that a launch must have; empty where the cubin sets none.
+    shared_size: static shared memory, with the part that the system reserves at its start. parameters: (offset in the
+    parameter area, size) in the order of the arguments. constants: initial bytes of each constant bank. pointers:
+    8-byte slots of bank 4 that hold an address: (offset in the bank, section of the symbol, offset in that section).
+    calls: slots of functions that the cubin lacks: (offset in the bank, symbol). block: x, y and z that a launch must
+    have, or at most; empty where the cubin sets none. cluster: x, y and z that a launch must have; empty where the
+    cubin sets none.
     """
 
     entry: str

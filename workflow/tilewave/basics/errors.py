@@ -61,10 +61,9 @@ def _listed(value: object, allowed: str | Iterable[str]) -> tuple[str, str]:
 class UserError(Exception):
     """A mistake in what the user wrote, in one line: where, what is wrong, what to do.
 
-    where_file: the file that holds the mistake; the message does not name `HERE`.
-    key: the key, line or argument inside it.
-    value: its value; None where it is missing.
-    allowed: what it may be: a phrase, or the list of valid names (the nearest is suggested).
+    where_file: the file that holds the mistake; the message does not name `HERE`. key: the key, line or argument inside
+    it. value: its value; None where it is missing. allowed: what it may be: a phrase, or the list of valid names (the
+    nearest is suggested).
     """
 
     def __init__(

@@ -60,6 +60,9 @@ WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 """Exit codes, the one that decides first."""
 EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
+WHOLE, LEAST = "whole tiles", "one block"
+"""Trials after an invalid access that may come from a guess: no size causes what happens in shared memory there."""
+IN_SHARED = re.compile(r"[^;]* of shared memory\b")
 COUNTED = "case shape grid block resources counters classes shared global headers".split()
 OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
@@ -328,16 +331,24 @@ def _tried(
             shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
             name = outcome.trial.name if sizes else ""
             yield _Tried(resolve(shaped, target), entry, name, outcome.result, outcome.done)
-        if outcome.right and case.probe_case is None:
+        shapes = dict[str, Shape]()
+        ended = wrapped and outcome.result.status == result.INVALID_ACCESS
+        if (outcome.right or ended) and case.probe_case is None:
             size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
-            even = resolve(replace(case, shape=shape), target)
+            shapes[WHOLE if ended else EVEN] = shape
+        if ended and IN_SHARED.match(outcome.result.reason):
+            least_sizes = trials.least(case.variant, {**target["device"], "arch": target["arch"]})
+            if least_sizes != outcome.trial.sizes:
+                shapes[LEAST] = Shape(tuple(least_sizes.items()))
+        for name, shape in shapes.items():
+            sized = resolve(replace(case, shape=shape), target)
             config = single.config(options.seed, min(LIMIT_S, options.budget))
-            job = jobs.of_case(result.EXECUTE, even, {arch: entry}, arch, config)
+            job = jobs.of_case(result.EXECUTE, sized, {arch: entry}, arch, config)
             if isinstance(job, Job):
                 done = running.run(job, machine)
                 if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
-                    yield _Tried(even, entry, EVEN, done.result, done)
+                    yield _Tried(sized, entry, name, done.result, done)
 
 
 def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any]:
@@ -370,19 +381,9 @@ def _document(
         special = (trials.NAMES[SPECIAL], result.WRONG)
         finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
         deciding = finite or deciding
-    codes = [entry.exit_code for entry in deciding]
-    code = min(codes, key=WORST.index)
-    decisive = deciding[codes.index(code)]
-    end = decisive.outcome
-    rests: list[str] = outcomes.rests_on(kernel.marked(GUESSED), end.status, end.verdict)
-    if end.verdict not in result.FINDINGS:
-        rests += [source.problem] if source.problem else []
-        rests += source.guesses if end.status != result.FAILED_TO_COMPILE else []
-        rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
-    if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
-        rests.append("operation")
-    rests += [] if source.launched else ["no launch"]
-    unclear = code == result.NOT_RIGHT and bool(rests)
+    codes = [(WORST.index(entry.exit_code), _rests(source, kernel, entry)) for entry in deciding]
+    decisive = deciding[codes.index(min(codes))]
+    code, unclear = decisive.exit_code, decisive.exit_code == result.NOT_RIGHT and min(codes)[1]
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
     outcome = {
@@ -418,6 +419,27 @@ def _document(
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
         outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
+
+
+def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
+    """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told."""
+    end, marked = tried.outcome, dict(kernel.marked(GUESSED))
+    sure = end.verdict in result.FINDINGS
+    if tried.name in (WHOLE, LEAST):
+        typed = any(note.startswith("type ") for note in source.guesses)
+        sure = sure or (tried.name == LEAST and not typed)
+        sure = sure and IN_SHARED.match(end.reason) is not None
+        partly = any(note.startswith("grid of the launch") for note in source.notes)
+        for key in ("operation", *["grid"] * partly) if sure else ():
+            marked.pop(key, None)
+    rests = outcomes.rests_on(marked, end.status, end.verdict)
+    if not sure:
+        types = "type " if end.status == result.FAILED_TO_COMPILE else ""
+        rests += [guess for guess in source.guesses if guess.startswith(types)]
+        rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
+    if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
+        rests.append("operation")
+    return bool(rests or not source.launched or (source.problem and not sure))
 
 
 def _scatters(kernel: Kernel, end: Result) -> bool:
@@ -511,6 +533,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres else ""
+    front = decisive.case.kernel.front
+    sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"

@@ -431,4 +431,5 @@ def _tried(
             if skipped:  # another size may need a limit
                 front["marks"] = {**front.get("marks", {}), "requires": GUESSED}
             trying.at_its_sizes(guess, once, front)
+            trying.repeated(guess, once, front, shape)
         return front, outcome, shape

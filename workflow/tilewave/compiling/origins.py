@@ -21,11 +21,10 @@ CALLS = " < "
 class Origin:
     """The origin of an instruction.
 
-    file: name of the kernel file or one of its headers, empty if unknown; line: its number in that file,
-    from 1; text: the line. via: the call sites that inlined it, the outermost first
-    (``matmul_async.cu:39 < sgemm_tile.cuh:380``), empty if it was not inlined. kernel_line: the line of the
-    kernel file that the instruction counts for: ``line`` itself, or the line that called the header. Code
-    inlined from CUDA's headers belongs to the line that called it.
+    file: name of the kernel file or one of its headers, empty if unknown; line: its number in that file, from 1; text:
+    the line. via: the call sites that inlined it, the outermost first (``matmul_async.cu:39 < sgemm_tile.cuh:380``),
+    empty if it was not inlined. kernel_line: the line of the kernel file that the instruction counts for: ``line``
+    itself, or the line that called the header. Code inlined from CUDA's headers belongs to the line that called it.
     """
 
     file: str = ""

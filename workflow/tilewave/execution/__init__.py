@@ -1,9 +1,8 @@
 """Execution of a job's machine code on the CPU: the link between jobs and the machine.
 
-The machine (`tilewave.execution.machine`) executes a cubin for a grid, a block and arguments. It counts by
-instruction and knows no operations, cases or files. This room turns a job into such a launch, with the
-inputs, judge and tolerances of the GPU's check. Counts get Nsight Compute's names, and faults get their
-line in the kernel file.
+The machine (`tilewave.execution.machine`) executes a cubin for a grid, a block and arguments. It counts by instruction
+and knows no operations, cases or files. This room turns a job into such a launch, with the inputs, judge and tolerances
+of the GPU's check. Counts get Nsight Compute's names, and faults get their line in the kernel file.
 """
 
 from __future__ import annotations

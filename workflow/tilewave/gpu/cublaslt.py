@@ -115,10 +115,9 @@ class CublasLt:
 class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
     """Descriptors of a product, or of a batch if the shape has one. Close it after use.
 
-    They cover shape, dtypes, layouts, and strides (`lda`, `stride_a`) with gaps. cuBLASLt uses column-major
-    matrices. For a row-major C it computes the transpose, B^T A^T. So the first operand is A (C column-major) or B
-    (C row-major), and an operand is transposed if its layout differs from C's. Raises CudaError for dtypes without a
-    cuBLASLt product.
+    They cover shape, dtypes, layouts, and strides (`lda`, `stride_a`) with gaps. cuBLASLt uses column-major matrices.
+    For a row-major C it computes the transpose, B^T A^T. So the first operand is A (C column-major) or B (C row-major),
+    and an operand is transposed if its layout differs from C's. Raises CudaError for dtypes without a cuBLASLt product.
     """
 
     def __init__(

@@ -7,10 +7,9 @@ STAGE is check, time, tune or counters; FILE: see `workers.events`.
 Exit code 0: all jobs ran; POISONED: the last finished job destroyed the CUDA context, so the other jobs
 need a new process; UNUSABLE: see the event "failed". It prints nothing to standard output and error.
 
-In the stage counters each job is launched once inside the NVTX range `measure` of the domain
-`tilewave`, in the order of the list, with nothing else in that range. In all stages a range of the
-domain `tilewave-job` is around each case: its name, with the index as payload and the stage as category.
-A cuBLASLt product may be several kernels.
+In the stage counters each job is launched once inside the NVTX range `measure` of the domain `tilewave`, in the order
+of the list, with nothing else in that range. In all stages a range of the domain `tilewave-job` is around each case:
+its name, with the index as payload and the stage as category. A cuBLASLt product may be several kernels.
 
 In the stage tune the jobs of one `group` are timed against each other: "started" names the running candidate and comes
 many times, "finished" comes in the order in which they are dropped. After a crash --done lists the jobs after --start that

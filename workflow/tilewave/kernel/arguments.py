@@ -89,8 +89,7 @@ def values(
     members lie as in C++. sizes: bytes of each parameter of the compiled kernel. Without them, as for a
     struct's members, whole numbers are int, and alpha and beta have type `dtypes.scalar_type`.
 
-    Raises ValueError for any other name, and where the number or the sizes of arguments are not the
-    kernel's.
+    Raises ValueError for any other name, and where the number or the sizes of arguments are not the kernel's.
     """
     names = job.arguments
     if sizes is not None and len(sizes) != len(names):

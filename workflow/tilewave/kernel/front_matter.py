@@ -225,8 +225,8 @@ class FrontMatter(Launched):
     """TMA descriptors, see below"""
     launches: list[SeriesLaunch] = []
     """several launches that are one case, see below"""
-    reads_c: bool = False
-    """`true`: C is read even where beta is 0, so its check gives it numbers instead of NaN"""
+    reads_c: bool | Literal["adds"] = False
+    """`true`: C is read even where beta is 0, and has numbers, no NaN; `adds`: beta is 1"""
     flop_rate: float | None = Field(None, gt=0)
     """of CPU kernels: FLOP/s that are surely reached"""
     work: WorkOf | None = None

@@ -106,8 +106,7 @@ def _kernel_header(
 ) -> Path | str | None:
     """Return the path of an included header, or the text that replaces it because it must not be read.
 
-    None where the folders have no such header. The result does not show whether a file outside the folders
-    exists.
+    None where the folders have no such header. The result does not show whether a file outside the folders exists.
     """
     out = os.path.isabs(name) or ".." in Path(name).parts
     for folder in folders:
@@ -125,10 +124,9 @@ def kernel_headers(text: str, *folders: Path, taken: Collection[str] = ()) -> di
     """Return name -> text of the headers in the kernel's folders that ``text`` includes, directly or not.
 
     CUDA's headers are not among them, so no toolkit is needed. A name in quotation marks is searched first in the
-    folder of the header that includes it. A header must lie in these folders, links followed; any other is
-    `REFUSED`, and one that would exceed the limit of all is not read. NVRTC knows no folders: a header beside its
-    includer whose name another header has (in these folders, or ``taken``) is included by its path from the
-    kernel's folder.
+    folder of the header that includes it. A header must lie in these folders, links followed; any other is `REFUSED`,
+    and one that would exceed the limit of all is not read. NVRTC knows no folders: a header beside its includer whose
+    name another header has (in these folders, or ``taken``) is included by its path from the kernel's folder.
     """
     texts, room = dict[str, str](), MOST_MIB_IN_ALL << 20
     renamed: dict[str, list[tuple[str, str]]] = {}

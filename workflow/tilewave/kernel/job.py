@@ -66,15 +66,11 @@ class Probe:
 class Job:
     """A stage of a case, as a worker gets it in JSON (`write_jobs`, `read_jobs`).
 
-    stage: one of `kernel.result.STAGES`.
-    entry: the kernel's symbol, or the Python function's name. Of several launches, entry and arguments are
-    those of the leading one (see `steps`).
-    arguments: names of buffers, tensor maps, sizes, scalars, alpha and beta, numbers, and None for null
-    pointers, in the kernel's order.
-    clock_control, cache_control: options of ncu.
-    key: see `records.keys`.
-    code: digest of the cubin's code, or of a host kernel's source.
-    cubin: its path, empty where nothing was compiled; no_cubin then holds the reason.
+    stage: one of `kernel.result.STAGES`. entry: the kernel's symbol, or the Python function's name. Of several
+    launches, entry and arguments are those of the leading one (see `steps`). arguments: names of buffers, tensor maps,
+    sizes, scalars, alpha and beta, numbers, and None for null pointers, in the kernel's order. clock_control,
+    cache_control: options of ncu. key: see `records.keys`. code: digest of the cubin's code, or of a host kernel's
+    source. cubin: its path, empty where nothing was compiled; no_cubin then holds the reason.
     """
 
     stage: str
@@ -122,8 +118,8 @@ class Job:
     operation_code: str = ""  # digest of the file of a user's operation
     # Strides of operands in elements, by name (`lda`), where front matter gives them.
     strides: Mapping[str, int] = field(default_factory=dict)
-    # Of a product: whether it reads C even where beta is 0.
-    reads_c: bool = False
+    # Of a product: whether it reads C even where beta is 0; "adds" if its beta is 1.
+    reads_c: bool | str = False
     # Of a product that is judged: whether its code has instructions of the tensor cores, where known.
     tensor_cores: bool | None = None
 

@@ -126,13 +126,11 @@ class Step:
 class LaunchPlan:
     """Geometry of one launch.
 
-    shared_bytes: dynamic shared memory of a block. grid: blocks, with a cluster too.
-    cluster: None where a block stands alone.
-    programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
-    guide, programmatic dependent launch). The kernel waits itself.
-    cooperative: all blocks of it, or of each launch of a series, are resident at a time, for grid.sync().
-    series: all launches of a case of several, in their order. The geometry is then that of the leading one.
-    They share scratch and tensor maps.
+    shared_bytes: dynamic shared memory of a block. grid: blocks, with a cluster too. cluster: None where a block stands
+    alone. programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
+    guide, programmatic dependent launch). The kernel waits itself. cooperative: all blocks of it, or of each launch of
+    a series, are resident at a time, for grid.sync(). series: all launches of a case of several, in their order. The
+    geometry is then that of the leading one. They share scratch and tensor maps.
     """
 
     grid: tuple[int, int, int]

@@ -82,12 +82,9 @@ KINDS = {
 class Result:
     """The figures of a job, or the reason why it has none.
 
-    environment: id of the environment in which it was measured.
-    figures: each a metric, value and unit.
-    samples: raw values by series.
-    instructions: one row for each.
-    accesses: accesses to shared memory, of an execution that records them.
-    Raises ValueError for a status or verdict outside the closed lists.
+    environment: id of the environment in which it was measured. figures: each a metric, value and unit. samples: raw
+    values by series. instructions: one row for each. accesses: accesses to shared memory, of an execution that records
+    them. Raises ValueError for a status or verdict outside the closed lists.
     """
 
     stage: str
@@ -157,9 +154,8 @@ class Result:
 
     @property
     def transient(self) -> bool:
-        """True if the next run may get a better result, by its notes: the job was ended from outside
-        (``interrupted``), other load changed it (``disturbed``), or another measurement contradicts it
-        (``doubtful``)."""
+        """True if the next run may get a better result, by its notes: the job was ended from outside (``interrupted``),
+        other load changed it (``disturbed``), or another measurement contradicts it (``doubtful``)."""
         return bool({INTERRUPTED, "disturbed", "doubtful"} & self.notes.keys())
 
     @property

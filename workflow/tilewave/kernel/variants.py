@@ -428,10 +428,9 @@ def _plainest_by_dtype(kernel: Kernel) -> list[dict[str, Any]]:
 def choices(kernel: Kernel, how: str | Names, where_file: object, key: str) -> Iterator[Variant]:
     """Yield variants of a kernel, each once.
 
-    ``how`` is ``defaults``; ``each_dtype`` (for every dtype the variant with the fewest macros
-    away from their defaults); ``one_at_a_time`` (defaults, then each other value of each macro
-    alone); ``product`` (every combination that `where` allows); or a mapping of macros to a value
-    or a list of values (their product, the others at defaults).
+    ``how`` is ``defaults``; ``each_dtype`` (for every dtype the variant with the fewest macros away from their
+    defaults); ``one_at_a_time`` (defaults, then each other value of each macro alone); ``product`` (every combination
+    that `where` allows); or a mapping of macros to a value or a list of values (their product, the others at defaults).
     """
     offered = kernel.front.macros
     picks: Iterable[dict[str, Any]]

@@ -158,8 +158,7 @@ def follow(
 ) -> Progress:
     """Return the progress of a job through variants, cases, kernels or studies, by their ids.
 
-    items: the ids, with relative costs if known. An id may have more after a blank, as a variant its
-    architecture.
+    items: the ids, with relative costs if known. An id may have more after a blank, as a variant its architecture.
     """
     studies: dict[str, dict[str, None]] = {}
     for case in project.plan.cases.values():

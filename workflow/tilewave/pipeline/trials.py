@@ -174,6 +174,14 @@ class _Shapes:
         return low if high <= LARGEST_TILE else TILE
 
 
+def least(variant: Variant, device: Mapping[str, Any]) -> dict[str, int]:
+    """Return the smallest sizes that a variant takes and that have a block, else those of a tile."""
+    shapes = _Shapes(variant, device)
+    ones = shapes.near(dict.fromkeys(shapes.names, 1))
+    tile = shapes.tile(dict.fromkeys(shapes.names, TILE))
+    return ones if ones and shapes.blocks(ones) else shapes.near(tile) or tile
+
+
 def _shape(sizes: Mapping[str, int]) -> Shape:
     return Shape(tuple(sizes.items()))
 
@@ -220,8 +228,11 @@ def trials(
     for name in reversed(names):
         long = LONG_VECTOR if len(names) == 1 else LONGEST if name == names[-1] else LONG
         shaped[f"long {name}"] = shapes.near({**tile, name: long})
+    takes = len(operation.runs(job)) > 1
     # Parts of a long sum may take another way to C, with and without its old contents.
-    overwriting = {f"long {names[-1]}": tuple((alpha, 0.0) for alpha, beta in last if beta)}
+    overwriting = {
+        f"long {names[-1]}": tuple((alpha, 0.0) for alpha, beta in last if beta and takes)
+    }
     for name, shape in shaped.items():
         if shape and all(shape != trial.sizes for trial in trials):
             trials.append(Trial(name, shape, last + overwriting.get(name, ())))

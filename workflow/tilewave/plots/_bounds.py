@@ -1,5 +1,4 @@
-"""Bounds of a study's products: the least cycles by their counts, the limiter, and the distance to the measured
-cycles.
+"""Bounds of a study's products: the least cycles by their counts, the limiter, and the distance to the measured cycles.
 
 Counts are executed ones where possible: two products of whole tiles that differ in k give those of any other
 (`theory.bounds.scaled`). Counts are ncu's where that does not hold (stream-K, operands that another launch
@@ -177,9 +176,8 @@ def _busiest(
 ) -> dict[str, float]:
     """Return the share of its cycles (1) that each pipe works, from ncu's counts of launch and cycles.
 
-    Pipes of the SM are averaged over all SMs. L2 works at its measured bandwidth (TB/s), DRAM at that of the
-    data sheet. The data path has ncu's own percentage where it is recorded, which includes conflicts of global
-    accesses.
+    Pipes of the SM are averaged over all SMs. L2 works at its measured bandwidth (TB/s), DRAM at that of the data
+    sheet. The data path has ncu's own percentage where it is recorded, which includes conflicts of global accesses.
     """
     cycles = values[ELAPSED]
     needed = bounds.bound(counts, gpu, gpu.sms).pipes

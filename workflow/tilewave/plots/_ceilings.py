@@ -43,8 +43,7 @@ class Ceilings:
 
 
 def _instruction_dtype(dtype: str) -> str:
-    """Return the dtype of the instruction: FP8 kernels with f32 sums add up the tensor cores' own sums now and
-    then."""
+    """Return the dtype of the instruction: FP8 kernels with f32 sums add up the tensor cores' own sums now and then."""
     return f"{dtype.removesuffix('_f32')}_f22"
 
 

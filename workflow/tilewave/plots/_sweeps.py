@@ -1,9 +1,8 @@
 """Sweeps over N of the quantization figures: measurements beside the closed forms, case by case.
 
-A sweep is a variant at one M and K over many N. The model takes a single number from the measurements, the time
-of a wave: the median over the sweep of duration over waves. Places and heights of the steps are closed forms.
-Where a kernel's tile changes with the shape, a wave counts as its tile's share of the largest tile of the
-sweep.
+A sweep is a variant at one M and K over many N. The model takes a single number from the measurements, the time of a
+wave: the median over the sweep of duration over waves. Places and heights of the steps are closed forms. Where a
+kernel's tile changes with the shape, a wave counts as its tile's share of the largest tile of the sweep.
 """
 
 from __future__ import annotations

@@ -48,10 +48,9 @@ _STAGES = ("time",)
 class Line:
     """A variant with one dimension varied.
 
-    points: one row per size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there
-    is none or it may not rank), status, share (of the reference's TFLOP/s), least (the share that a perfectly
-    aligned product of this size keeps), enough (whether the alignment loses no more than the tolerance of the
-    line's best).
+    points: one row per size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there is
+    none or it may not rank), status, share (of the reference's TFLOP/s), least (the share that a perfectly aligned
+    product of this size keeps), enough (whether the alignment loses no more than the tolerance of the line's best).
     """
 
     variant: str

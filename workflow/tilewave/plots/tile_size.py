@@ -1,9 +1,8 @@
 """Tile size: the best block tile at each shape, by quantization and reuse.
 
-Every row is a shape, every column a tile, in the order in which the guide calls tiles efficient. A cell is the
-tile's throughput over the best at that shape. The table has a prediction, too. It takes one number for each tile,
-its throughput at the largest product, and multiplies it by the closed-form efficiency of its tiles and waves at
-the shape.
+Every row is a shape, every column a tile, in the order in which the guide calls tiles efficient. A cell is the tile's
+throughput over the best at that shape. The table has a prediction, too. It takes one number for each tile, its
+throughput at the largest product, and multiplies it by the closed-form efficiency of its tiles and waves at the shape.
 """
 
 import math
@@ -43,10 +42,9 @@ def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
 def cells(study: StudyData) -> pd.DataFrame:
     """Return one row per case with a tile: shape, measured throughput, predictions.
 
-    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share
-    (of the best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as
-    many as fit), intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of
-    the best).
+    Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share (of the
+    best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as many as fit),
+    intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of the best).
     """
     sms = sms_of(study)
     rows = study.cases

@@ -5,8 +5,7 @@ stored by columns) begins at a whole number of row strides. So the largest power
 stride in bytes limits the access that fits every row. The stride is the *contiguous*, fastest varying
 dimension of the operand; the other dimension is the number of rows.
 
-Matrices are ``a`` (m x k), ``b`` (k x n) and ``c`` (m x n), layouts ``row`` or ``col``; sizes are in
-elements.
+Matrices are ``a`` (m x k), ``b`` (k x n) and ``c`` (m x n), layouts ``row`` or ``col``; sizes are in elements.
 """
 
 from collections.abc import Mapping

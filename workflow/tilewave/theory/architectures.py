@@ -29,11 +29,10 @@ class Architecture:
     types of at least 8 bits that its tensor cores multiply. sums_alike: tensor cores are as fast with an
     f32 sum as with an f16 sum, and ncu counts both together.
 
-    shared_start: bytes at the start of a block's shared window that the system uses. block_at, grid_at,
-    windows_at, sms_at: byte offsets in constant bank 0 of the sizes of block and grid, of the generic addresses
-    of shared and local memory, and of the number of SMs. cluster_constants: the bank has the cluster's
-    sizes too, where ptxas of sm_90 reads them. hmma_two_steps: an HMMA adds the two halves of its depth
-    one after the other.
+    shared_start: bytes at the start of a block's shared window that the system uses. block_at, grid_at, windows_at,
+    sms_at: byte offsets in constant bank 0 of the sizes of block and grid, of the generic addresses of shared and local
+    memory, and of the number of SMs. cluster_constants: the bank has the cluster's sizes too, where ptxas of sm_90
+    reads them. hmma_two_steps: an HMMA adds the two halves of its depth one after the other.
     """
 
     arch: int

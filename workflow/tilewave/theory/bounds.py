@@ -4,16 +4,14 @@ Each pipe has a least time: its work over its rate. The longest one bounds the l
 *limiter*. A measurement is longer by exposed latency, by pipes that wait for one another, and by work that
 is not counted.
 
-A block stays on its SM. Of `b` equal blocks on `s` SMs the busiest SM has ceil(b / s), so it does
-ceil(b / s) / b of the launch (tail and wave quantization, `tilewave.theory.quantization`). DRAM serves all
-SMs together and has no tail.
+A block stays on its SM. Of `b` equal blocks on `s` SMs the busiest SM has ceil(b / s), so it does ceil(b / s) / b of
+the launch (tail and wave quantization, `tilewave.theory.quantization`). DRAM serves all SMs together and has no tail.
 
 Sources of the rates (`Rates`): CUDA C++ Programming Guide, "Arithmetic Instructions" (throughput of native
-instructions) and "Multiprocessor Level" (4 schedulers that issue one instruction a clock each); NVIDIA A100,
-H100, Ada and Blackwell white papers (tensor rates an SM); "Dissecting the Ampere GPU architecture through
-microbenchmarking" (GTC 2021) and Nsight Compute's memory tables (a wavefront a clock, 128 bytes; 64 bytes a
-clock from L2). *Measured* marks rates from an H200's counters: operations over ncu's active cycles of the
-pipe.
+instructions) and "Multiprocessor Level" (4 schedulers that issue one instruction a clock each); NVIDIA A100, H100, Ada
+and Blackwell white papers (tensor rates an SM); "Dissecting the Ampere GPU architecture through microbenchmarking" (GTC
+2021) and Nsight Compute's memory tables (a wavefront a clock, 128 bytes; 64 bytes a clock from L2). *Measured* marks
+rates from an H200's counters: operations over ncu's active cycles of the pipe.
 """
 
 import math

@@ -1,9 +1,8 @@
 """The warps and independent instructions that hide a latency.
 
-Little's law: the work in flight is the rate times the latency. An SM has four schedulers. Each issues at
-most one warp instruction a clock and has a quarter of the multiply-add lanes and of the warps (warp i belongs
-to scheduler i mod 4). A scheduler whose warps have enough independent instructions issues at its peak. With
-fewer it waits for results.
+Little's law: the work in flight is the rate times the latency. An SM has four schedulers. Each issues at most one warp
+instruction a clock and has a quarter of the multiply-add lanes and of the warps (warp i belongs to scheduler i mod 4).
+A scheduler whose warps have enough independent instructions issues at its peak. With fewer it waits for results.
 
 Sources: J. D. C. Little, "A Proof for the Queuing Formula: L = lambda W" (1961); NVIDIA, CUDA C++
 Programming Guide, "Multiprocessor Level" (4 schedulers) and its table of arithmetic throughput

@@ -1,11 +1,10 @@
 """Distribution of the sum over k: data-parallel tiles, split-K and stream-K.
 
-The work of a product is counted in chunks, the k steps of a tile: a tile has ``ceil(k / chunk)`` of them.
-A data-parallel block takes all chunks of a tile. Split-K gives every tile to several blocks. Stream-K gives
-every block the same number of chunks, across the borders of tiles. Blocks that share a tile write f32 sums
-to a workspace, and one of them adds them up. Source of the terms: Osama et al., "Stream-K: Work-centric
-Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic
-on counts.
+The work of a product is counted in chunks, the k steps of a tile: a tile has ``ceil(k / chunk)`` of them. A
+data-parallel block takes all chunks of a tile. Split-K gives every tile to several blocks. Stream-K gives every block
+the same number of chunks, across the borders of tiles. Blocks that share a tile write f32 sums to a workspace, and one
+of them adds them up. Source of the terms: Osama et al., "Stream-K: Work-centric Parallel Decomposition for Dense
+Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic on counts.
 """
 
 from collections.abc import Mapping, Sequence

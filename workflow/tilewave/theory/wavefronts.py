@@ -115,11 +115,10 @@ def warp_turns(addresses: Lanes, mask: int, unit: int, lanes: int, turns: Lanes)
 def warp_shared(addresses: Lanes, mask: int, width: int, is_store: bool) -> tuple[int, int]:
     """Return the wavefronts and transactions of a warp's shared load or store of ``width`` bytes a lane.
 
-    A request is split into transactions: the whole warp for up to 4 bytes, half-warps for 8,
-    quarter-warps for 16. Two neighbouring transactions of a load merge (8 bytes: both halves; 16: the
-    quarters of each half) if all active lanes of the warp agree with lane i xor 1, or all with lane i
-    xor 2. A transaction costs the largest number of distinct words in one bank. One without an active
-    lane costs nothing. Conflicts are wavefronts less transactions.
+    A request is split into transactions: the whole warp for up to 4 bytes, half-warps for 8, quarter-warps for 16. Two
+    neighbouring transactions of a load merge (8 bytes: both halves; 16: the quarters of each half) if all active lanes
+    of the warp agree with lane i xor 1, or all with lane i xor 2. A transaction costs the largest number of distinct
+    words in one bank. One without an active lane costs nothing. Conflicts are wavefronts less transactions.
 
     Source: the counters ``l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}`` and
     ``l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{ld,st}`` of one launch for each pattern;
@@ -197,10 +196,9 @@ def warp_shared_ideal(addresses: Lanes, mask: int, width: int, is_store: bool) -
 def warp_ldmatrix(addresses: Lanes, mask: int) -> tuple[int, int]:
     """Return the wavefronts and transactions of ldmatrix: one transaction for each 8x8 matrix.
 
-    addresses: of 32 rows, eight for each matrix. mask: the rows that count. ``.x1`` is 0xff, ``.x2``
-    0xffff, ``.x4`` 0xffffffff; ``.trans`` makes no difference. Source: the shared load wavefronts of 113
-    of 113 launches in ``memory_ops_h200.csv``; the attributed ones of 768 of 768 instructions (16 of
-    which the compiler had reordered).
+    addresses: of 32 rows, eight for each matrix. mask: the rows that count. ``.x1`` is 0xff, ``.x2`` 0xffff, ``.x4``
+    0xffffffff; ``.trans`` makes no difference. Source: the shared load wavefronts of 113 of 113 launches in
+    ``memory_ops_h200.csv``; the attributed ones of 768 of 768 instructions (16 of which the compiler had reordered).
     """
     return warp_turns(addresses, mask, MATRIX_BYTES, MATRIX_ROWS, bits.int64_lanes())
 
@@ -232,11 +230,10 @@ def warp_through_cache(
 ) -> int:
     """Return the wavefronts of cp.async.ca (LDGSTS), 4, 8 or 16 bytes a lane.
 
-    Every lane moves its words from banks of the cache to banks of shared memory, and no word is shared.
-    A lane's rivals are the lanes, itself included, with the same source bank or the same shared bank. A
-    transaction (the warp; a half for 8 bytes, a quarter for 16) costs the largest number of rivals. Lanes
-    that do not read have no source bank. Exact for 20,096 of 20,096 patterns in which all lanes read, and
-    for 1,664 of 1,664 others.
+    Every lane moves its words from banks of the cache to banks of shared memory, and no word is shared. A lane's rivals
+    are the lanes, itself included, with the same source bank or the same shared bank. A transaction (the warp; a half
+    for 8 bytes, a quarter for 16) costs the largest number of rivals. Lanes that do not read have no source bank. Exact
+    for 20,096 of 20,096 patterns in which all lanes read, and for 1,664 of 1,664 others.
 
     rivals: uint32 (32,), receives the rivals of each active lane as a mask.
     """
@@ -453,9 +450,8 @@ def warp_async_copy_sectors_ideal(
 def warp_sectors(addresses: Lanes, mask: int, width: int) -> int:
     """Return the distinct 32-byte sectors that a warp's aligned accesses of ``width`` bytes touch.
 
-    Source: ``l1tex__t_sectors_pipe_lsu_mem_global_op_st`` for 90 of 90 stores in
-    ``memory_ops_h200.csv``, and ``memory_l2_theoretical_sectors_global`` for 20,096 of 20,096
-    cp.async.ca.
+    Source: ``l1tex__t_sectors_pipe_lsu_mem_global_op_st`` for 90 of 90 stores in ``memory_ops_h200.csv``, and
+    ``memory_l2_theoretical_sectors_global`` for 20,096 of 20,096 cp.async.ca.
     """
     slots = bits.int64_places()  # open addressing
     for slot in range(2 * LANES):
@@ -479,8 +475,7 @@ def warp_sectors_ideal(addresses: Lanes, mask: int, width: int) -> int:
     """Return the sectors that Nsight Compute takes as ideal for a global access.
 
     They are the bytes of the active lanes in sectors, but at most the distinct sectors. Source:
-    ``memory_l2_theoretical_sectors_global_ideal``, 20,096 of 20,096 cp.async.ca; not checked for
-    other accesses.
+    ``memory_l2_theoretical_sectors_global_ideal``, 20,096 of 20,096 cp.async.ca; not checked for other accesses.
     """
     needed = (_count(mask) * width + SECTOR_BYTES - 1) // SECTOR_BYTES
     return min(needed, warp_sectors(addresses, mask, width))

@@ -62,11 +62,10 @@ def run_jobs(
     SETUP_S more. wrapper: arguments before the worker's command (a profiler). log_path: the file to which
     the worker's output is appended. stop: an event of another thread that ends the worker; raises Stopped.
 
-    A case without a result in time is *timed out*. If its process crashes, it is *invalid access* after
-    SIGSEGV, SIGBUS or SIGILL, else *failed to launch*; the remaining jobs run in a new process. If its
-    process is killed from outside, the case is retried once, then *not measured* with the note
-    ``interrupted``. If no process reaches a case (no GPU, no CUDA), the remaining cases are *not
-    measured*, with the worker's message.
+    A case without a result in time is *timed out*. If its process crashes, it is *invalid access* after SIGSEGV, SIGBUS
+    or SIGILL, else *failed to launch*; the remaining jobs run in a new process. If its process is killed from outside,
+    the case is retried once, then *not measured* with the note ``interrupted``. If no process reaches a case (no GPU,
+    no CUDA), the remaining cases are *not measured*, with the worker's message.
     """
     results: dict[int, Result] = {}
     spared: set[int] = set()  # cases that were interrupted once

@@ -54,7 +54,7 @@ class Guess:
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
     launch, of those that are numbers; named: whether the sizes are those of the parameters' names; tested: places of
-    the parameters that a bounds test names; faults: what is not right with the kernel as the file launches it.
+    the parameters that a bounds test names; strides: whether a loop steps over the grid; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -72,6 +72,7 @@ class Guess:
     launched: dict[str, int] = field(default_factory=dict)
     named: bool = False
     tested: frozenset[int] = frozenset()
+    strides: bool = False
     faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
@@ -164,7 +165,6 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
         if instantiates and opening and texts[opening] == "<":
             with contextlib.suppress(Unreadable):
                 return parts(declaration.head[opening + 1 : angle(declaration.head, opening)])
-            return []
     return []
 
 
@@ -211,6 +211,9 @@ def guessed(
         text = entry[entry.index("<") + 1 : entry.rindex(">")]
         launch = replace(launch, template=tuple(parts(tokens(text))))
     guess.line, code = launch.line, Code(function, source, launch)
+    grid = {token.text for token in (*launch.grid, *launch.scope.literal(launch.grid))}
+    taken_names = function.declaration.identifiers - {item.name for item in function.parameters}
+    guess.strides = function.strides_by_grid and not grid & (taken_names - {"min"})
     instance, names, types = _template(guess, code, dtype, entry)
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
     vector = matching.of_vector(function, operation)
@@ -271,6 +274,10 @@ def guessed(
         guess.notes.append(f"the kernel ignores its parameters {', '.join(ignored)}")
     if len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
+    if not operation.laid_out and sizes[1:] and {*guess.front["grid"]} == {1} and guess.line:
+        rows = [f"{size} == 1" for size in sizes[:1] if size not in arguments]
+        single_row = {**guess.front, "requires": {"conditions": rows}}
+        guess.alternatives[:0] = [single_row] if rows and "requires" not in guess.front else []
     dtypes = guess.front["dtypes"]
     converts = any("2half" in name for name in function.declaration.identifiers)
     if converts and dtypes.get("a") == dtypes.get("accumulate") == "f32":
@@ -462,7 +469,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
 
 
 def _stride(function: Function, axis: str) -> Stream:
-    """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``, or a loop's step along the axis. Raises Unknown."""
+    """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``. Raises Unknown."""
     text = function.text
     for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
         text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
@@ -471,9 +478,7 @@ def _stride(function: Function, axis: str) -> Stream:
     match = re.search(rf"{block} \+ {index}|{index} \+ {block}", text)
     if match is None:
         raise Unknown(axis)
-    added = re.search(rf"{index} \+ (\w+)", text)
-    step = re.search(rf"\b{added[1]} \+= (\w+)", text) if added else None
-    return tokens(step[1] if step else next(filter(None, match.groups())))
+    return tokens(next(filter(None, match.groups())))
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:

@@ -173,10 +173,10 @@ def of_vector(function: Function, operation: Operation) -> bool:
 
 
 def innermost(operation: Operation) -> str:
-    """Return the dimension along which the output is contiguous, or the input if it has none."""
+    """Return the dimension along which the output, or else the input, is contiguous; empty if none."""
     named = [*_arrays(operation, written=True), *_arrays(operation, written=False)]
     last = (size for name in named for size in operation.operands[name].extents[-1:])
-    return next(size for size in last if isinstance(size, str))
+    return next((size for size in last if isinstance(size, str)), "")
 
 
 def _sizes(parameters: Sequence[Parameter], operation: Operation) -> dict[str, str]:

@@ -30,8 +30,6 @@ MOST_AT_ONCE = 1 << 31
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
-FEW_BLOCKS = 3
-"""Blocks of the trial that shows how many elements a block sums."""
 
 
 def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
@@ -159,13 +157,13 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
     by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
     by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
-    by_block.alternatives, shape = [], {"blocks": FEW_BLOCKS, "each": WIDE * SHORT}
+    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": WIDE * SHORT}
     trial = target.trial(by_block.front, shape)
     end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
-    if trial.fatal or not end or end % FEW_BLOCKS:
+    if trial.fatal or not end or end % trying.FEW_BLOCKS:
         return None
-    by_block.shape = {**shape, "each": end // FEW_BLOCKS}
-    by_block.front["requires"] = {"conditions": [f"each == {end // FEW_BLOCKS}"]}
+    by_block.shape = {**shape, "each": end // trying.FEW_BLOCKS}
+    by_block.front["requires"] = {"conditions": [f"each == {end // trying.FEW_BLOCKS}"]}
     by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
     if guess.line and "ceil" in str(guess.front["grid"]):
         by_block.faults += _short_block(target, by_block)
@@ -180,7 +178,7 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
     trial = target.trial({**guess.front, "arguments": shorter}, guess.shape)
     if trial.fatal or shorter == arguments or of.kind == "V":
         return []
-    rows = trial.buffers["x"].view(of).reshape(FEW_BLOCKS, -1).astype(np.float64)
+    rows = trial.buffers["x"].view(of).reshape(trying.FEW_BLOCKS, -1).astype(np.float64)
     expected, total = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
     if np.isclose(total, expected, rtol=0, atol=CLOSE):
         return []

@@ -113,6 +113,13 @@ class Function:
         text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
         return bool(re.search(rf"(?:<|> =) (?:\( )?{name}\b|\b{name} (?:>|< =)", text))
 
+    @property
+    def strides_by_grid(self) -> bool:
+        """Whether a loop's step has the size of the grid."""
+        text = " ".join(token.text for token in self.declaration.body)
+        steps = "|".join(["gridDim", *re.findall(r"\b(\w+) = [^;=]*\bgridDim\b", text)])
+        return bool(re.search(rf"\+ ?= [^;)]*\b(?:{steps})\b", text))
+
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         texts = [token.text for token in self.declaration.body]
@@ -291,7 +298,10 @@ class Source:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""
         parameters, arguments = _template(outer.head), list[Tokens]()
         scope = f"{outer.scope[-1]} :: " if outer.scope else ""
-        use = re.compile(rf"(?<!:: )(?:{scope})?\b{outer.name} < ([^<>;(){{}}]+) >")
+        of_class = re.search(r"(\w+) < [^<>]+ > ::", " ".join(token.text for token in outer.head))
+        name = of_class[1] if of_class and outer.kind == "function" else outer.name
+        plain = " , ".join(parameter.name for parameter in parameters)
+        use = re.compile(rf"(?<!:: )(?:{scope})?\b{name} < (?!{plain} >)([^<>;(){{}}]+) >")
         for _, caller in self.declarations() if parameters else ():
             text = " ".join(token.text for token in (*caller.head, *caller.body))
             for macro in self.macros.values():

@@ -38,6 +38,8 @@ LATE: Outcome = {
 """The outcome of a trial that did not fit the budget: it says nothing about the kernel."""
 MOST_LAUNCHED = 1 << 21
 """Most elements, or multiplications, of a trial at the sizes of the launch."""
+FEW_BLOCKS, TURNS = 3, 32
+"""Blocks of a trial that sums by block, or whose threads repeat a loop; their turns if each takes an element."""
 FEW = 3
 """Size of a dimension that is a side of the grid."""
 MOST_TILES = 256
@@ -191,6 +193,22 @@ def at_its_sizes(guess: Guess, run: Run, front: dict[str, Any]) -> None:
         guess.faults.append(f"{at}: {verdict(outcome)}: {outcome['reason']}")
 
 
+def repeated(guess: Guess, run: Run, front: dict[str, Any], shape: Shape) -> None:
+    """Execute a correct kernel with a loop over the grid so that its threads repeat it, if the launch bounds the grid."""
+    width, *rest = front["grid"]
+    bounded = str(width).startswith("min(") or (isinstance(width, int) and width > FEW_BLOCKS)
+    elements = TURNS * FEW_BLOCKS * threads({**front, "grid": []}, {})
+    passed = str(width) in leaves(front["arguments"])
+    if passed or not (guess.line and guess.strides and bounded and elements):
+        return
+    if len(shape) == 1:
+        shape = {name: -(-elements // side) * side for name, side in shape.items()}
+    outcome = run({**front, "grid": [FEW_BLOCKS, *rest]}, shape)
+    if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
+        at = f"where a thread repeats the loop over the grid, as at {size(shape)}"
+        guess.faults.append(f"{at} in {FEW_BLOCKS} blocks: {verdict(outcome)}: {outcome['reason']}")
+
+
 def without_judge(guess: Guess) -> bool:
     """Return whether the reference is a kernel that rests on a guess, which judges nobody."""
     kernel = guess.operation.kernel
@@ -204,11 +222,14 @@ def _error(outcome: Outcome) -> float:
 def _with_c(
     front: dict[str, Any], outcome: Outcome, once: Run, shape: Shape
 ) -> tuple[dict[str, Any], Outcome]:
-    """Allow C to be read with beta = 0 if that was the fault, and try again."""
+    """Allow C to be read with beta = 0, or to be added to, if that was the fault, and try again."""
     if right(outcome) or READS_C not in outcome["reason"]:
         return front, outcome
     allowed = {**front, READS_C: True}
-    return allowed, once(allowed, shape)
+    outcome, added = once(allowed, shape), {**front, READS_C: "adds"}
+    if not right(outcome) and _error(outcome) < NEARER and right(adds := once(added, shape)):
+        return added, adds
+    return allowed, outcome
 
 
 def repaired(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:

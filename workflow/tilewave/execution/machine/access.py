@@ -11,12 +11,11 @@ LOAD, STORE, MATRIX, COPY, BYPASS = range(len(KINDS))
 class Access:
     """An access to shared memory by a warp; tuples have 32 entries, one for each lane.
 
-    kind: one of KINDS. A matrix is part of ldmatrix or stmatrix: 8 lanes give its row addresses. A
-    copy is a cp.async, which may bypass the cache. An atomic counts as a store. width: bytes of a
-    lane. mask: the lanes that take part, lane i as bit i. reading: the lanes of a copy that read; the
-    others write zeros. addresses: bytes in the block's shared memory. sources: addresses of a copy in
-    global memory, counted from a multiple of 128. Both are 0 where a lane takes no part. wavefronts,
-    ideal: as counted. warp: its number in the block. block: its number in the grid.
+    kind: one of KINDS. A matrix is part of ldmatrix or stmatrix: 8 lanes give its row addresses. A copy is a cp.async,
+    which may bypass the cache. An atomic counts as a store. width: bytes of a lane. mask: the lanes that take part,
+    lane i as bit i. reading: the lanes of a copy that read; the others write zeros. addresses: bytes in the block's
+    shared memory. sources: addresses of a copy in global memory, counted from a multiple of 128. Both are 0 where a
+    lane takes no part. wavefronts, ideal: as counted. warp: its number in the block. block: its number in the grid.
 
     transaction: lanes of each. turns: the wavefront of its transaction that serves a lane, from 0; -1
     for none. For a copy that bypasses the cache it counts over the whole access. rivals: for a copy

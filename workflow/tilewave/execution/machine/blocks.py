@@ -134,8 +134,7 @@ def block_alive(m):
 
 @njit
 def run_block(m, limit):
-    """Run each warp in turn until the block (or its cluster) ends, is stuck or ran ``limit``
-    instructions.
+    """Run each warp in turn until the block (or its cluster) ends, is stuck or ran ``limit`` instructions.
 
     Returns 0 if it ended, 1 if it goes on, 2 if it stopped for a fault.
     """

@@ -1,11 +1,10 @@
 """Bulk copies (TMA): one thread copies a whole box or contiguous bytes.
 
-A copy completes when it is issued. `orders` checks that readers wait for its mbarrier, and that
-writers of its source wait for its group. Boxes have one to five dimensions. A row, the first
-dimension, is contiguous; the rows follow each other in shared memory, the second dimension's first.
-A swizzle xors bits 4 and on of a byte's address with bits 7 and on: one, two or three of them for
-32, 64 and 128 bytes. Elements outside the array are read as zeros, which count as arrived bytes,
-and are not written (PTX ISA, "Tensors"). Only a load may begin before the array.
+A copy completes when it is issued. `orders` checks that readers wait for its mbarrier, and that writers of its source
+wait for its group. Boxes have one to five dimensions. A row, the first dimension, is contiguous; the rows follow each
+other in shared memory, the second dimension's first. A swizzle xors bits 4 and on of a byte's address with bits 7 and
+on: one, two or three of them for 32, 64 and 128 bytes. Elements outside the array are read as zeros, which count as
+arrived bytes, and are not written (PTX ISA, "Tensors"). Only a load may begin before the array.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -213,8 +212,7 @@ def coordinates(U, row):
 def begins_before(m, warp, pc, lanes, at):
     """Note a fault and return True if a stored box begins before its array.
 
-    Seen on an H200 for one to three dimensions; PTX does not document it. A store after the end
-    writes nothing.
+    Seen on an H200 for one to three dimensions; PTX does not document it. A store after the end writes nothing.
     """
     for axis in range(len(at)):
         if at[axis] < 0:

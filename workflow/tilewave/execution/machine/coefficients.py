@@ -1,10 +1,9 @@
 """Coefficients of the special function unit, from sweeps over all mantissas on an H200.
 
-The unit interpolates: the mantissa's first bits choose a row. The other bits, x, enter C0 + C1 * x
-+ C2 * square(x), where the square skips its low columns (Oberman and Siu, "A high-performance
-area-efficient multifunction interpolator"). These rows give every result of the sweeps to the last
-bit. coefficients.csv holds C0, C1, C2 of each function as integers; BITS counts their binary digits
-below the result's last one.
+The unit interpolates: the mantissa's first bits choose a row. The other bits, x, enter C0 + C1 * x + C2 * square(x),
+where the square skips its low columns (Oberman and Siu, "A high-performance area-efficient multifunction
+interpolator"). These rows give every result of the sweeps to the last bit. coefficients.csv holds C0, C1, C2 of each
+function as integers; BITS counts their binary digits below the result's last one.
 """
 
 import csv

@@ -1,9 +1,8 @@
 """The cache of compiled code: an object file for each unit.
 
-A unit is the interpreter's loop or a family of instructions, with all that it calls. Python and
-other units call its entries by address. A missing unit is compiled by another process (`building`);
-this module only loads the result. The folder's name hashes all that the code depends on, so
-checkouts with equal sources share files.
+A unit is the interpreter's loop or a family of instructions, with all that it calls. Python and other units call its
+entries by address. A missing unit is compiled by another process (`building`); this module only loads the result. The
+folder's name hashes all that the code depends on, so checkouts with equal sources share files.
 """
 
 import contextlib

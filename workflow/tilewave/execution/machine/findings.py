@@ -424,8 +424,10 @@ def _explanation(
     if number in (s.RACE, s.IN_FLIGHT, s.UNFENCED):
         return KINDS[number], explainer.collision(row, index, threads, who, match)
     if number == s.UNINITIALISED:
-        # A later write exists and nothing orders the read after it: this is a race.
-        if match is not None and not match[tracing.K_ORDERED]:
+        # A later write exists and nothing orders the read after it: a race, but between atomics.
+        numbers = (index, int(match[tracing.K_PC])) if match is not None else ()
+        atomic = all(explainer.opcode(number).startswith("ATOM") for number in numbers)
+        if match is not None and not (match[tracing.K_ORDERED] or atomic):
             return KINDS[s.RACE], explainer.collision(row, index, threads, who, match)
         return KINDS[number], explainer.unwritten(row, index, threads, who, match)
     if number == s.UNORDERED:

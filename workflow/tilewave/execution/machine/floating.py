@@ -367,8 +367,7 @@ def _left_out(x, y, z, near):
     b = fma_f64(first, second, -a)
     c = addend
     d = _scaled(-near, -top)
-    # Sums and their errors, until none overlap (Ogita, Rump and Oishi,
-    # "Accurate sum and dot product").
+    # Sums and their errors, until none overlap (Ogita, Rump and Oishi, "Accurate sum and dot product").
     for _ in range(4):
         total = a + b
         part = total - a

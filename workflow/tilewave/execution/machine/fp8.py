@@ -1,13 +1,12 @@
 """Products of FP8 matrices in the tensor cores of Hopper (QGMMA).
 
-Their summation is not documented. The model is that of P. Xie et al., "MMA-Sim" (arXiv 2511.10909,
-and its code), which gives Hopper's bits; an H200 agrees (tests/support/opcodes/sm_90a/qgmma.cu). It
-is the rule of HMMA (see `tensor`) with fewer places. Products are exact. They and C are aligned to
-their largest exponent, cut towards zero `PLACES` binary places below it, and added exactly, all 32
-of an instruction in one step. The sum is cut to `DIGITS` digits of mantissa behind the point, or
-rounded to the nearest f16, so a register's lower bits are zeros. Parts of it were seen before: the
-14 highest bits of each product by DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437,
-section 3.5.2), sums of 22 bits by J. Zhang et al., "SageAttention2" (arXiv 2411.10958).
+Their summation is not documented. The model is that of P. Xie et al., "MMA-Sim" (arXiv 2511.10909, and its code), which
+gives Hopper's bits; an H200 agrees (tests/support/opcodes/sm_90a/qgmma.cu). It is the rule of HMMA (see `tensor`) with
+fewer places. Products are exact. They and C are aligned to their largest exponent, cut towards zero `PLACES` binary
+places below it, and added exactly, all 32 of an instruction in one step. The sum is cut to `DIGITS` digits of mantissa
+behind the point, or rounded to the nearest f16, so a register's lower bits are zeros. Parts of it were seen before: the
+14 highest bits of each product by DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437, section 3.5.2), sums
+of 22 bits by J. Zhang et al., "SageAttention2" (arXiv 2411.10958).
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 

@@ -1,10 +1,9 @@
 """Products of a warpgroup: each of its four warps computes its 16 rows.
 
-Descriptors give the layout of matrices in shared memory (PTX ISA, "wgmma", matrix descriptor and
-strides): rows of the depth, in 16-byte pieces of eight rows, or rows of the width with the other
-major order (``.tnsp``). An instruction's operands go into fragments. Eight columns at a time are
-one product of a warp (`tensor`), with the same rounding. All of the depth is added in one step, as
-P. Xie et al. (see there) say of both.
+Descriptors give the layout of matrices in shared memory (PTX ISA, "wgmma", matrix descriptor and strides): rows of the
+depth, in 16-byte pieces of eight rows, or rows of the width with the other major order (``.tnsp``). An instruction's
+operands go into fragments. Eight columns at a time are one product of a warp (`tensor`), with the same rounding. All of
+the depth is added in one step, as P. Xie et al. (see there) say of both.
 
 A product completes when it is issued, and its reads last until its group is waited for.
 """
@@ -213,9 +212,8 @@ def hgmma(m, warp, pc, mask):
         else:
             hmma(sub, flags, R, d + words * group, a, int64(B_AT), before)
     if warp & 3 == 0:
-        # ncu attributes to the four warps the lines of B, and of A if it is in shared memory. This
-        # fits the totals of cuBLAS' kernels on an H200: 64x128 and 64x256 of f16 and bf16, and
-        # 64x256 of tf32 with A in registers.
+        # ncu attributes to the four warps the lines of B, and of A if it is in shared memory. This fits the totals of
+        # cuBLAS' kernels on an H200: 64x128 and 64x256 of f16 and bf16, and 64x256 of tf32 with A in registers.
         lines = int64(row[c.WIDTH] // 4)
         if a == A_AT:
             lines += 16

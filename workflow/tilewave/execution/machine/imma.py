@@ -22,8 +22,7 @@ WORDS = 896
 def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch):
     """Load A, B and C to the scratch: ``pairs`` of A's registers; single: bits, not bytes.
 
-    signed_a, signed_b: 128 for signed bytes, else 0. narrow: eight rows only, in one register instead
-    of two.
+    signed_a, signed_b: 128 for signed bytes, else 0. narrow: eight rows only, in one register instead of two.
     """
     out = part(builder, scratch, 0)
 

@@ -52,10 +52,9 @@ PAGE = 128  # bytes: unit of allocation of shared memory
 class Limits:
     """Limits of a launch: warp instructions (0: no limit), seconds (0: no limit).
 
-    ``races`` checks accesses to shared memory. ``reverse`` runs warps and blocks from the last to the
-    first, which changes nothing in a kernel without races. At most ``cores`` cores are used, which
-    changes only the time. ``working``: the first blocks, which have work (0: all); their speed predicts
-    whether the seconds suffice.
+    ``races`` checks accesses to shared memory. ``reverse`` runs warps and blocks from the last to the first, which
+    changes nothing in a kernel without races. At most ``cores`` cores are used, which changes only the time.
+    ``working``: the first blocks, which have work (0: all); their speed predicts whether the seconds suffice.
     """
 
     instructions: int = 0

@@ -250,8 +250,7 @@ def _fingerprint(m, at, size, so_far):
 def mark_box(m, warp, pc, address, at, how):
     """Note what a tensor copy reads and writes: its map, and the part of the box inside the array.
 
-    at: the five coordinates at which the box begins. Returns as `mark` does, and for COMPARE a
-    fingerprint of the box.
+    at: the five coordinates at which the box begins. Returns as `mark` does, and for COMPARE a fingerprint of the box.
     """
     element, fingerprint = bulk.element_of(m, address), uint64(0xCBF29CE484222325)
     conflict, other, now = int64(0), int64(-1), new_mark(m, warp, int64(WEAK))

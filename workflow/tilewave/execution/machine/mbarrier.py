@@ -1,10 +1,9 @@
 """Mbarriers: counters in shared memory, at which threads and copies arrive, phase after phase.
 
-The 64-bit word is opaque to a program (PTX ISA, "mbarrier"), but code of ptxas reveals its fields.
-It initialises one for ``n`` arrivals with (2^20 - n) << 1 in the low word and (2^20 - n) << 11 in
-the high one. It tests a phase by bit 31 of the high word, and reads the pending count from bits 11
-to 30. So arrivals count up to an overflow, which flips the phase. The bytes awaited lie between
-these fields, 22 bits with a sign.
+The 64-bit word is opaque to a program (PTX ISA, "mbarrier"), but code of ptxas reveals its fields. It initialises one
+for ``n`` arrivals with (2^20 - n) << 1 in the low word and (2^20 - n) << 11 in the high one. It tests a phase by bit 31
+of the high word, and reads the pending count from bits 11 to 30. So arrivals count up to an overflow, which flips the
+phase. The bytes awaited lie between these fields, 22 bits with a sign.
 
 Here a copy lands at once and completes at its mbarrier at once. The order of accesses (`orders`)
 still finds a reader that did not wait.

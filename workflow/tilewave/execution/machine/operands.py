@@ -36,10 +36,9 @@ class Term:
 class SassOperand:
     """An operand of an instruction.
 
-    ``negated`` is a leading minus, ``inverted`` a leading ~ or !, ``absolute`` bars around it;
-    ``suffixes`` follow it with dots; `reuse` is dropped, because it does not affect values. ``value``
-    holds an integer, a float or a name; ``bank``, ``offset`` and ``terms`` are the parts of a constant
-    or a memory address.
+    ``negated`` is a leading minus, ``inverted`` a leading ~ or !, ``absolute`` bars around it; ``suffixes`` follow it
+    with dots; `reuse` is dropped, because it does not affect values. ``value`` holds an integer, a float or a name;
+    ``bank``, ``offset`` and ``terms`` are the parts of a constant or a memory address.
     """
 
     kind: Kind

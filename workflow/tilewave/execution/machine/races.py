@@ -1,8 +1,7 @@
 """The last reads and writes of each unit of shared memory, and whether they are ordered.
 
-The shadow of shared memory holds who wrote a unit, and when. `views.clocks` holds up to when a
-warp knows the accesses of another. An access that is not ordered after an earlier one races with
-it.
+The shadow of shared memory holds who wrote a unit, and when. `views.clocks` holds up to when a warp knows the accesses
+of another. An access that is not ordered after an earlier one races with it.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 

@@ -1,9 +1,8 @@
 """Blocks of a grid on several cores at once, if their order makes no difference.
 
-Each core has its own block arrays and takes the next run of blocks. `marking` notes what it reads
-and writes of global memory. If two cores touch the same byte, a fault is found or a limit is
-reached, the result is dropped and the launch is executed again, in order. So counts, findings and
-results are those of one core.
+Each core has its own block arrays and takes the next run of blocks. `marking` notes what it reads and writes of global
+memory. If two cores touch the same byte, a fault is found or a limit is reached, the result is dropped and the launch
+is executed again, in order. So counts, findings and results are those of one core.
 """
 
 import math

@@ -1,17 +1,15 @@
 """Products of f16, bf16 and tf32 matrices in the tensor cores.
 
-HMMA's summation is not documented. One rule fits every bit of an H200's 16,384 sums of each of 16
-kinds (shape, types, operands alike or far apart, infinities and NaNs). Products are exact. They and
-C are aligned to the largest exponent among them: of a product the sum of its factors' exponents,
-not normalised; of a denormal the least of its format; zeros do not count. They are cut 25 binary
-places below it towards zero, and added exactly. The sum is cut to f32, or rounded to the nearest
-f16. One step adds all k of an instruction.
+HMMA's summation is not documented. One rule fits every bit of an H200's 16,384 sums of each of 16 kinds (shape, types,
+operands alike or far apart, infinities and NaNs). Products are exact. They and C are aligned to the largest exponent
+among them: of a product the sum of its factors' exponents, not normalised; of a denormal the least of its format; zeros
+do not count. They are cut 25 binary places below it towards zero, and added exactly. The sum is cut to f32, or rounded
+to the nearest f16. One step adds all k of an instruction.
 
-Other architectures follow P. Xie et al., "MMA-Sim" (arXiv 2511.10909, and its code), whose rule for
-Hopper is the same; they were not measured here. Blackwell does as Hopper. Ampere and Ada cut after
-24 places. In the larger shape of each type they add the two halves of the depth one after the
-other, and round the first half's sum as a result. M. Fasi et al., "Numerical behavior of NVIDIA
-tensor cores" (PeerJ CS 7:e330, 2021) found such sums first.
+Other architectures follow P. Xie et al., "MMA-Sim" (arXiv 2511.10909, and its code), whose rule for Hopper is the same;
+they were not measured here. Blackwell does as Hopper. Ampere and Ada cut after 24 places. In the larger shape of each
+type they add the two halves of the depth one after the other, and round the first half's sum as a result. M. Fasi et
+al., "Numerical behavior of NVIDIA tensor cores" (PeerJ CS 7:e330, 2021) found such sums first.
 
 Two points are guesses, which no operand tested: the sign of a sum of zeros (always plus here), and
 denormal f32 and bf16 next to nothing larger.
@@ -159,9 +157,8 @@ def nearest_f16(value):
 def fused_sums(builder, count, moderate, places, wide, skipped, kept, scratch):
     """Add ``count`` products to the sums in one step, keeping ``places`` digits after the point.
 
-    moderate: no factor is `extreme`, so products and aligned parts fit f32. skipped: the depth to skip,
-    8 of f16 or bf16, or 1 of tf32, of which then every second one counts. kept: a mask of the bits that
-    a result has.
+    moderate: no factor is `extreme`, so products and aligned parts fit f32. skipped: the depth to skip, 8 of f16 or
+    bf16, or 1 of tf32, of which then every second one counts. kept: a mask of the bits that a result has.
     """
     order = (0, 2, 4, 6) if count == 4 else range(count)
     together = TOGETHER if moderate else 1
@@ -296,8 +293,7 @@ def endless(R, c, kind, depth, wide, S):
 def hmma(sub, flags, R, d, a, b, c):
     """Compute D = A B + C for m16n8.
 
-    sub: depth, type of A and B in bits 8 and on, 1 << 16 if C and D are f32, TWO_STEPS for the sums
-    of Ampere and Ada.
+    sub: depth, type of A and B in bits 8 and on, 1 << 16 if C and D are f32, TWO_STEPS for the sums of Ampere and Ada.
     """
     depth, kind, wide, old = sub & 255, (sub >> 8) & 255, (sub >> 16) & 1 != 0, sub & TWO_STEPS != 0
     scratch: Any = local_words(WORDS)

@@ -295,7 +295,7 @@ class Operation:
             bound=self.tolerance(job, name, alpha, beta),
             whole=DTYPES[self.dtype(job, name)].whole,
             scaled=(alpha, beta) if self.scalars else None,
-            read=job.reads_c,
+            read=job.reads_c is True,
         )
 
     def judge(

@@ -84,35 +84,33 @@ def tolerance(
     multiply count as multiplied there.
 
     Reasoning. Inputs are uniform in [-1, 1) and already rounded to their dtype. So products are exact
-    in the accumulator's format or nearly so, with mean 0 and standard deviation 1/3; after j of them
-    the partial sum has sqrt(j) / 3. Errors come from adding:
+    in the accumulator's format or nearly so, with mean 0 and standard deviation 1/3; after j of them the partial
+    sum has sqrt(j) / 3. Errors come from adding:
 
-    * *Rounding to nearest* (FMA units, whatever the accumulator; tensor cores with an f64 one): a
-      step's error is uniform in +-u |partial sum|, that is u / sqrt(3) of it, with a random sign.
-      Errors add in squares: u / sqrt(3) * sqrt(sum over steps of j) / 3 = u / sqrt(3) * k /
-      (3 sqrt(2)).
-      Double precision counts twice: its reference makes the same error.
-    * *Tensor cores with an f16 accumulator* round once every 16 products (a chain that is rounded
-      so gives 99.98 % of a real kernel's elements bit by bit), so there are k / 16 steps.
-    * *Tensor cores with an f32 accumulator* cut off instead of rounding: a step may lose 2u of the
-      partial sum, always towards 0, so errors add up without squares. The mean partial sum on the
-      way is 2/3 of the last one: 2u * k/8 * 2/3 * sqrt(k) / 3 for steps of 8 products.
-    * *Tensor cores with FP8 inputs* cut off each product, too, 13 binary places below the larger of
-      the largest product and the partial sum, of which a step may lose 2u, u = 2^-14. A product's
-      sign is random, and so is that of its loss: uniform from 0 to 2u of the partial sum, a third of
-      its square on average. Errors add in squares: 2u / sqrt(3) * sqrt(sum over products of j) / 3
-      = 2u * k / (3 sqrt(6)). (An upper bound: few of a product's eight digits are cut off. Executed
-      kernels have 0.4 of it at k = 8192.) Where sums are promoted to f32 (accumulator f32, not f22)
-      every 128 products at the latest, no partial sum has more: 2u * sqrt(128 k) / (3 sqrt(6)).
-    * *Whole numbers* lose nothing: 2^16 products of inputs up to 127 stay below 2^31, doubled by
-      alpha too, and the double-precision reference is exact below 2^53. The tolerance is 0.
+    * *Rounding to nearest* (FMA units, whatever the accumulator; tensor cores with an f64 one): a step's error is
+      uniform in +-u |partial sum|, that is u / sqrt(3) of it, with a random sign. Errors add in squares:
+      u / sqrt(3) * sqrt(sum over steps of j) / 3 = u / sqrt(3) * k / (3 sqrt(2)). Double precision counts twice: its
+      reference makes the same error.
+    * *Tensor cores with an f16 accumulator* round once every 16 products (a chain that is rounded so gives 99.98 % of
+      a real kernel's elements bit by bit), so there are k / 16 steps.
+    * *Tensor cores with an f32 accumulator* cut off instead of rounding: a step may lose 2u of the partial sum,
+      always towards 0, so errors add up without squares. The mean partial sum on the way is 2/3 of the last one:
+      2u * k/8 * 2/3 * sqrt(k) / 3 for steps of 8 products.
+    * *Tensor cores with FP8 inputs* cut off each product, too, 13 binary places below the larger of the largest
+      product and the partial sum, of which a step may lose 2u, u = 2^-14. A product's sign is random, and so is that
+      of its loss: uniform from 0 to 2u of the partial sum, a third of its square on average. Errors add in squares:
+      2u / sqrt(3) * sqrt(sum over products of j) / 3 = 2u * k / (3 sqrt(6)). (An upper bound: few of a product's
+      eight digits are cut off. Executed kernels have 0.4 of it at k = 8192.) Where sums are promoted to f32
+      (accumulator f32, not f22) every 128 products at the latest, no partial sum has more: 2u * sqrt(128 k) / (3
+      sqrt(6)).
+    * *Whole numbers* lose nothing: 2^16 products of inputs up to 127 stay below 2^31, doubled by alpha too, and the
+      double-precision reference is exact below 2^53. The tolerance is 0.
 
-    An element gets 16 of these standard deviations, the Frobenius norm 4 (it averages over all
-    elements). alpha, beta C and the store round three more times in the accumulator's format and
-    once in C's; an f16 C can underflow by one smallest spacing. At k = 4096 the absolute part is
-    5.5e-4 (f32), 2.0e-12 (f64), 1.4e-2 (f16 inputs, f32 sum) and 1.3 (f16 sum), beside elements
-    of standard deviation 21. A 16-deep step forgotten everywhere is off by 6 % in the Frobenius
-    norm, which allows 2 % there (f16 sum).
+    An element gets 16 of these standard deviations, the Frobenius norm 4 (it averages over all elements). alpha,
+    beta C and the store round three more times in the accumulator's format and once in C's; an f16 C can underflow
+    by one smallest spacing. At k = 4096 the absolute part is 5.5e-4 (f32), 2.0e-12 (f64), 1.4e-2 (f16 inputs, f32
+    sum) and 1.3 (f16 sum), beside elements of standard deviation 21. A 16-deep step forgotten everywhere is off by
+    6 % in the Frobenius norm, which allows 2 % there (f16 sum).
 
     The size of a typical element is that of inputs with variance 1/3 (whole numbers have a larger one,
     and no tolerance that it could enter).
@@ -159,12 +157,13 @@ class Matmul(Operation):
         return self._taken(job, [(1.0, 0.0), *(MORE_WHOLE if integers else MORE)])[1:]
 
     def _taken(self, job: Job, runs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-        """Return the different runs of a kernel: 1 for alpha and 0 for beta where it does not take them."""
+        """Return the different runs of a kernel: 1 for alpha, and 0 or 1 for beta, where it takes none."""
         names = [name for step in job.steps for name in leaves(step.arguments)] or self.scalars
         if job.provider != "nvrtc":
             names = self.scalars
         has_alpha, has_beta = "alpha" in names, "beta" in names
-        taken = [(alpha if has_alpha else 1.0, beta if has_beta else 0.0) for alpha, beta in runs]
+        fixed = float(job.reads_c == "adds")
+        taken = [(alpha if has_alpha else 1.0, beta if has_beta else fixed) for alpha, beta in runs]
         return list(dict.fromkeys(taken))
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
@@ -201,7 +200,7 @@ class Matmul(Operation):
         }
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
-        return beta != 0 or job.reads_c or not self.arrays(job)[name].written
+        return beta != 0 or bool(job.reads_c) or not self.arrays(job)[name].written
 
     def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         """Return the product; C is read only where beta is not 0."""

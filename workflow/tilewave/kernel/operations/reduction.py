@@ -1,9 +1,8 @@
 """total += x[0] + ... + x[n - 1].
 
-The elements are whole eighths from -1 to 1, so that no partial sum needs more than a float's 24 bits
-(partial sums of 2^26 of them stay below 2^17). Every order of adding gives the same sum, and an element that is
-forgotten or added twice shows. With other numbers a float's sum depends on the order, and with atomics on the
-run.
+The elements are whole eighths from -1 to 1, so that no partial sum needs more than a float's 24 bits (partial sums of
+2^26 of them stay below 2^17). Every order of adding gives the same sum, and an element that is forgotten or added twice
+shows. With other numbers a float's sum depends on the order, and with atomics on the run.
 """
 
 import math

@@ -174,8 +174,7 @@ class Facts:
 
 
 def evaluate(facts: Facts, text: expressions.Expression, names: Mapping[str, Any]) -> Any:
-    """Return the value of an expression, with the log of `facts` cleared first. Raises NoValue and
-    ExpressionError."""
+    """Return the value of an expression, with the log of `facts` cleared first. Raises NoValue and ExpressionError."""
     for log in (facts.read, facts.sources, facts.missing, facts.environments):
         log.clear()
     for name in expressions.names_in(text) & facts.target.keys():

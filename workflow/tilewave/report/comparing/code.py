@@ -27,8 +27,7 @@ _MARKS = {"added": "+ ", "removed": "− ", "same": "  "}
 def sources(before: Side, after: Side, case: str) -> list[Listing]:
     """Return a case's files in which text or excess wavefronts differ, merged from both sides.
 
-    Lines far from any difference or excess become gaps. The line number is the second side's where both have
-    the line.
+    Lines far from any difference or excess become gaps. The line number is the second side's where both have the line.
     """
     rows = [table[table["case"] == case] for table in map(instructions, (before, after))]
     texts = [side.texts(case.partition("@")[0]) for side in (before, after)]
