@@ -355,8 +355,10 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     if source.kernel is None:
-        command = rf"\g<0> (tilewave check {outcome['file']} --kernel {source.name} \1 ...)"
-        reason = f"{GUESSING}: {re.sub(r'^(--[a-z]+) is missing', command, source.problem)}"
+        reason = f"{GUESSING}: {source.problem}"
+        if missing := re.match(r"(--[a-z]+) is missing", source.problem):
+            command = f"tilewave check {outcome['file']} --kernel {source.name} {missing[1]} ..."
+            reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
         sentence = f"could not tell whether {source.name} is right: {reason}"
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
