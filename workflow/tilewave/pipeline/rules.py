@@ -434,8 +434,8 @@ def _checked_together(
     on_result: Callable[[Result], None],
     **options: Any,
 ) -> list[Result]:
-    """Check jobs, several at a time. A probe that reports a measurement runs alone, as does again a job that ran out of
-    time or memory: the others may have caused it."""
+    """Check jobs, several at a time. Probes that report a measurement run alone. So do, once more, jobs that ran out of
+    time or memory, because the others may have caused it."""
     from tilewave.workers import supervisor
 
     def hindered(outcome: Result) -> bool:

@@ -64,7 +64,7 @@ class DerivedOperation:
 
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
-    sizes that the launch computes, nobody knows how.
+    sizes that the launch computes by an expression that cannot be translated.
     """
 
     name: str
@@ -146,7 +146,7 @@ def first(
 def _at_launch(
     function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the numbers that are constants, or that the launch computes from sizes, and those that it computes somehow.
+    """Return the numbers that are constants, or that the launch computes from sizes, and those whose expression cannot be translated.
     A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
