@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,9 @@ AFFORDABLE = 0.8
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
 NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
+HOPELESS, GLIMPSE_S = 1.5, 0.2
+"""A trial whose least time is so many times what is left runs only for these seconds: its first blocks may show a
+fault."""
 FLUSHING = ("fast_math", "ftz=true", "fast-math")
 """Parts of compiler options that allow denormal numbers to become 0."""
 
@@ -335,7 +339,10 @@ def _tried(
     limited = seconds < job.limit_s
     if seconds <= 0:
         return TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, "no time was left"))
-    job = replace(job, limit_s=min(job.limit_s, seconds))
+    flops = operations.work(job).flops * (len(trial.scalars) or cost.LAUNCHES)
+    least_s = cost.predicted_s(job, flops) / (os.cpu_count() or 1)
+    limit_s = GLIMPSE_S if least_s > HOPELESS * seconds else job.limit_s
+    job = replace(job, limit_s=min(limit_s, seconds))
     done = done or executing.run(
         job,
         machine,
