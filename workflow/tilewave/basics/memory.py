@@ -48,10 +48,7 @@ class Usage:
 
 @contextlib.contextmanager
 def limited(least: int = 0) -> Iterator[None]:
-    """Let the process take the memory of one execution more, until the end. Raises MemoryError.
-
-    least: bytes that it surely needs; if they are too many, it does not begin.
-    """
+    """Let the process take the memory of an execution. Raises MemoryError, at once if ``least`` bytes are too many."""
     if sys.platform != "linux" or not Path("/proc/self/statm").exists():
         yield
         return

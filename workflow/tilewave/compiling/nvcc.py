@@ -183,22 +183,18 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
 def _prelude(codes: tuple[str, ...]) -> str:
     """Return the header in front of these texts without comments; empty if they need none."""
     code = "\n".join(codes)
-    lines = []
-    for pattern, line in TABLES["names"].items():
-        declared = re.search(rf"#\s*define\s+{pattern}\b|\busing\s+{pattern}\s*=", code)
-        if not declared and re.search(rf"(?<!::)\b{pattern}\b", code):
-            lines.append(line)
+    names = [name for name in TABLES["names"] if re.search(rf"(?<!::)\b{name}\b", code)]
+    declared = r"#\s*define\s+{0}\b|\busing\s+{0}\s*="
+    lines = [TABLES["names"][name] for name in names if not re.search(declared.format(name), code)]
     named = "using namespace std" in code
-    for pattern, line in TABLES["of_std"].items():
-        if re.search(rf"\b{'' if named else 'std::'}{pattern}\b", code):
-            lines.append(line)
+    of_std, space = TABLES["of_std"].items(), "" if named else "std::"
+    lines += [line for name, line in of_std if re.search(rf"\b{space}{name}\b", code)]
     hosts = re.findall(r"using namespace (Eigen|cv)\b", code)
     lines += [f"namespace {name} {{}}" for name in hosts]
     if "std::" in code or named:
         included = {name for _, name in INCLUDE.findall(code)}
-        lines += [
-            f"#include <cuda/std/{name}>" for name in TABLES["standard"].split() if name in included
-        ]
+        standard = (name for name in TABLES["standard"].split() if name in included)
+        lines += [f"#include <cuda/std/{name}>" for name in standard]
         lines += ["namespace cuda { namespace std {} }"]
         lines += ["namespace std { using namespace ::cuda::std; }"]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))

@@ -587,9 +587,7 @@ def execute(
     accesses = book.accesses() if book is not None else {}
     faults = explained(explainer(states=states)) + more
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
-    touched = {} if marks is None or not footprint else {
-        buffer.name: marks.ends(start) for start, buffer in buffers
-    }  # fmt: skip
+    touched = {buffer.name: marks.ends(start) for start, buffer in buffers if marks and footprint}
     hints = tuple(fault for fault in faults if fault.kind == HINT)
     faults = tuple(fault for fault in faults if fault.kind != HINT)
     unsearched = _not_searched(program, together, limits.races and not (capture or footprint))
