@@ -95,7 +95,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
 @pytest.mark.parametrize("name", ["checked", "products", "sizes"])
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
-    _, document = check(capsys, path, "--budget", 4)
+    _, document = check(capsys, path, "--budget", 2)
     entries = {entry["kernel"]: entry for entry in document["kernels"]}
     expected = re.findall(r"^// (\w+): (\d), (.+)$", path.read_text(), re.MULTILINE)
     assert list(entries) == [name for name, _, _ in expected]
@@ -122,10 +122,10 @@ def test_a_folder(capsys, tmp_path):
     shutil.copy(FAILING / "wrong_result.cu", tmp_path)
     (tmp_path / "broken.cu").write_text("/*---\ntitle: none\n---*/\n")
     shutil.copy(WRAPPED / "transpose.cu", tmp_path)
-    code, document = check(capsys, tmp_path)
+    code, document = check(capsys, tmp_path, "--budget", 1)
     assert code == 1 and document["sentence"] == "of 4 kernels: 2 right, 1 not right, 1 skipped"
     (tmp_path / "wrong_result.cu").unlink()
-    assert check(capsys, tmp_path)[0] == 2
+    assert check(capsys, tmp_path, "--budget", 1)[0] == 2
     (tmp_path / "none").mkdir()
     assert main(["check", str(tmp_path / "none")]) == 2
     assert "has no kernel" in capsys.readouterr().err

@@ -47,18 +47,14 @@ class Usage:
 
 
 @contextlib.contextmanager
-def limited(times: int = 1, least: int = 0) -> Iterator[None]:
-    """Let the process take the memory of one execution more, until the end. Raises MemoryError.
-
-    times: as many limits, for an execution that reserves more than it touches. least: bytes that it surely
-    needs; if they are too many, it does not begin.
-    """
+def limited(least: int = 0) -> Iterator[None]:
+    """Let the process take the memory of an execution. Raises MemoryError, at once if ``least`` bytes are too many."""
     if sys.platform != "linux" or not Path("/proc/self/statm").exists():
         yield
         return
     import resource
 
-    allowed = int(times * allowed_gib() * 2**30)
+    allowed = int(allowed_gib() * 2**30)
     if least > allowed:
         raise MemoryError
     before = resource.getrlimit(resource.RLIMIT_DATA)

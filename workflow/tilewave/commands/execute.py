@@ -4,6 +4,7 @@ Exit code 0: the result is correct, or a probe ran; 1: it is wrong, failed, or h
 2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported.
 """
 
+import functools
 import itertools
 import json
 import os
@@ -34,7 +35,7 @@ from tilewave.kernel.variants import variant as chosen_variant
 from tilewave.pipeline import reference_kernel, single, trials
 from tilewave.pipeline.cases import Case
 from tilewave.pipeline.target import FALLBACK_ARCH, device
-from tilewave.records.recorded import largest_first
+from tilewave.records.recorded import Recorded, folders, largest_first
 from tilewave.theory import architectures
 from tilewave.theory.data_sheets import SHORT, DataSheet
 
@@ -163,9 +164,16 @@ def arch_of(options: Namespace) -> str:
     return f"sm_{match[1]}" if match else arch
 
 
+@functools.lru_cache(maxsize=1)
+def _recordings(root: Path, times: tuple[int, ...]) -> list[Recorded]:
+    """Return the recordings, the largest first. ``times``: of the folders' last changes, for the cache."""
+    return largest_first(root)
+
+
 def _environments() -> Iterator[dict[str, Any]]:
     """Yield the facts of the recorded GPUs, the one with the most results first."""
-    for recorded in largest_first(place(RECORDED)):
+    root = place(RECORDED)
+    for recorded in _recordings(root, tuple(path.stat().st_mtime_ns for path in folders(root))):
         yield recorded.environments.get(recorded.main_environment, {})
 
 

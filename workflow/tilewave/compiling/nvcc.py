@@ -157,7 +157,8 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
         cut, left_out, unread = texts, (), True
     cut_headers = {file: cut[file] for file in read}
     options = (UNANNOTATED,) if knowing else ()
-    return Adapted(name, cut[name], cut_headers, _prelude(cut.values()), left_out, unread, options)
+    prelude = _prelude(tuple(map(source.code, cut.values())))
+    return Adapted(name, cut[name], cut_headers, prelude, left_out, unread, options)
 
 
 def _knowing(headers: Mapping[str, str]) -> set[str]:
@@ -178,25 +179,22 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
     return plain | {name for name in knowing if KNOWS_NVRTC in headers[name]}
 
 
-def _prelude(texts: Iterable[str]) -> str:
-    """Return the header in front of these texts; empty if they need none."""
-    code = "\n".join(map(source.code, texts))
-    lines = []
-    for pattern, line in TABLES["names"].items():
-        declared = re.search(rf"#\s*define\s+{pattern}\b|\busing\s+{pattern}\s*=", code)
-        if not declared and re.search(rf"(?<!::)\b{pattern}\b", code):
-            lines.append(line)
+@functools.lru_cache(maxsize=64)  # front matter is no code
+def _prelude(codes: tuple[str, ...]) -> str:
+    """Return the header in front of these texts without comments; empty if they need none."""
+    code = "\n".join(codes)
+    names = [name for name in TABLES["names"] if re.search(rf"(?<!::)\b{name}\b", code)]
+    declared = r"#\s*define\s+{0}\b|\busing\s+{0}\s*="
+    lines = [TABLES["names"][name] for name in names if not re.search(declared.format(name), code)]
     named = "using namespace std" in code
-    for pattern, line in TABLES["of_std"].items():
-        if re.search(rf"\b{'' if named else 'std::'}{pattern}\b", code):
-            lines.append(line)
+    of_std, space = TABLES["of_std"].items(), "" if named else "std::"
+    lines += [line for name, line in of_std if re.search(rf"\b{space}{name}\b", code)]
     hosts = re.findall(r"using namespace (Eigen|cv)\b", code)
     lines += [f"namespace {name} {{}}" for name in hosts]
     if "std::" in code or named:
         included = {name for _, name in INCLUDE.findall(code)}
-        lines += [
-            f"#include <cuda/std/{name}>" for name in TABLES["standard"].split() if name in included
-        ]
+        standard = (name for name in TABLES["standard"].split() if name in included)
+        lines += [f"#include <cuda/std/{name}>" for name in standard]
         lines += ["namespace cuda { namespace std {} }"]
         lines += ["namespace std { using namespace ::cuda::std; }"]
     return "".join(f"{line}\n" for line in dict.fromkeys(lines))
@@ -318,14 +316,16 @@ def _cut(texts: Mapping[str, str], roots: Set[str]) -> tuple[dict[str, str], tup
             ends = declaration.start, declaration.end - 1
             lines = [syntax.line_of(text, at) for at in ends]
             left_out.append(Part(piece.file, declaration.name, *lines))
-            cut[piece.file] = _blanked(cut[piece.file], declaration.start, declaration.end)
+            start, end, text = declaration.start, declaration.end, cut[piece.file]
+            cut[piece.file] = text[:start] + _blanked(text[start:end]) + text[end:]
     return cut, tuple(left_out)
 
 
-def _blanked(text: str, start: int, end: int) -> str:
-    """Blank a text from start to end, without ends of lines and preprocessor lines."""
+@functools.lru_cache(maxsize=1024)
+def _blanked(text: str) -> str:
+    """Blank a text, without ends of lines and preprocessor lines."""
 
     def blank(match: re.Match[str]) -> str:
         return match["directive"] or re.sub(r"[^\r\n]", " ", match[0])
 
-    return text[:start] + EVERYTHING.sub(blank, text[start:end]) + text[end:]
+    return EVERYTHING.sub(blank, text)

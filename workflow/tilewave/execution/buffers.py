@@ -97,12 +97,9 @@ def cluster_and_memory(
     variables: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, Any]:
     """Return the cluster of a launch, and its memory that is no argument: ``variables`` of the module, tensor maps."""
-    more: dict[str, Any] = {}
-    if job.launch.cluster:
-        more["cluster"] = job.launch.cluster
     names = {plan.of for plan in job.launch.tensor_maps} - set(leaves(job.arguments))
     memory = [
         machine.Buffer(name, buffers[name], (written or {}).get(name)) for name in sorted(names)
     ]
     memory += [machine.Buffer(name, data) for name, data in (variables or {}).items() if data.size]
-    return more | ({"memory": memory} if memory else {})
+    return {"cluster": job.launch.cluster, "memory": memory}

@@ -46,6 +46,8 @@ VERDICTS = {
 SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
+ADDRESSES = "c[0x4]"
+"""The constant bank with the addresses of the module's variables; a kernel that does not read it has none."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class _Case:
         self.machine = machine
         self.spent = 0.0
         self.faults: list[dict[str, Any]] = []
-        self.hints: list[str] = []
+        self.hints: dict[str, None] = {}
         # Contents of read-only operands after a launch.
         self.overwritten: dict[str, np.ndarray] = {}
         self.not_searched: dict[str, None] = {}
@@ -172,8 +174,9 @@ class _Case:
         for entry in self.places:
             self.entry = entry
             program = self.programs[entry] = self.machine.load(image, entry, self._listing)
-            for name, data in program.image.globals_.items():
-                self.variables.setdefault(name, np.frombuffer(bytearray(data), np.uint8))
+            if any(ADDRESSES in instruction.text for instruction in program.instructions):
+                for name, data in program.image.globals_.items():
+                    self.variables.setdefault(name, np.frombuffer(bytearray(data), np.uint8))
 
     def launch(
         self, buffers: Mapping[str, np.ndarray], alpha: float = 1.0, beta: float = 0.0
@@ -198,28 +201,21 @@ class _Case:
         """
         self.entry = job.entry
         program, places = self.programs[job.entry], self.places[job.entry]
-        seconds = job.limit_s - self.spent  # compiling the interpreter does not count
-        more: dict[str, Any] = {}
-        if job.watch and self.runs == 1:
-            more["capture"] = True
-        if self.footprint:
-            more["footprint"] = True
-        backwards = {"reverse": True} if self.both_ways and self.runs % 2 == 0 else {}
-        more |= cluster_and_memory(self.machine, job, buffers, self.written, self.variables)
-        if sms := job.device.get("sms"):
-            more["sms"] = sms
+        seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
+        reverse = self.both_ways and self.runs % 2 == 0
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
+        more = cluster_and_memory(self.machine, job, buffers, self.written, self.variables)
+        more |= {"sms": job.device["sms"]} if job.device.get("sms") else {}
+        sizes = program.image.parameter_sizes
         done = self.machine.execute(
             program,
             grid=job.launch.grid,
             block=job.launch.block,
-            arguments=packed(
-                self.machine, job, buffers, alpha, beta, program.image.parameter_sizes, self.written
-            ),
+            arguments=packed(self.machine, job, buffers, alpha, beta, sizes, self.written),
             shared_bytes=job.launch.shared_bytes,
-            limits=self.machine.Limits(
-                instructions=most, seconds=max(seconds, 0.1), working=working, **backwards
-            ),
+            limits=self.machine.Limits(most, seconds, working=working, reverse=reverse),
+            capture=job.watch and self.runs == 1,
+            footprint=self.footprint,
             **more,
         )
         self.spent += float(done.seconds)
@@ -236,14 +232,12 @@ class _Case:
             self.overwritten.update(getattr(done, "overwritten", {}))
         self.faults = by_lines([*self.faults, *faults])
         self.not_searched.update(dict.fromkeys(getattr(done, "not_searched", ())))
-        hints = [
-            sentence(described(hint, program.instructions, places))
-            for hint in getattr(done, "hints", ())
-        ]
-        self.hints += [hint for hint in hints if hint not in self.hints]
-        if any(fault["kind"] in STATUSES or fault["kind"] == "barrier" for fault in faults):
-            return None
-        return executed
+        hints = (
+            described(hint, program.instructions, places) for hint in getattr(done, "hints", ())
+        )
+        self.hints.update(dict.fromkeys(map(sentence, hints)))
+        ended = any(fault["kind"] in (*STATUSES, "barrier") for fault in faults)
+        return None if ended else executed
 
     def buffers(self, inputs: Mapping[str, np.ndarray], beta: float) -> dict[str, np.ndarray]:
         return operands(self.operation, self.job, inputs, beta) | self.scratch
@@ -349,7 +343,7 @@ def run(
         "check": {"figures": judged.figures, **judged.notes, "inputs": had},
         "inputs": had,
         "faults": case.faults,
-        **({"hints": case.hints} if case.hints else {}),
+        **({"hints": list(case.hints)} if case.hints else {}),
         "not_searched": list(case.not_searched),
         "seconds": round(seconds, 3),
         "thread_instructions": case.instructions,
@@ -423,7 +417,7 @@ def run_unjudged(
     case.footprint = footprint
     buffers: dict[str, np.ndarray] = {}
     try:
-        with memory.limited(8 if footprint else 1):  # marks of each byte that may be touched
+        with memory.limited():
             buffers |= case.buffers(inputs, 0.0)
             case.load()
             ended = case.launch(buffers)

@@ -15,7 +15,7 @@ fits in i32.
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewave.theory.dtypes import DTYPES, mix
+from tilewave.theory.dtypes import DTYPES, Words, mix
 
 # Small enough that all steps stay in the cache: allocating memory takes longer than filling it.
 _CHUNK = 1 << 14
@@ -54,12 +54,11 @@ def with_kind(
     return row.write(numbers)
 
 
-def _hashes(seed: int, stream: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    low = (index & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    high = (index >> np.uint64(32)).astype(np.uint32)
-    number = np.array([(stream * 0x9E3779B9 + 0x7F4A7C15) & 0xFFFFFFFF], np.uint32)
-    key = mix(mix(np.array([seed & 0xFFFFFFFF], np.uint32)) ^ number)
-    return mix(mix(low ^ high * np.uint32(0x85EBCA6B)) + key)
+def _hashes(key: Words, index: NDArray[np.uint64]) -> Words:
+    words = index.astype(np.uint32)  # the low half
+    if index[-1] >> np.uint64(32):
+        words ^= (index >> np.uint64(32)).astype(np.uint32) * np.uint32(0x85EBCA6B)
+    return mix(mix(words) + key)
 
 
 def to_float64(values: np.ndarray, dtype: str) -> NDArray[np.float64]:
@@ -72,8 +71,10 @@ def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> n
     out, convert = np.empty(count, storage(dtype)), DTYPES[dtype].from_bits
     if convert is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")
+    number = np.array([(stream * 0x9E3779B9 + 0x7F4A7C15) & 0xFFFFFFFF], np.uint32)
+    key = mix(mix(np.array([seed & 0xFFFFFFFF], np.uint32)) ^ number)
     for first in range(0, count, _CHUNK):
         last = min(first + _CHUNK, count)
         index = np.arange(start + first, start + last, dtype=np.uint64)
-        out[first:last] = convert(_hashes(seed, stream, index))
+        out[first:last] = convert(_hashes(key, index))
     return out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +49,8 @@ AFFORDABLE = 0.8
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
 NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
+HOPELESS, GLIMPSE_S = 1.5, 0.2
+"""A trial whose least time is so many times what is left runs for these seconds: its first blocks may show a fault."""
 FLUSHING = ("fast_math", "ftz=true", "fast-math")
 """Parts of compiler options that allow denormal numbers to become 0."""
 
@@ -251,14 +254,11 @@ def _large(
 ) -> Trial | None:
     """Return the trial of the largest product that is affordable, None if none is. rate: operations a second."""
     operation, shapes = variant.operation, _Shapes(variant, device)
+    most = AFFORDABLE * rate * seconds
     for cube in CUBES if operation.tiles else ():
         sizes = shapes.near(dict.fromkeys(operation.dimensions, cube))
         job = sizes and planned(sizes)
-        if (
-            isinstance(job, Job)
-            and sizes
-            and operations.work(job).flops < AFFORDABLE * rate * seconds
-        ):
+        if isinstance(job, Job) and sizes and operations.work(job).flops < most:
             return Trial("large product", sizes, tuple(operation.runs(job)[-1:]), large=True)
     return None
 
@@ -299,14 +299,12 @@ def judged(
     while waiting:
         trial = waiting.pop(0)
         job = planned(trial.sizes, trial.sms)
-        size = math.prod(trial.sizes.values())
-        if isinstance(job, Job) and pace * size > deadline - time.monotonic():
+        size, seconds = math.prod(trial.sizes.values()), deadline - time.monotonic()
+        if isinstance(job, Job) and pace * size > seconds:
             reason = f"the reference would take {pace * size:.0f} s"
             outcomes.append(TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, reason)))
             continue
-        outcome = _tried(
-            trial, job, deadline - time.monotonic(), machine, done if not outcomes else None
-        )
+        outcome = _tried(trial, job, seconds, machine, None if outcomes else done)
         if not outcomes:
             deadline = time.monotonic() + budget_s
         outcomes.append(outcome)
@@ -335,7 +333,10 @@ def _tried(
     limited = seconds < job.limit_s
     if seconds <= 0:
         return TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, "no time was left"))
-    job = replace(job, limit_s=min(job.limit_s, seconds))
+    flops = operations.work(job).flops * (len(trial.scalars) or cost.LAUNCHES)
+    least_s = cost.predicted_s(job, flops) / (os.cpu_count() or 1)
+    limit_s = GLIMPSE_S if least_s > HOPELESS * seconds else job.limit_s
+    job = replace(job, limit_s=min(limit_s, seconds))
     done = done or executing.run(
         job,
         machine,
@@ -360,12 +361,6 @@ def worst(results: Sequence[TrialResult]) -> TrialResult:
 def summary(results: Sequence[TrialResult]) -> str:
     right = [outcome for outcome in results if outcome.right]
     parts = [f"{len(right)} of {len(results)} trials are right"]
-    for outcome in results:
-        if not outcome.right:
-            said = (
-                outcome.result.verdict
-                if outcome.result.status == result.OK
-                else outcome.result.status
-            )
-            parts.append(f"{outcome.trial.title}: {said}")
+    rest = [outcome for outcome in results if not outcome.right]
+    parts += [f"{each.trial.title}: {each.result.verdict or each.result.status}" for each in rest]
     return "; ".join(parts)

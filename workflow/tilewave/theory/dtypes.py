@@ -15,10 +15,11 @@ Words = NDArray[np.uint32]
 def mix(x: Words) -> Words:
     """Return a bijection of 32-bit words with low bias (two multiply-xorshift rounds)."""
     x = x ^ (x >> np.uint32(16))
-    x = x * np.uint32(0x7FEB352D)
-    x = x ^ (x >> np.uint32(15))
-    x = x * np.uint32(0x846CA68B)
-    return x ^ (x >> np.uint32(16))
+    x *= np.uint32(0x7FEB352D)
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(0x846CA68B)
+    x ^= x >> np.uint32(16)
+    return x
 
 
 # ------------------------------------- elements from 32 random bits each (see `inputs`)
@@ -35,7 +36,8 @@ def _double(words: Words) -> NDArray[np.float64]:
 
 
 def _single(words: Words) -> NDArray[np.float32]:
-    return (2 * _high(words) + 1 - (1 << 24)).astype(np.float32) * np.float32(2.0**-24)
+    odd = 2 * (words >> np.uint32(8)).view(np.int32) + np.int32(1 - (1 << 24))
+    return odd.astype(np.float32) * np.float32(2.0**-24)
 
 
 # ------------------------------------- elements from numbers, rounded

@@ -247,16 +247,8 @@ class Source:
 
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
-        for path in self.kernel_files:
-            name = kind.rpartition("::")[2]  # of a class
-            match = re.search(
-                rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(name)}\s*;|\busing\s+{re.escape(name)}\s*=\s*([\w *]+?)\s*;"
-                rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w *]+?)[ \t]*$",
-                self.texts[path], re.MULTILINE,
-            )  # fmt: skip
-            if match:
-                return str(next(filter(None, match.groups()))).strip()
-        return kind
+        types = (_aliased(kind, self.texts[path]) for path in self.kernel_files)
+        return next((name for name in types if name is not None), kind)
 
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
         """Return the scope, the parameters' names and the last return value of a function with ``count`` of them."""
@@ -406,6 +398,18 @@ class Source:
                     if token.text in kernels and _chevrons(outer.body, i + 1, "<"):
                         inner = self._launch(outer.body, i, line)
                         yield from (replace(of, template=launch.template) for of in inner)
+
+
+@functools.lru_cache(maxsize=1024)
+def _aliased(kind: str, text: str) -> str | None:
+    """Return the type that a text gives another name; None if it does not."""
+    name = kind.rpartition("::")[2]  # of a class
+    match = re.search(
+        rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(name)}\s*;|\busing\s+{re.escape(name)}\s*=\s*([\w *]+?)\s*;"
+        rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w *]+?)[ \t]*$",
+        text, re.MULTILINE,
+    )  # fmt: skip
+    return str(next(filter(None, match.groups()))).strip() if match else None
 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:

@@ -124,6 +124,13 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
 
 
+def _equal(before: np.ndarray, after: np.ndarray) -> bool:
+    """Return whether two arrays have the same bytes; eight are compared at once."""
+    many = before.size // 8 * 8
+    first = np.array_equal(before[:many].view(np.uint64), after[:many].view(np.uint64))
+    return first and np.array_equal(before[many:], after[many:])
+
+
 def _encoded(wanted: TensorMap, buffers: Sequence[Buffer], starts: Sequence[int]) -> bytes:
     """Encode a tensor map of one of these buffers. Raises BadLaunch if its buffer is missing."""
     for buffer, start in zip(buffers, starts):
@@ -553,7 +560,7 @@ def execute(
     overwritten = {
         buffer.name: after[buffer.name].view(buffer.array.dtype).copy()
         for read_only, (_, buffer) in zip(fixed, buffers)
-        if read_only and not np.array_equal(_bytes(buffer.array), after[buffer.name])
+        if read_only and not _equal(_bytes(buffer.array), after[buffer.name])
     }
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
     explainer = functools.partial(
@@ -580,9 +587,7 @@ def execute(
     accesses = book.accesses() if book is not None else {}
     faults = explained(explainer(states=states)) + more
     counts = {name: state.counts[:, index] for index, name in enumerate(s.COUNTS)}
-    touched = {} if marks is None or not footprint else {
-        buffer.name: marks.ends(start, buffer.array.nbytes) for start, buffer in buffers
-    }  # fmt: skip
+    touched = {buffer.name: marks.ends(start) for start, buffer in buffers if marks and footprint}
     hints = tuple(fault for fault in faults if fault.kind == HINT)
     faults = tuple(fault for fault in faults if fault.kind != HINT)
     unsearched = _not_searched(program, together, limits.races and not (capture or footprint))

@@ -88,18 +88,22 @@ def mark(m, warp, pc, at, size, how, now):
     changed; 0 for none.
     """
     handlers, ranges = view.handlers(m), view.ranges(m)
-    places = view.int64s(handlers[PLACES], (int64(len(ranges)) + 2,))
+    places = view.int64s(handlers[PLACES], (3 * int64(len(ranges)) + 2,))
     conflict, conflicting = int64(0), int64(-1)
     for index in range(len(ranges)):
         if ranges[index, 0] <= at < ranges[index, 1]:
             if places[index] < 0:
                 places[len(ranges)] |= int64(how == WRITE)
                 return conflict, conflicting
+            first = at - ranges[index, 0]
+            last = min(first + size, ranges[index, 1] - ranges[index, 0]) - 1
+            if not handlers[FAULTING]:
+                end = len(ranges) + 2 + 2 * index + int64(how == WRITE)
+                places[end] = max(places[end], last + 1)
+                return conflict, conflicting
             marks = view.int64s(handlers[MARKS], (int64(5), handlers[COUNT]))
             rows = view.int32s(handlers[ROWS], (int64(4), handlers[COUNT]))
             who, kind = now >> WARP, (now >> KIND) & 7
-            first = at - ranges[index, 0]
-            last = min(first + size, ranges[index, 1] - ranges[index, 0]) - 1
             begin = places[index]
             for cell in range(
                 begin + (first >> handlers[GRAIN]), begin + (last >> handlers[GRAIN]) + 1
@@ -194,7 +198,7 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
         kind = int64(STRONG)
     elif writing and view.block_control(view.peer(m, int64(0)))[s.FENCED_INSIDE]:
         kind = int64(PUBLISHED)
-    strong_read = row[c.SUB] >> 16 if atomic else kind == STRONG and not writing
+    strong_read = faulting and (row[c.SUB] >> 16 if atomic else kind == STRONG and not writing)
     lanes, first, conflicting, instruction = uint32(0), int64(0), int64(0), int64(-1)
     now = new_mark(m, warp, kind)
     for lane in range(32):
@@ -337,18 +341,19 @@ class Marks:
     """The writer and reader of each piece of the buffers that are not read-only.
 
     fixed: whether each buffer of `State.ranges` is read-only. faulting: a conflict is a fault;
-    otherwise single bytes are noted.
+    otherwise only the ends of what is read and written are noted.
     """
 
     def __init__(self, state: State, fixed: Sequence[bool], faulting: bool = True) -> None:
         self._faulting, self._starts = faulting, state.ranges[:, 0] - state.origin[0]
-        self._grain = _grain(state.code) if faulting else 0
+        self._grain = _grain(state.code)
         pieces = (state.ranges[:, 1] - state.ranges[:, 0] >> self._grain) + 1
-        pieces[np.array(fixed, bool)] = 0
+        pieces[np.array(fixed, bool) | (not faulting)] = 0
         # The system provides memory for what is touched only.
         self.blocks = np.zeros((5, int(pieces.sum())), np.int64)
         self._rows = np.zeros((4, self.blocks.shape[1]), np.int32)
-        self._places = np.append(np.where(fixed, -1, np.cumsum(pieces) - pieces), [0, 0])
+        starts = np.where(fixed, -1, np.cumsum(pieces) - pieces)
+        self._places = np.concatenate([starts, np.zeros(2 + 2 * len(starts), np.int64)])
 
     def watching(self, state: State) -> State:
         """Return a state whose accesses are noted here; these marks must outlive it."""
@@ -359,19 +364,15 @@ class Marks:
         patched[[family for family in FAMILIES if handlers[family]]] = MARKED.address
         return state._replace(handlers=patched)
 
-    def ends(self, start: int, size: int) -> tuple[int, int]:
+    def ends(self, start: int) -> tuple[int, int]:
         """Return the ends of what was read and written of a buffer at ``start``; 0 if nothing was."""
-        first = int(self._places[int(np.flatnonzero(self._starts == start)[0])])
-        blocks = self.blocks[:, first : first + size]
-        read, written = (
-            int(np.max(np.flatnonzero(blocks[side]), initial=-1)) + 1 for side in (READER, WRITER)
-        )
-        return read, written
+        at = len(self._starts) + 2 + 2 * int(np.flatnonzero(self._starts == start)[0])
+        return int(self._places[at]), int(self._places[at + 1])
 
     @property
     def changed_fixed(self) -> bool:
         """A read-only buffer was written."""
-        return bool(self._places[-2])
+        return bool(self._places[len(self._starts)])
 
 
 def _grain(rows: np.ndarray) -> int:

@@ -69,13 +69,10 @@ class RemainingBlocks:
             self.spent += instructions
             self.done += done
             # Each core may have nearly finished another one.
-            most = max(
-                (self.done + self.cores) / self.working,
-                self.spent / (self.instructions or math.inf),
-            )
-            late = self.deadline.passed() or (
-                self.working >= blocks.MANY and self.deadline.hopeless(most)
-            )
+            share = (self.done + self.cores) / self.working
+            most = max(share, self.spent / (self.instructions or math.inf))
+            late = self.deadline.passed()
+            late |= self.working >= blocks.MANY and self.deadline.hopeless(most)
             self.stopped |= late or (bool(self.instructions) and self.spent >= self.instructions)
 
 
