@@ -45,17 +45,8 @@ NCU_PLACES = (
 ANSWER_S = 60.0
 """Seconds until the driver must have answered."""
 # Keys that `environment_id` covers, besides the measuring packages.
-IDENTITY = (
-    "gpu",
-    "uuid",
-    "compute_capability",
-    "driver",
-    "cuda",
-    "nvrtc",
-    "cublas",
-    "power_limit_w",
-    "cpu",
-    "python",
+IDENTITY = tuple(
+    "gpu uuid compute_capability driver cuda nvrtc cublas power_limit_w cpu python".split()
 )
 
 
