@@ -26,14 +26,8 @@ from tilewave.basics.packages import MEASURING, package_versions
 
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
-LIBCUDA_PLACES = (
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/usr/lib",
-    "/usr/lib/wsl/lib",
-    "/usr/local/nvidia/lib64",
-    "/usr/local/cuda/compat",
+LIBCUDA_PLACES = tuple(
+    "/usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/lib /usr/lib/wsl/lib /usr/local/nvidia/lib64 /usr/local/cuda/compat".split()
 )
 # Newest first; the matches of a glob are tried in descending order of version.
 NCU_PLACES = (

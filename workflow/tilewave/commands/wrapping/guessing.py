@@ -41,11 +41,13 @@ THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.
 """Names of a template parameter that is the block's size."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
+LEFT = r"\b(?:return|exit|throw|abort)\b"
 ASSERTED = (
     r"(?i:\w*(?:assert|check|require|ensure|expect)\w*) \( [^;]*?\b{0} % (\w+) (?:\) )?= = 0"
-    r"|\bif \( [^;{{]*?\b{0} % (\w+) (?:\) )?(?:! =|>|\)|\|)"
+    r"|\bif \( [^;{{]*?\b{0} % (\w+) (?:\) )?(?:= = 0[^;{{}}|]*(?:\{{[^{{}}]*)?$"
+    rf"|(?:! =|>|\)|\|)[^;{{{{]*(?:\{{{{[^{{{{}}}}]*{LEFT}[^{{{{}}}}]*\}}}}|{LEFT}[^;{{{{}}}}]*;))"
 )
-"""Code of the host that demands a multiple: ``assert(M % 64 == 0)`` or ``if (M % 64 != 0) return``."""
+"""Code of the host that demands a multiple: ``assert(M % 64 == 0)``, ``if (M % 64 != 0) return`` or an `if` around the launch."""
 Names = dict[str, str]
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
