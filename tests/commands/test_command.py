@@ -80,14 +80,8 @@ def test_least_time_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_sentence_names_the_line() -> None:
     bound = {"gpu": "H200", "microseconds": 41.23, "limiter": "shared memory and L1"}
     assert least.sentence(bound) == "at least 41.2 us on an H200: shared memory and L1"
-    with_line = {
-        **bound,
-        "microseconds": 1234.5,
-        "line": "line 52",
-        "share": 0.742,
-        "what": "excess",
-    }
-    assert least.sentence(with_line).endswith("L1, 74 % of which is excess on line 52")
+    more = {"microseconds": 1234.5, "line": "line 52", "share": 0.742, "what": "excess"}
+    assert least.sentence(bound | more).endswith("L1, 74 % of which is excess on line 52")
 
 
 @pytest.mark.parametrize(

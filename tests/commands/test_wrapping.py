@@ -38,7 +38,8 @@ def test_a_template_and_its_launch_in_another_file(project: Path) -> None:
     assert folders == (project / "common",)
     (function,) = source.functions()
     guess = guessing.guessed(function, source, MATMUL)
-    assert guess.unknown == {} and guess.tile == {"m": 64, "n": 64, "k": 8}
+    assert not guess.unknown and guess.tile == {"m": 64, "n": 64, "k": 8}
+    assert re.fullmatch("line 10 of .*runner.cu", guess.place)
     arguments = "m n k alpha a lda b ldb beta c ldc".split()
     assert guess.front == {
         "title": "Tiled Product",
@@ -60,23 +61,24 @@ def test_fp8_of_two_types_is_summed_in_f32(alone: Path) -> None:
     operands = "const __nv_fp8_e5m2* A, const __nv_fp8_e4m3* B, float* C, int M, int N, int K"
     path.write_text(f"__global__ void product({operands}) {{}}\n")
     source, _ = finding.read(path)
-    (function,) = source.functions()
-    dtypes = guessing.guessed(function, source, MATMUL).front["dtypes"]
+    dtypes = guessing.guessed(source.functions()[0], source, MATMUL).front["dtypes"]
     assert dtypes == {"a": "e5m2", "b": "e4m3", "c": "f32", "accumulate": "f32"}
 
 
 def test_files_that_are_read(project: Path) -> None:
-    """Files of installed packages are skipped; a header from the folder above is read."""
-    packages = project / ".venv" / "lib" / "site-packages" / "other"
+    """Files of installed packages and of a folder above without a project are skipped, headers from above are read."""
+    packages, tiled = project / ".venv/lib/site-packages", project / "src" / "kernels" / "tiled.cuh"
     packages.mkdir(parents=True)
     (packages / "runner.cu").write_text(RUNNER)
-    source, _ = finding.read(project / "src" / "kernels" / "tiled.cuh")
-    assert project / "src" / "runner.cu" in source.texts and len(source.texts) == 3
-    path = project / "src" / "kernels" / "above.cu"
+    texts = finding.read(tiled)[0].texts
+    assert project / "src" / "runner.cu" in texts and len(texts) == 3
+    path = tiled.with_name("above.cu")
     path.write_text('#include "../../common/helper.h"\n' + PLAIN)
     source, folders = finding.read(path)
-    assert folders == (project / "common",)
-    assert project / "common" / "helper.h" in source.kernel_files
+    assert folders == (project / "common",) and folders[0] / "helper.h" in source.kernel_files
+    (project / ".git").rmdir()
+    (project / "src" / "runner.cu").write_text(RUNNER.partition("\n")[2])
+    assert {*finding.read(tiled)[0].texts} == {tiled, path}
 
 
 @pytest.mark.parametrize(

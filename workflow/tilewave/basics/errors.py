@@ -48,9 +48,7 @@ def _listed(value: object, allowed: str | Iterable[str]) -> tuple[str, str]:
     """Return a hint at the valid name nearest to a value, if there is one, and what is allowed as text."""
     if isinstance(allowed, str):
         return "", one_line(allowed)
-    names = [
-        str(name) for name in (allowed if isinstance(allowed, list) else sorted(allowed, key=str))
-    ]
+    names = list(map(str, allowed if isinstance(allowed, list) else sorted(allowed, key=str)))
     written = value[:MOST_SIGNS] if isinstance(value, str) else shown(value)
     near = difflib.get_close_matches(written, names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""

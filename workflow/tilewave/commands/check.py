@@ -23,7 +23,7 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import compiled, finding, matching
+from tilewave.commands.wrapping import compiled, finding, matching, probing
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.reading import Function
 from tilewave.execution import case as running
@@ -173,9 +173,8 @@ class _Source:
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = map(str, of) if name == "conditions" else sizes
-                texts[name in names].extend(
-                    EACH.sub(r"each block sums \1 elements", text) for text in texts_of
-                )
+                summed = r"each block sums \1 elements"
+                texts[name in names].extend(EACH.sub(summed, text) for text in texts_of)
         return texts
 
     @property
@@ -250,11 +249,13 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             derived["output"] = str(home / "touched" / output)
             problem = wrapped.problem if named else ""
             touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
-            late = not verdict or verdict.startswith(result.NOT_MEASURED)
+            late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
+            late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
             if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
-                launched = bool(source.launches(function.name) or (options.block and options.grid))
+                given = options.grid and (options.block or function.bound)
+                launched = bool(source.launches(function.name) or given)
                 problem = problem or UNKNOWN
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
             elif not (touched.kernel or named):

@@ -42,11 +42,7 @@ def add(commands: Any) -> None:
         help="exit with 1 if one of these rules is broken (default: %(default)s): "
         + "; ".join(f"{name}: {description}" for name, description in output.RULES.items()).replace("%", "%%"),
     )  # fmt: skip
-    parser.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="print the counts of B in this JSON format instead of a text",
-    )
+    parser.add_argument("--format", choices=FORMATS, help="print the counts of B as such JSON")
     flags.add_operations(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="text for a pull request")
@@ -56,16 +52,8 @@ def add(commands: Any) -> None:
 
 def compared(options: Namespace, work: Path) -> Comparison:
     """Compare the two sides; their listings stay in the folder ``work``. Raises UserError."""
-    operations = flags.use_operations(options)
-    return sides.compared(
-        options.before,
-        options.after,
-        work,
-        options.kernels,
-        options.shapes,
-        operations,
-        options.all,
-    )
+    chosen = options.kernels, options.shapes, flags.use_operations(options), options.all
+    return sides.compared(options.before, options.after, work, *chosen)
 
 
 def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:
@@ -79,9 +67,7 @@ def judged(comparison: Comparison, fail_on: str) -> tuple[int, list[str]]:
 def show_broken(fail_on: str, broken: Sequence[str]) -> None:
     """Print the changes that break a rule."""
     if broken:
-        flags.show(
-            "\n".join([f"\nFailed (--fail-on {fail_on}):", *(f"  {line}" for line in broken)])
-        )
+        flags.show("\n  ".join([f"\nFailed (--fail-on {fail_on}):", *broken]))
 
 
 def benchmarks(side: Side, form: str) -> Any:

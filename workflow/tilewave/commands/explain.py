@@ -55,9 +55,7 @@ def add(commands: Any) -> None:
         description="Open a report of any program (ncu --set full --import-source yes -o A), without a GPU. "
         "With a second report, say what differs. Kernels are matched by name and order.",
     )  # fmt: skip
-    parser.add_argument(
-        "reports", type=Path, metavar="REPORT", nargs="+", help="one or two reports"
-    )
+    parser.add_argument("reports", type=Path, metavar="REPORT", nargs="+", help="one or two")
     parser.add_argument("--kernel", default="", metavar="NAME", help="a part of the kernels' names")
     parser.add_argument("--lines", type=int, default=10, help="lines a kernel (default: 10)")
     parser.add_argument(

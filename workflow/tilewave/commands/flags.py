@@ -36,9 +36,7 @@ class Parser(ArgumentParser):
         raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
 
 
-def options_of(
-    add: Callable[[Any], None], arguments: Sequence[str], machine: Any = None
-) -> Namespace:
+def options_of(add: Callable[..., Any], arguments: Sequence[str], machine: Any = None) -> Namespace:
     """Parse the name and arguments of a subcommand, for code that runs it. Raises UserError."""
     parser = Parser(prog="tilewave")
     add(parser.add_subparsers())

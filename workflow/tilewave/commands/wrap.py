@@ -84,9 +84,8 @@ def wrap_kernel(options: Namespace) -> tuple[int, str]:
         return _wrap_kernel(options)
     except RecursionError:
         problem = "an expression is nested too deeply"
-        raise UserError.because(
-            options.source, problem, "Simplify it, or give front matter"
-        ) from None
+        remedy = "Simplify it, or give front matter"
+        raise UserError.because(options.source, problem, remedy) from None
 
 
 def _all(options: Namespace) -> int:
@@ -95,7 +94,7 @@ def _all(options: Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(_source(options), flags.allow_headers(options))
+    source, _ = read(files.no_link_out(options.source).resolve(), flags.allow_headers(options))
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = result.RIGHT, []
     for function in source.functions():
@@ -120,10 +119,11 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
         raise UserError.because(HERE, f"{options.source} is not a file", "Give a .cu file")
     folders: Sequence[Path] = ()
     kernels_of_cubin: dict[str, compiled.CompiledKernel] = {}
-    if options.source.suffix == compiled.SUFFIX:
-        source, kernels_of_cubin = compiled.read(_source(options))
+    path = files.no_link_out(options.source).resolve()
+    if path.suffix == compiled.SUFFIX:
+        source, kernels_of_cubin = compiled.read(path)
     else:
-        source, folders = read(_source(options), flags.allow_headers(options))
+        source, folders = read(path, flags.allow_headers(options))
         home = source.path.parent
         includes.allow([*folders, home, home.parent])
     if options.output is None and not kernels_of_cubin:
@@ -168,6 +168,16 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         probing.with_tile(target, guess)
         say(f"{target.function.name}: executing it on the CPU to check the guesses")
         front, outcome, shape = _tried(target, guess, fixed_shape)
+        off = {name: of for name, of in guess.tile.items() if derived and shape[name] % of}
+        if off and (guess.place or options.grid) and not trying.right(outcome):
+            by_tile, whole = probing.new_operation(target, Path(trials) / "whole", tile=True)
+            tried, failure = _tried(target, whole, None), trying.described(outcome, shape)
+            surely = outcome["verdict"] in result.FINDINGS and trying.right(tried[1])
+            promises = [trying.promised(name, guess, front, off, failure) for name in off]
+            guess.faults = next(filter(None, promises), []) if surely else []
+            if tried[1]["status"] in (result.OK, *result.ENDS) and not guess.faults:
+                whole.notes.append(f"{' and '.join(off)}: whole tiles, because of {failure}")
+                derived, guess, (front, outcome, shape) = by_tile, whole, tried
         if not (trying.right(outcome) or options.operation or options.shape):
             by_block = probing.sums_of_blocks(target, guess)
             retried = _tried(target, by_block, by_block.shape) if by_block else None
@@ -183,10 +193,11 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     text = writing.file_text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
-    faults = [f"{FAULT}{fault}" for fault in guess.faults] if right else []
+    faults = [f"{FAULT}{fault}" for fault in guess.faults]
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(front, operation):
-        notes.append("The kernel takes no size. If it has a fixed one, give it with --shape.")
+        command = f"tilewave wrap {relative(target.source.path)} --kernel {target.function.name}"
+        notes.append(f"The kernel takes no size. If it has a fixed one: {command} --shape SIZES")
     if wrong and "operation" in front.get("marks", {}) and file is None:
         doubt = f"That the kernel computes {operation.name} is a guess"
         notes.append(f"{doubt}. Name another --operation, or write one with {NEW_OPERATION}.")
@@ -222,7 +233,7 @@ def _stated(target: Target, guess: Guess) -> bool:
     """Return whether the file says that a kernel is a product of one size, and how it is launched."""
     function, sizes = target.function, guess.operation.dimensions
     derived = deriving.first(function, "", target.source, None, None)
-    launched = guess.line and not (guess.unknown or derived.roles or derived.loose)
+    launched = guess.place and not (guess.unknown or derived.roles or derived.loose)
     single = sum(argument in sizes for argument in matching.leaves(guess.front["arguments"])) == 1
     return bool(launched and single and re.search("matmul|gemm", function.name.lower()))
 
@@ -263,10 +274,8 @@ def _judged_by(options: Namespace) -> Operation:
     _wrap_kernel(Namespace(**{**changes, "reference": None, "output": str(written)}))
     path = folder / f"{name}.py"
     there = os.path.relpath(written.resolve(), folder.resolve())
-    text = path.read_text(encoding="utf-8")
-    files.no_link_out(path).write_text(
-        text.replace("reference = None", f'reference = "{there}"'), encoding="utf-8"
-    )
+    text = path.read_text("utf-8").replace("reference = None", f'reference = "{there}"')
+    files.no_link_out(path).write_text(text, "utf-8")
     say(f"{relative(path)}: {os.path.relpath(written)} is the reference")
     return operations.written(name, map(Path, options.operations))
 
@@ -313,12 +322,6 @@ def _operation(target: Target) -> Operation:
     if name not in names:
         raise UserError(HERE, "--operation", name, names)
     return operations.load(name)
-
-
-def _source(options: Namespace) -> Path:
-    """Return the file to wrap. Raises KernelRefused for a link out of its folder, which would be written there."""
-    source: Path = files.no_link_out(options.source)
-    return source.resolve()
 
 
 def _output(options: Namespace, source: Source, function: Function) -> Path | None:
@@ -387,7 +390,7 @@ def _tried(
                 skipped.append(shape)
                 return trying.LATE
             say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
-            return outcome
+            return {**outcome, "reason": outcome["reason"].replace(f"{path}: ", "")}
 
         def settled(shape: trying.Shape) -> tuple[dict[str, Any], Mapping[str, Any]]:
             front, outcome = trying.settle(guess, once, shape)
@@ -395,10 +398,15 @@ def _tried(
                 front.get("marks", {}).pop("operation", None)
             return front, outcome
 
-        shape = shape or probing.constant_shape(target, guess)
+        fixed = None if shape else probing.constant_shape(target, guess)
+        shape = shape or fixed
         if shape or trying.without_judge(guess):
             shape = shape or trying.first_shape(guess)
-            return *settled(shape), shape
+            front, outcome = settled(shape)
+            late = outcome["status"] == result.NOT_MEASURED and not options.new_operation
+            if fixed and late:
+                raise probing.too_large(fixed)
+            return front, outcome, shape
         shape = first_shape = trying.first_shape(guess)
         front, outcome = settled(shape)
         first_outcome = outcome

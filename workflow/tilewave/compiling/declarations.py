@@ -204,7 +204,7 @@ def _name_before(head: Stream, end: int) -> str:
     return ""
 
 
-def _signs(head: Stream, wanted: str) -> list[int]:
+def signs(head: Stream, wanted: str) -> list[int]:
     """Return the indices of these signs outside of all brackets."""
     indices, i = [], 0
     while i < len(head):
@@ -226,8 +226,8 @@ def _described(head: Stream) -> tuple[str, tuple[str, ...]]:
         return "other", () if texts[1:2] == ["namespace"] else (
             texts[texts.index("=") - 1] if "=" in texts else texts[-2],
         )
-    parens = _signs(plain, "(")
-    equals = _signs(plain, "=")
+    parens = signs(plain, "(")
+    equals = signs(plain, "=")
     kind = next((i for i, text in enumerate(texts) if text in TYPES), None)
     if kind is not None and not (parens and "{" not in texts):
         inside = plain[kind + 1 : texts.index("{")] if "{" in texts else plain[kind + 1 : -1]
@@ -243,7 +243,7 @@ def _described(head: Stream) -> tuple[str, tuple[str, ...]]:
         return "type", (texts[pointer[0] + 2] if pointer else texts[-2],)
     if parens and not (equals and equals[0] < parens[0]):
         return "function", (_name_before(plain, parens[0]),)
-    ends = _signs(plain, "=[;,{")
+    ends = signs(plain, "=[;,{")
     names = [_name_before(plain, i) for i in ends if i and plain[i - 1].word]
     return "variable", tuple(dict.fromkeys(names))
 
@@ -288,14 +288,14 @@ def _is_body(head: Stream) -> bool:
     """Return whether a brace after this head opens a function's body."""
     plain = plain_head(head)
     texts = [token.text for token in plain]
-    parens = _signs(plain, "(")
-    if not parens or texts[0] in ("using", "typedef") or _signs(plain, "="):
+    parens = signs(plain, "(")
+    if not parens or texts[0] in ("using", "typedef") or signs(plain, "="):
         return False
     first = texts[: parens[0]]
     # `struct A f() {` is a function; `struct A : B<decltype(x)> {` has lost its parenthesis above.
     if any(word in TYPES for word in first) and len(first) < 3:
         return False
-    colons = [i for i in _signs(plain, ":") if i > parens[0]]
+    colons = [i for i in signs(plain, ":") if i > parens[0]]
     # A member initialised in braces: `A::A() : x{1} {`.
     return not (colons and plain[-1].word)
 

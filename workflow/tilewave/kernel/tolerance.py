@@ -224,6 +224,7 @@ class _Part(NamedTuple):
     worst: tuple[float, float]
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def _compared(bound: Tolerance, memory: Array, dtype: str, want: Array, start: int) -> _Part:
     got = to_float64(memory, dtype)
     # Fast path for outputs that are only moved: a quarter of the cost.
@@ -235,13 +236,11 @@ def _compared(bound: Tolerance, memory: Array, dtype: str, want: Array, start: i
         written = np.any(memory.view(np.uint8).reshape(memory.size, -1) != POISON, axis=1)
         agreed = np.isnan(want) & np.isnan(got) & written
         got, want = np.where(agreed, 0.0, got), np.where(agreed, 0.0, want)
-    with np.errstate(invalid="ignore"):
-        error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
+    error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
     allowed = bound.absolute + bound.relative_out * np.where(np.isinf(want), 0.0, np.abs(want))
     bad = ~(error <= allowed)
     errors = error[~np.isnan(error)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(error == 0, 0.0, error / allowed)
+    ratio = np.where(error == 0, 0.0, error / allowed)
     ratio = np.where(np.isnan(ratio), np.inf, ratio)
     worst = int(np.argmax(ratio))
     return _Part(

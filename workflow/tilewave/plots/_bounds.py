@@ -181,9 +181,7 @@ def _busiest(
     """
     cycles = values[ELAPSED]
     needed = bounds.bound(counts, gpu, gpu.sms).pipes
-    shares = {
-        name: needed[name] / cycles for name in PIPES if name not in (bounds.PORT, bounds.DRAM)
-    }
+    shares = {key: needed[key] / cycles for key in PIPES if key not in (bounds.PORT, bounds.DRAM)}
     seconds = cycles / gpu.clock_mhz / 1e6
     moved = roofline.l2_bytes(values[L2_SECTORS])
     if not math.isnan(values[DATA_PIPE]):

@@ -40,10 +40,8 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
         part = rows[rows["dtype"] == dtype]
         rungs = part.loc[~of_vendor, "variant"].drop_duplicates()
         named = [name for name in options.variants if name in set(rungs)] or list(rungs)
-        order = [
-            *named[:MOST],
-            *(part.loc[of_vendor, "variant"].drop_duplicates() if vendors else ()),
-        ]
+        beside = part.loc[of_vendor, "variant"].drop_duplicates() if vendors else ()
+        order = [*named[:MOST], *beside]
         chosen = part[part["variant"].isin(order)]
         labels = {
             str(row["variant"]): base.plain_label(study, row) for row in chosen.to_dict("records")

@@ -67,9 +67,8 @@ def table(study: StudyData) -> pd.DataFrame:
         tuned = tuned.sort_values("us", kind="stable")
         for label, cases in group.groupby("label", sort=False):
             part = tuned[tuned["label"] == label]
-            vendor, variants = (
-                part[(part["kernel"] == BASELINE) == flag] for flag in (True, False)
-            )
+            vendors = part["kernel"] == BASELINE
+            vendor, variants = part[vendors], part[~vendors]
             row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in SHAPE}}
             row |= _winner(variants, vendor, *facts) if len(variants) else {}
             candidates = cases.loc[cases["kernel"] != BASELINE, "case"]

@@ -97,8 +97,6 @@ def _kernel(
     if max(image.cluster, default=1) > 1:
         front["cluster"] = shortened(image.cluster)
     function = Function(image.entry, path, declaration, (), tuple(parameters), (), tree)
-    unknown_shared = not architectures.of(image.arch).declared(image.shared_size) and not beside
-    scratch = len(sizes) - len(taken)
-    return CompiledKernel(
-        function, front, image.arch, dtype, unknown_shared and bool(SHARED.search(code)), scratch
-    )
+    stated = beside or architectures.of(image.arch).declared(image.shared_size)
+    dynamic, scratch = not stated and bool(SHARED.search(code)), len(sizes) - len(taken)
+    return CompiledKernel(function, front, image.arch, dtype, dynamic, scratch)

@@ -52,6 +52,7 @@ WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 FEW_THREADS = 1 << 14
 """Most threads of a second trial, where the first ones were too slow."""
 UNSIZED = "the size of"
+Extents = tuple[str | int, ...]
 MOST_FACTORS = 5
 NEAR = 1.5
 """Largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
@@ -175,9 +176,8 @@ def _at_launch(
             text = of_tokens(passed[key], scope, {name: of for name, of in sizes.items() if of})
             if names_in(text) or key in kept or (text.isdigit() and int(text) <= SMALLEST):
                 expressions[key] = text
-        if key not in expressions and (
-            depends or threads.keys() & names or not any(names.values())
-        ):
+        unsized = not (depends or threads.keys() & names) and any(names.values())
+        if key not in expressions and not unsized:
             loose.append(key)
     for name, free in (scope.names(launch.grid) | scope.names(launch.shared)).items():
         if free and name not in sizes:
@@ -185,7 +185,7 @@ def _at_launch(
     return expressions, loose
 
 
-def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
+def _with_extents(derived: DerivedOperation, extents: Extents) -> DerivedOperation:
     held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
 
@@ -214,14 +214,15 @@ def trials(
     dimensions: Sequence[str],
     threads: Callable[[Sizes], int] = lambda sizes: 0,
     aligned: bool = False,
-    most: int = MOST_THREADS,
+    fit: Callable[[dict[str, int]], dict[str, int]] = dict,
+    most: float = MOST_THREADS,
 ) -> Iterator[dict[str, int]]:
-    """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work."""
+    """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
+    fit: makes a shape one that the launch takes."""
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
-    small = [
-        name for name in dimensions[1:] and dimensions if SMALL.fullmatch(name) or name in steps
-    ]
+    names = dimensions[1:] and dimensions
+    small = [name for name in names if SMALL.fullmatch(name) or name in steps]
     large = [name for name in dimensions if name not in small]
     sets = list(zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
@@ -235,8 +236,8 @@ def trials(
                 widest = max(large, key=lambda name: by_name.get(name, 0))
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
-            if math.prod(shape.values()) <= LARGEST and threads(shape) <= most:
-                yield shape
+            if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
+                yield fit(shape)
                 break
 
 
@@ -244,7 +245,7 @@ def settled(
     derived: DerivedOperation,
     dtypes: Mapping[str, str],
     touch: Callable[[DerivedOperation, dict[str, int]], UnjudgedRun],
-    threads: Callable[[Sizes], int],
+    shapes: Callable[[float], Iterator[dict[str, int]]],
     aligned: bool,
     roomy: bool,
 ) -> tuple[DerivedOperation, dict[str, int], int, list[str]]:
@@ -252,12 +253,12 @@ def settled(
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     for most in (MOST_THREADS, FEW_THREADS):
-        for shape in () if seen else trials(derived.dimensions, threads, aligned, most):
+        for shape in () if seen else shapes(most):
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
     if not seen:
-        return _with_extents(derived, derived.dimensions), next(trials(derived.dimensions)), -1, []
+        return _with_extents(derived, derived.dimensions), next(shapes(math.inf)), -1, []
     operands, exact, notes = {}, [0] * len(seen), list[str]()
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
@@ -282,12 +283,10 @@ def settled(
     return replace(derived, operands=operands, indices=indices), shape, exact[best], notes
 
 
-def _extents(
-    dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]
-) -> tuple[str | int, ...]:
+def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]) -> Extents:
     """Return the product of fewest sizes and a small number that equals most ends of what was touched, or is nearest."""
     best: tuple[float, ...] = ()
-    extents: tuple[str | int, ...] = tuple(dimensions)
+    extents: Extents = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]
     if len(ends) > 1 and len(set(ends)) == 1:
         return (ends[0],)

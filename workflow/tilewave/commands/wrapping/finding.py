@@ -23,13 +23,23 @@ OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 
 
 def _root(path: Path) -> Path:
-    """Return where to look for launches: the repository or project, else the folder above, if not too large."""
+    """Return where to look for launches: the repository or project, else the folder above if it belongs to the kernel's."""
     near = path.parents[: LEVELS + 1]
     repository = next((entry for entry in near if (entry / ".git").exists()), None)
     names = {entry: os.listdir(entry) for entry in near if entry not in HOMES}
     small = [entry for entry in names if len(names[entry]) <= CROWD]
     projects = [entry for entry in small if any(map(PROJECT.fullmatch, names[entry]))]
-    return repository or next(iter([*projects[::-1], *small[1:2]]), near[0])
+    above = [entry for entry in near[1:2] if entry in small and _belongs(entry, names[entry], path)]
+    return repository or next(iter([*projects[::-1], *above]), near[0])
+
+
+def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:
+    """Return whether a folder has headers for a file in a folder of it, or code that includes from there."""
+    code = [folder / name for name in names if name.endswith(SOURCES)]
+    texts = (file.read_text(errors="replace") for file in code if file.is_file())
+    inner = [name for text in texts for _, name in includes.INCLUDE.findall(text)]
+    inside = any(name.startswith(f"{path.parent.name}/") for name in inner)
+    return inside or "include" in names or '"../' in path.read_text(errors="replace")
 
 
 def _around(path: Path) -> list[Path]:

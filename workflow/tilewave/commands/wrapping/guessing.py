@@ -41,6 +41,14 @@ THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.
 """Names of a template parameter that is the block's size."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
+LEFT = r"\b(?:return|exit|throw|abort)\b"
+ASSERTED = (
+    r"(?i:\w*(?:assert|check|require|ensure|expect)\w*) \( [^;]*?\b{0} % (\w+) (?:\) )?= = 0"
+    r"|\bif \( [^;{{]*?\b{0} % (\w+) (?:\) )?(?:= = 0[^;{{}}|]*(?:\{{[^{{}}]*)?$"
+    rf"|(?:! =|>|\)|\|)[^;{{{{]*(?:\{{{{[^{{{{}}}}]*{LEFT}[^{{{{}}}}]*\}}}}|{LEFT}[^;{{{{}}}}]*;))"
+)
+"""Code of the host that demands a multiple: ``assert(M % 64 == 0)``, ``if (M % 64 != 0) return`` or an `if` around the launch."""
+Names = dict[str, str]
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
 
@@ -52,9 +60,9 @@ class Guess:
     unknown: flag -> a suggestion for what the code does not say; notes: remarks for the user; tile: rows,
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
-    shape: sizes of an earlier execution; line: that of the launch, 0 without one; launched: the sizes of the
-    launch, of those that are numbers; named: whether the sizes are those of the parameters' names; tested: places of
-    the parameters that a bounds test names; strides: whether a loop steps over the grid; faults: what is not right with the kernel as the file launches it.
+    shape: sizes of an earlier execution; place: that of the launch, empty without one; launched: the sizes of the
+    launch, of those that are numbers; fixed: a constant that each size seems to be, or 0; named: whether the sizes are those of the parameters' names; tested: places of
+    the parameters that a bounds test names; asserted: multiples of sizes that the launch's function demands; strides: whether a loop steps over the grid; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
@@ -68,10 +76,12 @@ class Guess:
     constant: Callable[[str], int | None] = lambda name: None
     alternatives: list[dict[str, Any]] = field(default_factory=list)
     shape: dict[str, int] = field(default_factory=dict)
-    line: int = 0
+    place: str = ""
     launched: dict[str, int] = field(default_factory=dict)
+    fixed: int = 0
     named: bool = False
     tested: frozenset[int] = frozenset()
+    asserted: dict[str, int] = field(default_factory=dict)
     strides: bool = False
     faults: list[str] = field(default_factory=list)
 
@@ -84,27 +94,24 @@ class Guess:
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel and its launch; the line of a missing launch is 0."""
+    """A kernel and its launch; the place of a missing launch is empty."""
 
     function: Function
     source: Source
     launch: Launch
 
 
-def _template(
-    guess: Guess, code: Code, dtype: str, entry: str
-) -> tuple[str, dict[str, str], dict[str, str]]:
+def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Names, Names]:
     """Return the entry, the macros of the host's names for template arguments, and types by parameter."""
     function, scope = code.function, code.launch.scope
-    macros: dict[str, list[Any]] = {}
-    names: dict[str, str] = {}
-    types: dict[str, str] = {}
+    macros, names, types = dict[str, list[Any]](), Names(), Names()
     arguments, missing = list[str](), list[str]()
     values = code.launch.template or _instantiated(function, code.source)
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
-        if parameter.is_type:
-            value = scope.literal(value)
+        macro, kind = PREFIX + parameter.name, code.source.plain(parameter.kind)
+        enumerated = not {*kind.removeprefix("std::").split()} <= {*WHOLE, "bool"}
+        value = scope.literal(value) if enumerated else value
         text = "".join(token.text for token in value)
         if parameter.is_type:
             plain = text in DTYPES or "::" in text
@@ -114,11 +121,6 @@ def _template(
             if not plain and not dtype:
                 guess.notes.append(f"type {parameter.name} is a guess: float (--dtype changes it)")
             continue
-        macro, kind = PREFIX + parameter.name, code.source.plain(parameter.kind)
-        enumerated = not {*kind.removeprefix("std::").split()} <= {*WHOLE, "bool"}
-        if enumerated:
-            value = scope.literal(value)
-            text = "".join(token.text for token in value)
         if value and (entry or not any(token.word for token in value)):
             arguments.append(text)
             guess.values[parameter.name] = number(value, scope)
@@ -205,12 +207,12 @@ def guessed(
     front: dict[str, Any] = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(constant, source)
-    without = Launch((), (), (), (), (), outside(source), 0)
+    without = Launch((), (), (), (), (), outside(source), "")
     launch = next(iter(source.launches(function.name)), without)
     if "<" in entry:
         text = entry[entry.index("<") + 1 : entry.rindex(">")]
         launch = replace(launch, template=tuple(parts(tokens(text))))
-    guess.line, code = launch.line, Code(function, source, launch)
+    guess.place, code = launch.place, Code(function, source, launch)
     grid = {token.text for token in (*launch.grid, *launch.scope.literal(launch.grid))}
     taken_names = function.declaration.identifiers - {item.name for item in function.parameters}
     guess.strides = function.strides_by_grid and not grid & (taken_names - {"min"})
@@ -239,19 +241,28 @@ def guessed(
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
-    guess.tested = frozenset(
-        at for at, item in enumerate(function.parameters) if function.tests(item.name)
-    )
+    tests = enumerate(function.tests(item.name) for item in function.parameters)
+    guess.tested = frozenset(at for at, tested in tests if tested)
     guess.named = all(matching.dimension(name, operation) == of for name, of in taken)
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
         with contextlib.suppress(Unknown):
             if value and argument in operation.dimensions:
                 guess.launched[argument] = number(value, launch.scope)
+    sizes = operation.dimensions
+    equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
+    square = operation.laid_out or operation.name == "transpose"
+    derived = roles is not None or (sizes[1:] and not square)
+    constants = {} if derived or {*arguments} & {*sizes} else _of_grid(code)
+    if len(constants) == 1 and not {*constants} & function.declaration.identifiers:
+        names |= dict.fromkeys(constants, matching.innermost(operation))
+        guess.launched = dict.fromkeys(sizes, *constants.values())
+        guess.front |= {"requires": equal} if sizes[1:] else {}
+    elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
+        guess.fixed = max(constants.values(), default=0)
+    guess.asserted = _asserted(code, arguments, sizes)
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
-    sizes = operation.dimensions
-    equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
     single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
@@ -274,7 +285,7 @@ def guessed(
         guess.notes.append(f"the kernel ignores its parameters {', '.join(ignored)}")
     if len(sizes) > 1 and "requires" not in guess.front:
         guess.alternatives.append({**guess.front, "requires": equal})
-    if not operation.laid_out and sizes[1:] and {*guess.front["grid"]} == {1} and guess.line:
+    if not operation.laid_out and sizes[1:] and {*guess.front["grid"]} == {1} and guess.place:
         rows = [f"{size} == 1" for size in sizes[:1] if size not in arguments]
         single_row = {**guess.front, "requires": {"conditions": rows}}
         guess.alternatives[:0] = [single_row] if rows and "requires" not in guess.front else []
@@ -284,10 +295,10 @@ def guessed(
         rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
-    for _, declaration in source.declarations("__constant__"):
+    for _, declaration in source.near.declarations("__constant__"):
         name, texts = declaration.name, {token.text for token in declaration.head}
         empty = "__constant__" in texts and not texts & {"=", "constexpr"}
-        if declaration.kind == "variable" and empty and name in function.declaration.identifiers:
+        if declaration.kind == "variable" and empty and name in taken_names:
             guess.notes.append(f"{name} is __constant__ memory that the host fills: zero here")
     return guess
 
@@ -366,6 +377,35 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", function.text) else "f16"
 
 
+def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int]:
+    """Return the multiples of sizes without which the host does not come to the launch."""
+    launch, scope, multiples = code.launch, code.launch.scope, dict[str, int]()
+    text = " ".join(token.text for token in scope.body if token.at < scope.at)
+    values = zip(code.function.launch_arguments(launch.arguments), arguments)
+    for value, size in values:
+        name = re.escape(" ".join(token.text for token in value))
+        if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
+            with contextlib.suppress(Unknown):
+                multiples[size] = number(tokens(match[1] or match[2]), scope)
+    return multiples
+
+
+def _of_grid(code: Code) -> dict[str, int]:
+    """Return the constants in the grid of the launch that its block does not mention."""
+    launch, scope, constants = code.launch, code.launch.scope, dict[str, int]()
+    skipped = {token.text for token in (*launch.block, *scope.literal(launch.block))}
+    macros, stream = scope.source.macros, [*launch.grid]
+    for token in itertools.islice(stream, 40):  # values of names follow
+        if token.word and token.text not in skipped:
+            body = macros[token.text].body if token.text in macros else ""
+            value = scope.value(token.text) or tokens(body)
+            stream += value
+            with contextlib.suppress(Unknown):
+                if not any(part.word for part in value):
+                    constants[token.text] = number(value, scope)
+    return constants
+
+
 def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Sequence[Any]) -> None:
     """Put block, grid and shared memory of the launch into the guess, else common ones."""
     function, launch, sizes = code.function, code.launch, guess.operation.dimensions
@@ -386,8 +426,8 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         try:
             guess.front[key] = _sides(sides, launch, host_names) if sides else []
         except Unknown as error:
-            line = launch.line
-            guess.notes.append(f"{key} of the launch in line {line} has an unknown part: {error}")
+            at = f"{key} of the launch in {launch.place}"
+            guess.notes.append(f"{at} has an unknown part: {error}")
         if key == "block" and not guess.front.get("block"):
             guess.front["block"] = _common_block(guess, code)
             if len(sides) == 1 and len(guess.front["block"]) == 1:
@@ -403,7 +443,7 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
             guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
-    elif not launch.line and function.mentions("extern", "__shared__"):
+    elif not launch.place and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
 
 
@@ -417,9 +457,7 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
         for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
             many = guess.launched.get(name, 0)
             tiles = [block[at], math.ceil(many / blocks)]
-            fits = [
-                of for of in tiles if of in range(1, many + 1) and math.ceil(many / of) == blocks
-            ]
+            fits = [of for of in tiles if 0 < of <= many and math.ceil(many / of) == blocks]
             if name not in arguments and not any(name in names_in(str(of)) for of in grid):
                 grid[at] = f"{name} // {block[at]}"
             elif fits:
@@ -529,21 +567,38 @@ def _wide_grids(guess: Guess) -> list[list[int | str]]:
     return [[f"ceil({' * '.join(extents)} / ({many} * {block[0]}))"] for many in (2, 4, 8)]
 
 
-def _tiles(guess: Guess, code: Code) -> None:
-    """Put rows, columns and step of a block into the guess, from the grid and the names."""
-    function, source = code.function, code.source
-    macros = guess.macros()
+def tiles_of_loops(guess: Guess, function: Function, source: Source) -> None:
+    """Put the steps of the kernel's loops into the guess, for sizes whose tile is unknown."""
+    scope = Scope(source, function.declaration.body, function.declaration.end)
+    names = [item.name for item in function.parameters]
+    for name, size in zip(names, leaves(guess.front["arguments"])):
+        step = re.search(rf"\b{name} / (\w+)|< {name} ; \w+ \+ = (\w+) \)", function.text)
+        if step and guess.tile.get(size) == 1:
+            with contextlib.suppress(Unknown):
+                value = tokens(step[1] or step[2])
+                guess.tile[size] = guess.values.get(value[0].text) or number(value, scope)
+
+
+def tiles_of_grid(guess: Guess) -> None:
+    """Put rows and columns of a block into the guess, from the grid."""
+    macros, steps_of = guess.macros(), guess.operation.tiles[2:]
     grid = " ; ".join(map(str, guess.front["grid"]))
-    steps_of = guess.operation.tiles[2:]
     for size in [name for name in guess.operation.dimensions if name not in steps_of]:
         guess.tile[size] = 1
         several = r"(?:\) // (\w+))?" if guess.operation.laid_out else "()"
-        if match := re.search(rf"\b{size} //? (\([^()]*\)|[\w.]+){several}", grid):
+        if match := re.search(rf"\b{size} ?//? ?(\([^()]*\)|[\w.]+){several}", grid):
             with contextlib.suppress(ExpressionError, TypeError):
                 guess.tile[size] = int(evaluate(f"{match[1]} * {match[2] or 1}", macros))
     if match := re.search(r"\b(\w+) \* (\w+) //? \((\w+) \* (\w+)\)", grid):
         sides = {match[at]: macros.get(match[at + 2], 0) for at in (1, 2)}
         guess.tile |= {size: side for size, side in sides.items() if size in guess.tile and side}
+
+
+def _tiles(guess: Guess, code: Code) -> None:
+    """Put rows, columns and step of a block into the guess, from the grid and the names."""
+    function, source = code.function, code.source
+    macros, steps_of = guess.macros(), guess.operation.tiles[2:]
+    tiles_of_grid(guess)
     values = {**macros, **guess.values}
     steps = [int(value) for name, value in values.items() if K_STEP.fullmatch(name)]
     body = function.declaration.body

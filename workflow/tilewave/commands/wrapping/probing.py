@@ -14,7 +14,7 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import Guess, constant
+from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
@@ -27,21 +27,23 @@ WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
+TOO_LARGE = "too large to execute"
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
 
 
-def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
-    """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError."""
+def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[DerivedOperation, Guess]:
+    """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError.
+    tile: at sizes of whole tiles."""
     options, function = target.options, target.function
     if not any(parameter.stars for parameter in function.parameters):
         raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
-    derived = deriving.first(
-        function, options.new_operation, target.source, options.arguments, options.grid
-    )
+    named = options.new_operation, target.source, options.arguments, options.grid
+    derived = deriving.first(function, *named)
     roles = {**derived.sizes, **{name: name for name in derived.operands}, **derived.roles}
     guess = target.guess(derived.operation(), roles)
+    tiles_of_loops(guess, function, target.source)
     if not any(deriving.trials(derived.dimensions)):
         problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
@@ -51,7 +53,7 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
 
     def keep(candidate: DerivedOperation) -> None:
         folder = home / str(next(counter))
-        folder.mkdir()
+        folder.mkdir(parents=True)
         (folder / f"{candidate.name}.py").write_text(candidate.text(), encoding="utf-8")
         operations.written(candidate.name, [folder])
 
@@ -75,7 +77,9 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
             break
         guess.front["grid"] = grid
         threads = functools.partial(trying.threads, guess.front)
-        settled = deriving.settled(derived, dtypes, touch, threads, aligned, options.roomy)
+        fit = functools.partial(trying.fitted, guess, tile)
+        shapes = functools.partial(deriving.trials, derived.dimensions, threads, aligned, fit)
+        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
         if settled[2] > best:
             best, best_settled, best_grid = settled[2], settled, grid
     derived, shape, _, notes = best_settled
@@ -165,7 +169,7 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.shape = {**shape, "each": end // trying.FEW_BLOCKS}
     by_block.front["requires"] = {"conditions": [f"each == {end // trying.FEW_BLOCKS}"]}
     by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
-    if guess.line and "ceil" in str(guess.front["grid"]):
+    if guess.place and "ceil" in str(guess.front["grid"]):
         by_block.faults += _short_block(target, by_block)
     return by_block
 
@@ -182,13 +186,18 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
     expected, total = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
     if np.isclose(total, expected, rtol=0, atol=CLOSE):
         return []
-    up = f"the launch in line {guess.line} rounds its size up to whole blocks, but the sum of"
+    up = f"the launch in {guess.place} rounds its size up to whole blocks, but the sum of"
     return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
 def sized(front: Mapping[str, Any], operation: Operation) -> bool:
     arguments = " ".join(map(str, front["arguments"]))
     return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
+
+
+def too_large(shape: trying.Shape) -> UserError:
+    problem = f"its sizes are constants, and {TOO_LARGE}: {trying.size(shape)}"
+    return UserError.because(HERE, problem, "Check a copy with smaller constants")
 
 
 def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
@@ -209,14 +218,14 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     sides = {name: side for name, side in sides.items() if side}
     if len(sides) == 1 and operation.laid_out:
         sides = dict.fromkeys(operation.dimensions, *sides.values())
-    if not sides and len(operation.dimensions) == 1:
-        sides = _touched(target, guess)
+    if not sides and (guess.fixed or not operation.dimensions[1:]):
+        alike = dict.fromkeys(operation.dimensions, guess.fixed)
+        sides = alike if guess.fixed else _touched(target, guess)
     if len(sides) < len(operation.dimensions):
         return None
     shape = {name: sides[name] for name in operation.dimensions}
     if math.prod(shape.values()) > MOST_AT_ONCE:
-        problem = f"its sizes are constants, and too large to execute: {trying.size(shape)}"
-        raise UserError.because(HERE, problem, "Check a copy with smaller constants")
+        raise too_large(shape)
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
     guess.notes.append(f"its sizes are constants of the code: {trying.size(shape)}")
     return shape
@@ -229,9 +238,6 @@ def _touched(target: Target, guess: Guess) -> trying.Shape:
         return {}
     trial = target.trial(guess.front, {name: deriving.MOST})
     dtypes = guess.front["dtypes"]
-    ends = [
-        max(ends) // SIZES[dtypes[operand]]
-        for operand, ends in trial.touched.items()
-        if operand in dtypes
-    ]
+    touched = ((of, max(ends)) for of, ends in trial.touched.items() if of in dtypes)
+    ends = [end // SIZES[dtypes[of]] for of, end in touched]
     return {} if trial.fatal or not any(ends) else {name: max(ends)}

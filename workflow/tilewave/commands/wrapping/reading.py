@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from tilewave.basics.paths import relative
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
 
@@ -116,20 +117,18 @@ class Function:
     @property
     def strides_by_grid(self) -> bool:
         """Whether a loop's step has the size of the grid."""
-        text = " ".join(token.text for token in self.declaration.body)
-        steps = "|".join(["gridDim", *re.findall(r"\b(\w+) = [^;=]*\bgridDim\b", text)])
-        return bool(re.search(rf"\+ ?= [^;)]*\b(?:{steps})\b", text))
+        steps = "|".join(["gridDim", *re.findall(r"\b(\w+) = [^;=]*\bgridDim\b", self.text)])
+        return bool(re.search(rf"\+ ?= [^;)]*\b(?:{steps})\b", self.text))
 
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
-        texts = [token.text for token in self.declaration.body]
-        wanted = " ".join(sequence).replace(".", " . ").split()
-        return any(texts[i : i + len(wanted)] == wanted for i in range(len(texts)))
+        wanted = " ".join(" ".join(sequence).replace(".", " . ").split())
+        return f" {wanted} " in f" {self.text} "
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch in the host's code, each part as tokens; ``scope`` resolves its names."""
+    """A launch in the host's code, each part as tokens; ``scope`` resolves its names. place: ``line 3 of host.cu``."""
 
     template: tuple[Tokens, ...]
     grid: Tokens
@@ -137,7 +136,7 @@ class Launch:
     shared: Tokens
     arguments: tuple[Tokens, ...]
     scope: Scope
-    line: int
+    place: str
 
 
 def parts(tokens: Stream) -> list[Tokens]:
@@ -193,9 +192,7 @@ class Source:
         """Return the kernels of the file, then those of its headers."""
         functions = [
             self._with_members(signature(path, declaration))
-            for path, declaration in itertools.takewhile(
-                lambda entry: entry[0] in self.kernel_files, self.declarations("__global__")
-            )
+            for path, declaration in self.near.declarations("__global__")
             if declaration.defined and any(t.text == "__global__" for t in declaration.head)
         ]
         return sorted(functions, key=lambda function: function.file != self.path)
@@ -264,7 +261,7 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(syntax.line_of, self.texts[path]), values)
+            (item.body, functools.partial(self._place, path), values)
             for path, outer in self.declarations(kernel)
             if "__global__" not in {token.text for token in outer.head}
             for item in (
@@ -276,13 +273,13 @@ class Source:
         for macro in self.macros.values():
             if kernel in macro.identifiers and "<<" in macro.body:
                 body = syntax.tokens(macro.body)
-                bodies.append((body, functools.partial(self._line, macro), ({}, {})))
+                bodies.append((body, functools.partial(self._defined, macro), ({}, {})))
         launches = (
             replace(launch, scope=replace(launch.scope, template=template, passed=passed))
-            for body, line, (template, passed) in bodies
+            for body, place, (template, passed) in bodies
             for i, token in enumerate(body)
             if token.text == kernel
-            for launch in self._launch(body, i, line)
+            for launch in self._launch(body, i, place)
         )
         return sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
 
@@ -320,14 +317,19 @@ class Source:
                     return {name: value for name, value in numbers if value}
         return {}
 
-    def _line(self, macro: Macro, _: int) -> int:
-        define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
-        matches = ((text, define.search(text)) for text in self.texts.values())
-        return next((syntax.line_of(text, match.start()) for text, match in matches if match), 1)
+    def _place(self, path: Path, at: int) -> str:
+        line = f"line {syntax.line_of(self.texts[path], at)}"
+        return line if path == self.path else f"{line} of {relative(path)}"
 
-    def _launch(self, body: Stream, at: int, line_at: Callable[[int], int]) -> Iterator[Launch]:
+    def _defined(self, macro: Macro, _: int) -> str:
+        define = re.compile(rf"^[ \t]*#[ \t]*define[ \t]+{macro.name}\b", re.MULTILINE)
+        matches = ((path, define.search(text)) for path, text in self.texts.items())
+        places = (self._place(path, match.start()) for path, match in matches if match)
+        return next(places, macro.name)
+
+    def _launch(self, body: Stream, at: int, place_of: Callable[[int], str]) -> Iterator[Launch]:
         """Yield the launch that begins with the name at ``at``, or follows a pointer to it."""
-        i, line = at + 1, line_at(body[at].at)
+        i, place = at + 1, place_of(body[at].at)
         scope = Scope(self, tuple(body), body[at].at)
         template: tuple[Tokens, ...] = ()
         if _chevrons(body, i, "<") is None and i < len(body) and body[i].text == "<":
@@ -344,15 +346,13 @@ class Source:
                 return
             grid, block, shared, *_ = [*parts(body[start:stop]), (), (), ()]
             arguments = tuple(parts(body[stop + 4 : syntax.closing(body, stop + 3)]))
-            yield Launch(template, grid, block, shared, arguments, scope, line)
+            yield Launch(template, grid, block, shared, arguments, scope, place)
         elif i < len(body) and body[i].text in ";,):}":
-            yield from self._by_pointer(body, at, i, Launch(template, (), (), (), (), scope, line))
+            yield from self._by_pointer(body, at, i, Launch(template, (), (), (), (), scope, place))
 
-    def _by_pointer(
-        self, body: Stream, position: int, end: int, launch: Launch
-    ) -> Iterator[Launch]:
+    def _by_pointer(self, body: Stream, index: int, end: int, launch: Launch) -> Iterator[Launch]:
         """Yield the launch of a kernel named as a value: cudaLaunchKernel's, a pointer's, else with the dim3s around."""
-        opening = position - 1
+        opening = index - 1
         while opening > 0 and body[opening].text in ("&", "*", "(", ")", "void"):
             opening -= 1
         if body[opening].text.startswith("cudaLaunch") and body[opening + 1].text == "(":
@@ -363,14 +363,14 @@ class Source:
             yield replace(launch, grid=grid, block=block, shared=shared, arguments=arguments)
             return
         with contextlib.suppress(syntax.Unreadable):
-            if passed := list(self._by_function(body, position, launch)):
+            if passed := list(self._by_function(body, index, launch)):
                 yield from passed
                 return
         pointer = body[opening - 1].text if body[opening].text == "=" else ""
         for start in range(end, len(body)):
             if body[start].text == pointer and _chevrons(body, start + 1, "<") is not None:
-                for by_pointer in self._launch(body, start, lambda _: launch.line):
-                    skipped = _other_branches(body, position, start)
+                for by_pointer in self._launch(body, start, lambda _: launch.place):
+                    skipped = _other_branches(body, index, start)
                     scope = replace(by_pointer.scope, skipped=skipped)
                     yield replace(by_pointer, template=launch.template, scope=scope)
                 return
@@ -393,10 +393,10 @@ class Source:
         for path, outer in self.declarations(name) if start else ():
             if outer.name == name and outer.body:
                 kernels = [item.name for item in signature(path, outer).parameters][at : at + 1]
-                line = functools.partial(syntax.line_of, self.texts[path])
+                place = functools.partial(self._place, path)
                 for i, token in enumerate(outer.body):
                     if token.text in kernels and _chevrons(outer.body, i + 1, "<"):
-                        inner = self._launch(outer.body, i, line)
+                        inner = self._launch(outer.body, i, place)
                         yield from (replace(of, template=launch.template) for of in inner)
 
 
@@ -604,13 +604,11 @@ def _template(head: Stream) -> tuple[TemplateParameter, ...]:
 
 
 def signature(path: Path, declaration: Declaration) -> Function:
-    head = declaration.head
-    places = [i for i, token in enumerate(head) if token.text == declaration.name]
-    place = next(i for i in reversed(places) if head[i + 1].text in ("(", "<"))
-    opening = next(i for i in range(place + 1, len(head)) if head[i].text == "(")
-    parameters = [
-        _parameter(part) for part in parts(head[opening + 1 : syntax.closing(head, opening)])
-    ]
+    head, plain = declaration.head, syntax.plain_head(declaration.head)
+    opening = syntax.signs(plain, "(")[0]
+    opening += 2 * (plain[opening - 1].text == "operator")  # its own parentheses
+    inside = plain[opening + 1 : syntax.closing(plain, opening)]
+    parameters = list(map(_parameter, parts(inside)))
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))

@@ -15,7 +15,7 @@ from tilewave import execution
 from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import execute
 from tilewave.commands.wrapping import compiled, matching, trying, writing
-from tilewave.commands.wrapping.guessing import Guess, guessed, set_common_grid
+from tilewave.commands.wrapping.guessing import Guess, guessed, set_common_grid, tiles_of_grid
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution import case
 from tilewave.kernel import operations
@@ -112,6 +112,7 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
             except yaml.YAMLError as error:
                 raise UserError(HERE, flag, text, "expressions separated by commas") from error
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
+            tiles_of_grid(guess)
         elif flag in guess.unknown:
             if key == "shared_bytes" or "None" in matching.leaves(value):
                 raise UserError(HERE, flag, None, guess.unknown[flag])

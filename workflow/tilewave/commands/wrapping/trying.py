@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tilewave.commands.wrapping.deriving import PITCH
 from tilewave.commands.wrapping.guessing import STEPS, Guess
 from tilewave.commands.wrapping.matching import innermost, leaves, with_leading
 from tilewave.compiling import nvcc
@@ -18,8 +19,10 @@ from tilewave.kernel.front_matter import GUESSED, INFERRED, load_kernel
 from tilewave.kernel.operations.base import Operation
 
 Shape = dict[str, int]
+Front = dict[str, Any]
+"""Front matter."""
 Outcome = Mapping[str, Any]
-Run = Callable[[dict[str, Any], Shape], Outcome]
+Run = Callable[[Front, Shape], Outcome]
 """A function that executes front matter at a shape, and returns the document of `tilewave execute`."""
 READS_C = "reads_c"
 LAYOUTS = [dict.fromkeys(names, "col") for names in ("b", "a", "ab", "abc", "bc", "ac", "c")]
@@ -91,6 +94,17 @@ def first_shape(guess: Guess) -> Shape:
     return shape
 
 
+def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
+    """Return the shape with the multiples that the host demands, and whole tiles if asked, or for a grid that is rounded down."""
+    fits, floored = dict(shape), _too_small(guess, dict.fromkeys(shape, 1))
+    for name, step in ((guess.tile if whole or floored else {}) | guess.asserted).items():
+        fits[name] += -fits[name] % step
+        while step > 1 and list(fits.values()).count(fits[name]) > 1:
+            fits[name] += step
+    pitches = filter(PITCH.fullmatch, fits if fits != shape else ())
+    return fits | dict.fromkeys(pitches, max(fits.values()))
+
+
 def threads(front: Mapping[str, Any], shape: Sizes) -> int:
     """Return the threads of a launch at a shape; 0 if its block or grid has no value."""
     macros = {name: values[0] for name, values in front.get("macros", {}).items()}
@@ -132,14 +146,14 @@ def shape_of(shape: Shape, front: Mapping[str, Any]) -> Shape:
     return equal
 
 
-def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcome]:
+def settle(guess: Guess, run: Run, shape: Shape) -> tuple[Front, Outcome]:
     """Return the front matter that is correct at a shape, else the nearest, and its outcome; tries layouts, grids."""
     operation = guess.operation
 
-    def once(front: dict[str, Any], at: Shape) -> Outcome:
+    def once(front: Front, at: Shape) -> Outcome:
         return run(_final(front, operation), shape_of(at, front))
 
-    better: dict[str, Any] | None = guess.front
+    better: Front | None = guess.front
     while better is not None:
         front, outcome = better, once(better, shape)
         better = repaired(front, outcome["reason"], guess)
@@ -159,7 +173,7 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
         if _judged(guess, tried) or nearer:
             nearest, change_text = (_final(changed, operation), tried), description
         if _judged(guess, tried):
-            guess.faults += _faults(changed, front, guess)
+            guess.faults += _turned(changed, front, guess)
             break
     if "conditions" in nearest[0].get("marks", {}).get("requires", ""):
         guess.notes.append(f"requires is inferred from this failure: {described(outcome, shape)}")
@@ -169,37 +183,34 @@ def settle(guess: Guess, run: Run, shape: Shape) -> tuple[dict[str, Any], Outcom
     return nearest
 
 
-def _faults(changed: dict[str, Any], front: dict[str, Any], guess: Guess) -> Iterator[str]:
-    """Yield what is not right with a kernel that is correct with changed front matter."""
-    if not guess.line or guess.unknown.keys() & {"--grid", "--block"}:
-        return
+def _turned(changed: Front, front: Front, guess: Guess) -> list[str]:
+    """Return the fault of a kernel that is correct with x and y of its launch the other way round."""
+    sure = guess.place and not guess.unknown.keys() & {"--grid", "--block"}
     same = changed["arguments"] == front["arguments"]
-    if same and changed["grid"] == front["grid"][::-1] != front["grid"]:
-        yield (
-            f"the launch in line {guess.line} has x and y the other way round: it is right only "
-            "where both sides of its grid are equal"
-        )
+    turned = sure and same and changed["grid"] == front["grid"][::-1] != front["grid"]
+    only = "it is right only where both sides of its grid are equal"
+    return [f"the launch in {guess.place} has x and y the other way round: {only}"] * bool(turned)
 
 
-def at_its_sizes(guess: Guess, run: Run, front: dict[str, Any]) -> None:
+def at_its_sizes(guess: Guess, run: Run, front: Front) -> None:
     """Execute a correct kernel at the sizes of the file's launch too, if these are few numbers."""
     shape, sizes = guess.launched, guess.operation.dimensions
-    complete = guess.line and not guess.unknown and {*shape} == {*sizes}
+    complete = guess.place and not guess.unknown and {*shape} == {*sizes}
     if not complete or not 0 < math.prod(shape.values()) <= MOST_LAUNCHED:
         return
     outcome = run(front, {name: shape[name] for name in sizes})
     if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"at {size(shape)}, the size of the launch in line {guess.line}"
+        at = f"at {size(shape)}, the size of the launch in {guess.place}"
         guess.faults.append(f"{at}: {verdict(outcome)}: {outcome['reason']}")
 
 
-def repeated(guess: Guess, run: Run, front: dict[str, Any], shape: Shape) -> None:
+def repeated(guess: Guess, run: Run, front: Front, shape: Shape) -> None:
     """Execute a correct kernel with a loop over the grid so that its threads repeat it, if the launch bounds the grid."""
     width, *rest = front["grid"]
     bounded = str(width).startswith("min(") or (isinstance(width, int) and width > FEW_BLOCKS)
     elements = TURNS * FEW_BLOCKS * threads({**front, "grid": []}, {})
     passed = str(width) in leaves(front["arguments"])
-    if passed or not (guess.line and guess.strides and bounded and elements):
+    if passed or not (guess.place and guess.strides and bounded and elements):
         return
     if len(shape) == 1:
         shape = {name: -(-elements // side) * side for name, side in shape.items()}
@@ -219,9 +230,7 @@ def _error(outcome: Outcome) -> float:
     return float(outcome.get("check", {}).get("relative_error", math.inf))
 
 
-def _with_c(
-    front: dict[str, Any], outcome: Outcome, once: Run, shape: Shape
-) -> tuple[dict[str, Any], Outcome]:
+def _with_c(front: Front, outcome: Outcome, once: Run, shape: Shape) -> tuple[Front, Outcome]:
     """Allow C to be read with beta = 0, or to be added to, if that was the fault, and try again."""
     if right(outcome) or READS_C not in outcome["reason"]:
         return front, outcome
@@ -232,7 +241,7 @@ def _with_c(
     return allowed, outcome
 
 
-def repaired(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any] | None:
+def repaired(front: Front, message: str, guess: Guess) -> Front | None:
     """Add the macro or option that a message of the compiler asks for; None if unknown."""
     if ENTRY.search(message):
         return {**front, "entry": f"::{front['entry']}"}
@@ -249,14 +258,14 @@ def repaired(front: dict[str, Any], message: str, guess: Guess) -> dict[str, Any
     return {**front, "macros": {**macros, unknown[1]: [value]}}
 
 
-def _final(front: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
+def _final(front: Mapping[str, Any], operation: Operation) -> Front:
     """Replace leading dimensions in the arguments by sizes, according to the layouts."""
     final = copy.deepcopy(dict(front))
     final["arguments"] = with_leading(final["arguments"], final.get("layouts", {}), operation)
     return final
 
 
-def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[dict[str, Any], str]]:
+def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[Front, str]]:
     for alternative in guess.alternatives:
         keys = ("arguments", "grid", "block", "requires", "dtypes")
         changed = [key for key in keys if alternative.get(key) != front.get(key)]
@@ -283,36 +292,38 @@ def _shown(value: Any) -> str:
     return ", ".join(map(str, value))
 
 
-def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[str, Any]:
+def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     """Try other shapes, and return ``requires``: the multiples that the sizes must be."""
-    judged = functools.partial(_judged, guess)
+    judged, sizes = functools.partial(_judged, guess), guess.operation.dimensions
     ragged = shape_of({name: side + 1 for name, side in shape.items()}, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
-    requires: dict[str, Any] = dict(front.get("requires", {}))
+    requires: Front = dict(front.get("requires", {}))
     texts = requires.get("conditions", []) if "requires" in front.get("marks", {}) else []
     if texts:
         needed = [text for text in texts if not judged(run(front, _apart(text, texts, shape)))]
-        requires["conditions"], sizes = needed, guess.operation.dimensions
+        requires["conditions"] = needed
         if not needed:  # only the first shape was too small
             del requires["conditions"]
             front |= {"requires": requires, "marks": {**front["marks"]}}
             del front["marks"]["requires"]
             return limits(guess, front, run, {**shape, sizes[0]: 2 * max(shape.values())})
         apart = guess.named and {*sizes} <= {*leaves(front["arguments"])}
-        if apart and guess.line and not guess.unknown.keys() & {"--grid", "--block"}:
+        if apart and guess.place and not guess.unknown.keys() & {"--grid", "--block"}:
             where = " and ".join(needed)
             guess.faults.append(f"it takes {', '.join(sizes)}, but is right only where {where}")
     outcome = run(front, ragged)
     if judged(outcome) or outcome is LATE:
         return requires
     if "conditions" in requires and not fixed:
-        name = _named(guess, front)
-        requires |= _limit_of(name, guess, front, run, shape)
-        guess.faults += _promised(name, guess, front, requires, described(outcome, ragged))
+        name = next((of for of in leaves(front["arguments"]) if of in sizes), sizes[0])
+        limit = _limit_of(name, guess, front, run, shape)
+        limit["conditions"] = [*requires["conditions"], *limit.get("conditions", [])]
+        requires |= limit
+        guess.faults += promised(name, guess, front, requires, described(outcome, ragged))
         return requires
     conditions: list[str] = list(requires.get("conditions", []))
     failed_shape, failures = ragged, 0
-    for name in (name for name in guess.operation.dimensions if name not in fixed):
+    for name in (name for name in sizes if name not in fixed):
         longer = {**shape, name: shape[name] + 1}
         alone = outcome if len(shape) == 1 else run(front, longer)
         if not judged(alone) and alone is not LATE:
@@ -320,7 +331,7 @@ def limits(guess: Guess, front: dict[str, Any], run: Run, shape: Shape) -> dict[
                 outcome, failed_shape = alone, longer
             failures += 1
             limit = _limit_of(name, guess, front, run, shape)
-            guess.faults += _promised(name, guess, front, limit, described(alone, longer))
+            guess.faults += promised(name, guess, front, limit, described(alone, longer))
             conditions += limit.pop("conditions", [])
             requires |= limit
     if conditions:
@@ -344,26 +355,18 @@ def _apart(condition: str, conditions: Sequence[str], shape: Shape) -> Shape:
     return {**shape, alone: 2 * shape[alone]} if alone in shape else shape
 
 
-def _promised(
-    name: str, guess: Guess, front: Mapping[str, Any], limit: Mapping[str, Any], failure: str
-) -> list[str]:
+def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) -> list[str]:
     """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
     tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
     sides = (side for side in map(str, front["grid"]) if "ceil" in side and ") //" not in side)
     up = any(name in names_in(side) for side in sides)
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
-    if guessed or name not in limit or not (name in tested or (up and guess.line)):
+    up = up and bool(guess.place) and name not in guess.asserted
+    if guessed or name not in limit or not (name in tested or up):
         return []
-    launch = f"the launch in line {guess.line} rounds {name} up to whole blocks"
+    launch = f"the launch in {guess.place} rounds {name} up to whole blocks"
     promise = f"it has a bounds test of {name}" if name in tested else launch
     return [f"{promise}, but the outcome is {failure}"]
-
-
-def _named(guess: Guess, front: Mapping[str, Any]) -> str:
-    """Return the size that the kernel takes, for sizes that must be equal."""
-    sizes = guess.operation.dimensions
-    names = (argument for argument in leaves(front["arguments"]) if argument in sizes)
-    return next(names, sizes[0])
 
 
 def _judged(guess: Guess, outcome: Outcome) -> bool:
@@ -372,9 +375,7 @@ def _judged(guess: Guess, outcome: Outcome) -> bool:
     return right(outcome) and checked
 
 
-def _limit_of(
-    name: str, guess: Guess, front: dict[str, Any], run: Run, shape: Shape
-) -> dict[str, Any]:
+def _limit_of(name: str, guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     """Return the least multiple that a size must be, a power of two below the tile, or its remainder."""
     square = shape_of({**shape, name: shape[name] + 1}, front)
 

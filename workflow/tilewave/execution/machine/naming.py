@@ -125,9 +125,11 @@ class Names:
         def distance(start: int, buffer: Buffer) -> int:
             return max(start - address, address - (start + buffer.array.nbytes) + 1, 0)
 
-        if not self.buffers:
+        # A section of the module is near only by chance.
+        near = [of for of in self.buffers if of[1].name[:1] != "." or not distance(*of)]
+        if not near:
             return f"{address:#x}", ", and the kernel has no buffers"
-        start, buffer = min(self.buffers, key=lambda entry: distance(*entry))
+        start, buffer = min(near, key=lambda entry: distance(*entry))
         if distance(start, buffer) > NEAR:
             return f"{address:#x}", ", which is in none of the buffers"
         offset, size = address - start, buffer.array.nbytes
@@ -136,7 +138,8 @@ class Names:
         item = buffer.array.itemsize
         element = f" (element {offset // item})" if offset % item == 0 else ""
         length = f", which has {counted(size, 'byte')} ({counted(buffer.array.size, 'element')})"
-        return f"byte {offset}{element} of {buffer.name}", length
+        name = buffer.name if buffer.name[0] != "." else "the file's __device__ variables"
+        return f"byte {offset}{element} of {name}", length
 
     def take(self, number: int) -> None:
         """Select the block of that number in the cluster."""
@@ -146,8 +149,5 @@ class Names:
 
     def lanes(self, warp: int, mask: int) -> Threads:
         """Return the numbers of a warp's threads that exist in the block."""
-        return [
-            32 * warp + lane
-            for lane in range(32)
-            if mask >> lane & 1 and 32 * warp + lane < self.total
-        ]
+        numbers = range(32 * warp, min(32 * warp + 32, self.total))
+        return [number for lane, number in enumerate(numbers) if mask >> lane & 1]

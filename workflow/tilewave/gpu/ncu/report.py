@@ -53,12 +53,8 @@ def _name(action: Any, base: str) -> str:
 def _names(action: Any) -> list[str]:
     """Return a kernel's names: as reported, without template arguments, mangled and demangled."""
     function = str(action.name())
-    names = [
-        function,
-        function.partition("<")[0],
-        _name(action, "MANGLED"),
-        _name(action, "DEMANGLED"),
-    ]
+    mangled = [_name(action, form) for form in ("MANGLED", "DEMANGLED")]
+    names = [function, function.partition("<")[0], *mangled]
     return list(dict.fromkeys(filter(None, names)))
 
 

@@ -189,9 +189,7 @@ def unknown_metrics(log: str) -> list[str]:
 
 def interrupted(outcome: NcuOutcome) -> str:
     """Return the signal from outside that ended ncu or the profiled process; empty if there was none."""
-    reported = [
-        int(number) for number in re.findall(r"returned an error code \((\d+)\)", outcome.log)
-    ]
+    reported = list(map(int, re.findall(r"returned an error code \((\d+)\)", outcome.log)))
     # ncu reports a signal's number or an exit code of the profiled process.
     codes = [
         outcome.code or 0,

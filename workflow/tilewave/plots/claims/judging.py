@@ -23,13 +23,8 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.claims.facts import Facts, evaluate
 from tilewave.plots.claims.forms import NoValue
 
-FILES = (
-    "multiplication_notes.yaml",
-    "multiplication_lecture.yaml",
-    "performance_notes.yaml",
-    "shared_memory_article.yaml",
-    "hgemm_article.yaml",
-)
+TEXTS = "multiplication_notes multiplication_lecture performance_notes shared_memory_article hgemm_article"
+FILES = tuple(f"{name}.yaml" for name in TEXTS.split())
 
 HOLDS = "holds"
 ELSEWHERE = "holds elsewhere"

@@ -195,16 +195,8 @@ EXCESS = "wavefronts_shared_excess"
 OF_INSTRUCTIONS = ("memory", "paths", "full")
 """Sets with counters of instructions: ncu patches the kernel for them, which takes most of a case's time."""
 # Sections of ncu, which make the report file worth opening in Nsight Compute.
-SECTIONS: dict[str, tuple[str, ...]] = {
-    "full": (
-        "SourceCounters",
-        "SpeedOfLight",
-        "LaunchStats",
-        "Occupancy",
-        "MemoryWorkloadAnalysis",
-        "WarpStateStats",
-    )
-}
+FULL = "SourceCounters SpeedOfLight LaunchStats Occupancy MemoryWorkloadAnalysis WarpStateStats"
+SECTIONS = {"full": tuple(FULL.split())}
 STALLS = "smsp__pcsamp_warps_issue_stalled_"
 """Prefix of a stall reason in ncu's samples of warps; samples without an issue have a suffix."""
 SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
@@ -215,18 +207,12 @@ SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
 # Metrics of a sampled case. inst_executed gives the address at which the function starts.
 # Without the section SourceCounters: ncu would patch every access to memory, which takes ten seconds for a
 # kernel that reads single elements, and the set "memory" has its counters already.
-SAMPLED = (
-    "inst_executed",
-    "group:smsp__pcsamp_warp_stall_reasons",
-    "group:smsp__pcsamp_warp_stall_reasons_not_issued",
+SAMPLED = tuple(
+    "inst_executed group:smsp__pcsamp_warp_stall_reasons group:smsp__pcsamp_warp_stall_reasons_not_issued".split()
 )
 # Sections whose rules add to our figures. Without WarpStateStats, whose rule needs SourceCounters.
-SAMPLED_SECTIONS = (
-    "SpeedOfLight",
-    "ComputeWorkloadAnalysis",
-    "SchedulerStats",
-    "LaunchStats",
-    "Occupancy",
+SAMPLED_SECTIONS = tuple(
+    "SpeedOfLight ComputeWorkloadAnalysis SchedulerStats LaunchStats Occupancy".split()
 )
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)

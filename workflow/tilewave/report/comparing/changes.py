@@ -127,9 +127,7 @@ def totals(side: Side) -> pd.DataFrame:
     compiled = side.cases.drop_duplicates("case").set_index("case")
     used = compiled[[name for name in RESOURCES if name in compiled]]
     joined = sums.join(used.apply(pd.to_numeric, errors="coerce"), how="outer")
-    return joined[
-        sorted(joined, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
-    ]
+    return joined[sorted(joined, key=lambda name: [*FIRST, name].index(name))]
 
 
 def counts(before: Side, after: Side) -> pd.DataFrame:
