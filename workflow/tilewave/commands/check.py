@@ -229,6 +229,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
+    plain["arch"] = execute.arch_of(options)
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens
+from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens, plain
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Source
+from tilewave.compiling.declarations import tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
@@ -119,6 +120,7 @@ def first(
 
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
+        label = re.sub(r"\W+", "_", label.replace("-", "last")).strip("_")
         sizes[key] = label if label not in taken else f"size_{label}"
         taken.add(sizes[key])
         return sizes[key]
@@ -132,8 +134,9 @@ def first(
         if key not in {*sizes, *roles}:
             add(key)
     sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
-    named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
-    sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
+    named = re.findall(r"[A-Za-z_]\w*", f"{'' if sizes else arguments or ''} {grid or ''}")
+    named = [name for name in named if name.lower() not in taken and name not in source.macros]
+    sizes |= {name: name for name in named if not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
         added = adds(function, pointer.name)
@@ -160,8 +163,9 @@ def _at_launch(
     sizes |= {token.text: "" for value in values for token in value}
     for key in numbers:
         name = passed[key][0].text if len(passed[key]) == 1 else ""
-        plain = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
-        if name and plain and key not in kept:
+        name = name or plain(passed[key], scope) * bool(EXTENT.fullmatch(lines[key]))
+        named = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
+        if name and named and key not in kept:
             sizes[name] = add(key)
         elif passed[key]:
             computed.append(key)
@@ -179,7 +183,11 @@ def _at_launch(
             depends or threads.keys() & names or not any(names.values())
         ):
             loose.append(key)
-    for name, free in (scope.names(launch.grid) | scope.names(launch.shared)).items():
+    grid = " ".join(token.text for token in scope.literal(launch.grid))
+    direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
+    extents = (plain(tokens(match[0]), scope) for match in direct)
+    free_names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    for name, free in free_names.items():
         if free and name not in sizes:
             sizes[name] = add(name)
     return expressions, loose

@@ -171,7 +171,7 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
     groups = parts(sides[2:-1] if sides and sides[0].text == "dim3" else sides)
-    if len(sides) == 1 and sides[0].word:
+    if len(sides) == 1 and sides[0].word and sides[0].text not in names:
         name, scope = sides[0].text, launch.scope
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
@@ -215,6 +215,7 @@ def guessed(
     taken_names = function.declaration.identifiers - {item.name for item in function.parameters}
     guess.strides = function.strides_by_grid and not grid & (taken_names - {"min"})
     instance, names, types = _template(guess, code, dtype, entry)
+    names |= {name: size for name, size in (roles or {}).items() if "(" in name}
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
     vector = matching.of_vector(function, operation)
     if vector and "k" not in arguments:

@@ -29,7 +29,9 @@ DTYPES, TYPED = (
 )
 """Type of C++ -> dtype, and type of a struct's member -> its type in front matter, empty if none is needed."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
-EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
+EXTENT = re.compile(
+    r"\w+ \. (?:(?:size|shape) [(\[][\w -]*[)\]]|numel \( \)(?: / [\w .()-]*)?)|\w+ \( argv .*"
+)
 """Sizes of a tensor, and of the command line."""
 MEMBER = (".", "->", "::")
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
