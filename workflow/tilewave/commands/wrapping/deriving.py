@@ -22,6 +22,7 @@ from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
+from tilewave.kernel.result import TIMED_OUT
 from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import DTYPES, SIZES
 
@@ -46,12 +47,10 @@ products that differ, multiples of most blocks, and both (MANY: for more than tw
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
-LARGEST, MOST_THREADS = 1 << 16, 1 << 19
-"""Largest product of all sizes in a trial, and most threads of its launch."""
+LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12)
+"""Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
-FEW_THREADS = 1 << 14
-"""Most threads of a second trial, where the first ones were too slow."""
 UNSIZED = "the size of"
 MOST_FACTORS = 5
 NEAR = 1.5
@@ -222,7 +221,7 @@ def trials(
     dimensions: Sequence[str],
     threads: Callable[[Sizes], int] = lambda sizes: 0,
     aligned: bool = False,
-    most: int = MOST_THREADS,
+    most: int = THREADS[0],
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work."""
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
@@ -259,13 +258,17 @@ def settled(
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, and notes.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    for most in (MOST_THREADS, FEW_THREADS):
-        for shape in () if seen else trials(derived.dimensions, threads, aligned, most):
+    shape = next(trials(derived.dimensions))
+    for most in THREADS:
+        for shape in () if len(seen) > 1 else trials(derived.dimensions, threads, aligned, most):
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
+            elif trial.problem.startswith(TIMED_OUT):
+                break
     if not seen:
-        return _with_extents(derived, derived.dimensions), next(trials(derived.dimensions)), -1, []
+        note = f"{UNSIZED} {', '.join(derived.operands)} is a guess: no trial shows what is touched"
+        return with_room(derived, shape), shape, -1, [note]
     operands, exact, notes = {}, [0] * len(seen), list[str]()
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
@@ -302,8 +305,11 @@ def _extents(
     powers = [name for name in dimensions for _ in range(2 + (len(dimensions) < 3))]
     for count in range(min(len(powers), MOST_FACTORS) + 1):
         for chosen in dict.fromkeys(itertools.combinations(powers, count)):
-            for factor in FACTORS:
-                sizes = [factor * math.prod(shape[name] for name in chosen) for shape, _ in seen]
+            products = [math.prod(shape[name] for name in chosen) for shape, _ in seen]
+            ratio, *more = {end / product for product, end in zip(products, ends)}
+            always = [int(ratio)] if len(seen) > 1 and not more and ratio.is_integer() else []
+            for factor in (*FACTORS, *always):
+                sizes = [factor * product for product in products]
                 exact = sum(map(operator.eq, sizes, ends))
                 off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
                 short = -count - 1.5 * (factor > 1)

@@ -82,11 +82,13 @@ def new_operation(target: Target, home: Path) -> tuple[DerivedOperation, Guess]:
     if notes:  # another shape has other sizes
         guess.notes += notes
         sides = [f"{name} == {side}" for name, side in shape.items()]
-        guess.front["requires"] = {"conditions": sides}
+        guess.front["requires"], guess.launched = {"conditions": sides}, {}
     if not any(operand.written for operand in derived.operands.values()):
         problem = f"{function.name} writes no array at {trying.size(shape)}"
         raise UserError.because(HERE, problem, "Give numbers that belong together as --arguments")
     guess.front["grid"] = best_grid
+    if guess.unknown.keys() & {"--grid", "--block"}:
+        guess.line = 0  # nothing is said about the launch
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
         guess.notes.append("its result is the same with blocks of half the threads")
