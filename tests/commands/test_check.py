@@ -50,7 +50,7 @@ def test_a_right_kernel(capsys):
         (FAULTS / "uninitialised_shared.cu", 1, ["uninitialised read", "line "]),
         (FAILING / "wrong_result.cu", 1, ["wrong", "expected"]),
         (FAILING / "out_of_bounds.cu", 1, ["invalid access", "line "]),
-        (FAILING / "syntax_error.cu", 1, ["failed to compile", "undeclared_name"]),
+        (FAILING / "syntax_error.cu", 2, ["failed to compile", "undeclared_name"]),
         (ROOT / "kernels" / "probes" / "barrier_divergent.cu", 0, ["in 8 cases"]),
         (WRAPPED / "transpose.cu", 0, ["is right at "]),
     ],

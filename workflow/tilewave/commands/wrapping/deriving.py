@@ -258,18 +258,19 @@ def settled(
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, and notes.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    shape = next(trials(derived.dimensions))
+    shape, notes = next(trials(derived.dimensions)), list[str]()
     for most in THREADS:
         for shape in () if len(seen) > 1 else trials(derived.dimensions, threads, aligned, most):
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
-            elif trial.problem.startswith(TIMED_OUT):
-                break
+            elif trial.touched:
+                notes = [f"{UNSIZED} {', '.join(derived.operands)} is a guess: {trial.problem}"]
+                if trial.problem.startswith(TIMED_OUT):
+                    break
     if not seen:
-        note = f"{UNSIZED} {', '.join(derived.operands)} is a guess: no trial shows what is touched"
-        return with_room(derived, shape), shape, -1, [note]
-    operands, exact, notes = {}, [0] * len(seen), list[str]()
+        return with_room(derived, shape), shape, -1, notes
+    operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]

@@ -62,8 +62,12 @@ def size(shape: Sizes) -> str:
     return "x".join(map(str, shape.values()))
 
 
+def named(shape: Sizes) -> str:
+    return ", ".join(f"{name} = {side}" for name, side in shape.items())
+
+
 def described(outcome: Outcome, shape: Sizes) -> str:
-    return ": ".join(filter(None, (f"{verdict(outcome)} at {size(shape)}", outcome["reason"])))
+    return ": ".join(filter(None, (f"{verdict(outcome)} at {named(shape)}", outcome["reason"])))
 
 
 def first_shape(guess: Guess) -> Shape:
@@ -189,7 +193,7 @@ def at_its_sizes(guess: Guess, run: Run, front: dict[str, Any]) -> None:
         return
     outcome = run(front, {name: shape[name] for name in sizes})
     if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"at {size(shape)}, the size of the launch in line {guess.line}"
+        at = f"at {named(shape)}, the size of the launch in line {guess.line}"
         guess.faults.append(f"{at}: {verdict(outcome)}: {outcome['reason']}")
 
 
@@ -205,7 +209,7 @@ def repeated(guess: Guess, run: Run, front: dict[str, Any], shape: Shape) -> Non
         shape = {name: -(-elements // side) * side for name, side in shape.items()}
     outcome = run({**front, "grid": [FEW_BLOCKS, *rest]}, shape)
     if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"where a thread repeats the loop over the grid, as at {size(shape)}"
+        at = f"where a thread repeats the loop over the grid, as at {named(shape)}"
         guess.faults.append(f"{at} in {FEW_BLOCKS} blocks: {verdict(outcome)}: {outcome['reason']}")
 
 
@@ -356,7 +360,7 @@ def _promised(
         return []
     launch = f"the launch in line {guess.line} rounds {name} up to whole blocks"
     promise = f"it has a bounds test of {name}" if name in tested else launch
-    return [f"{promise}, but the outcome is {failure}"]
+    return [f"although {promise}, the outcome is {failure}"]
 
 
 def _named(guess: Guess, front: Mapping[str, Any]) -> str:
