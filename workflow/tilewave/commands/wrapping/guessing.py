@@ -345,8 +345,9 @@ def _dtypes(
     if not all(by_operand.values()) and not dtype:
         unknown = ", ".join(name for name, dtype_ in by_operand.items() if not dtype_)
         guess.unknown["--dtype"] = f"the type of {unknown}, such as f32 or f16"
+    first = next(iter(by_operand.values()), "") or "f32"
     dtypes = {
-        name: (by_operand.get(name) if operand.written or not dtype else "") or dtype or "f32"
+        name: (by_operand.get(name) if operand.written or not dtype else "") or dtype or first
         for name, operand in operands.items()
     }
     if "accumulate" not in guess.operation.needs_dtypes:

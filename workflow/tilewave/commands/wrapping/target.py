@@ -112,6 +112,7 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
                 parsed = yaml.safe_load(f"[{_quoted(text)}]")
             except yaml.YAMLError as error:
                 raise UserError(HERE, flag, text, "expressions separated by commas") from error
+            parsed = matching.replaced(parsed, guess.operation) if key == "arguments" else parsed
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
             if key == "shared_bytes" or "None" in matching.leaves(value):

@@ -25,6 +25,7 @@ from tilewave.kernel.inputs import (
     with_kind,
 )
 from tilewave.kernel.job import Job
+from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.operations.kernel_reference import Arrays as Arrays
 from tilewave.kernel.operations.kernel_reference import Executed as Executed
@@ -213,6 +214,19 @@ class Operation:
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         """Return whether an operand has values before a launch; the others are poisoned."""
         return self.arrays(job)[name].given
+
+    def begins_as(self, job: Job, name: str) -> str:
+        """Return the input that an output of a kernel in place holds before a launch; other arrays hold their own.
+
+        It is an input of the same sizes and type, the only one that no launch takes.
+        """
+        arrays, taken = self.arrays(job), {plan.of for plan in job.launch.tensor_maps}
+        taken |= {leaf for step in job.steps for leaf in leaves(step.arguments)}
+        kinds = {of: (self.extents(job, of), self.dtype(job, of)) for of in arrays}
+        inputs = [of for of in arrays if not (of in taken or arrays[of].written or job.probe)]
+        alike = [of for of in inputs if kinds[of] == kinds[name]]
+        in_place = arrays[name].written and name in taken and not arrays[name].given
+        return alike[0] if in_place and len(alike) == 1 else name
 
     def zeroed(self, job: Job, name: str) -> bool:
         """Return whether an operand is all zeros before a launch, so that a GPU clears it itself."""
