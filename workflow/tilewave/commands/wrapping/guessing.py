@@ -415,6 +415,9 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     if "n == 1" in front.get("requires", {}).get("conditions", ()):
         names = names[1:]
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
+    for at, blocks in enumerate(grid if not guess.operation.laid_out else ()):
+        alike = [name for name in names[::-1] if guess.launched.get(name) == blocks != 1]
+        grid[at] = next((name for name in alike if name not in grid), blocks)
     for at, blocks in enumerate(grid if guess.operation.laid_out else ()):
         for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
             many = guess.launched.get(name, 0)

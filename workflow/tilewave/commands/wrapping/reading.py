@@ -486,6 +486,8 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             value = _until(body, i + 4)
         elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
+            while len(value) > 2 and value[1].text == "=" != value[2].text:
+                value = value[2:]  # `M = N = 512`
         elif (follows in "({" and sides and i >= inside and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
         ):
