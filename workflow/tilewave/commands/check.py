@@ -519,8 +519,10 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     shape = decisive.case.shape
-    sizes = "" if shape is None else f" {trying.named(dict(shape.dimensions))}"
-    at = f"at{sizes}{kind}: {reason}"
+    sizes = "" if shape is None else f" {trying.named(shape.resolve({}))}"
+    unaligned = running.UNALIGNED.partition("{")[0]
+    hints = [hint for hint in outcome["hints"] if hint.startswith(unaligned)]
+    at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
     if code == result.USAGE:
         return f"{relative(source.path)} {result.FAILED_TO_COMPILE}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:

@@ -185,7 +185,9 @@ def _at_launch(
     grid = " ".join(token.text for token in scope.literal(launch.grid))
     direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
     extents = (plain(tokens(match[0]), scope) for match in direct)
-    free_names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    free_names = (
+        scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    )
     for name, free in free_names.items():
         if free and name not in sizes:
             sizes[name] = add(name)

@@ -92,7 +92,10 @@ def replaced(arguments: Sequence[Any], operation: Operation) -> list[Any]:
     extents = {name: sorted(map(str, of.extents)) for name, of in operation.operands.items()}
     if len(named) != 1 or len(outputs) != 1 or extents[named[0]] != extents[outputs[0]]:
         return list(arguments)
-    return [outputs[0] if {*arguments}.isdisjoint(outputs) and name in named else name for name in arguments]
+    return [
+        outputs[0] if {*arguments}.isdisjoint(outputs) and name in named else name
+        for name in arguments
+    ]
 
 
 def _arrays(operation: Operation, written: bool) -> list[str]:

@@ -220,13 +220,15 @@ class Operation:
 
         It is an input of the same sizes and type, the only one that no launch takes.
         """
-        arrays, taken = self.arrays(job), {plan.of for plan in job.launch.tensor_maps}
-        taken |= {leaf for step in job.steps for leaf in leaves(step.arguments)}
-        kinds = {of: (self.extents(job, of), self.dtype(job, of)) for of in arrays}
-        inputs = [of for of in arrays if not (of in taken or arrays[of].written or job.probe)]
-        alike = [of for of in inputs if kinds[of] == kinds[name]]
-        in_place = arrays[name].written and name in taken and not arrays[name].given
-        return alike[0] if in_place and len(alike) == 1 else name
+        arrays = self.arrays(job)
+        taken = {leaf for step in job.steps for leaf in leaves(step.arguments)}
+        taken |= {plan.of for plan in job.launch.tensor_maps}
+        if job.probe or arrays[name].given or not (arrays[name].written and name in taken):
+            return name
+        kinds = {of: (self.extents(job, of), self.dtype(job, of)) for of in {*arrays} - taken}
+        kind = self.extents(job, name), self.dtype(job, name)
+        inputs = [of for of in kinds if kinds[of] == kind and not arrays[of].written]
+        return inputs[0] if len(inputs) == 1 else name
 
     def zeroed(self, job: Job, name: str) -> bool:
         """Return whether an operand is all zeros before a launch, so that a GPU clears it itself."""
