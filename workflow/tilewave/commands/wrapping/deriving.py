@@ -24,7 +24,7 @@ from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.result import TIMED_OUT
 from tilewave.kernel.variants import DEVICE_NAMES
-from tilewave.theory.dtypes import DTYPES, SIZES
+from tilewave.theory.dtypes import SIZES
 
 ROOM, MOST = 8, 1 << 22
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
@@ -194,15 +194,12 @@ def _at_launch(
     return expressions, loose
 
 
-def _with_extents(derived: DerivedOperation, extents: tuple[str | int, ...]) -> DerivedOperation:
-    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
-    return replace(derived, operands=held)
-
-
 def with_room(derived: DerivedOperation, shape: Sizes) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    return _with_extents(derived, (max(product, min(product * max(ROOM, largest) ** 2, MOST)),))
+    extents = (max(product, min(product * max(ROOM, largest) ** 2, MOST)),)
+    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
+    return replace(derived, operands=held)
 
 
 def adds(function: Function, name: str) -> bool:
@@ -210,13 +207,6 @@ def adds(function: Function, name: str) -> bool:
     body = function.declaration.body
     called = (i for i, token in enumerate(body) if token.text.startswith("atomic"))
     return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
-
-
-def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> DerivedOperation:
-    """Return the operation with its arrays of whole numbers marked as possible indices."""
-    held = [name for name, operand in derived.operands.items() if operand.stream is not None]
-    indices = [name for name in held if DTYPES[dtypes[name]].whole and SIZES[dtypes[name]] >= 4]
-    return replace(derived, indices=tuple(indices))
 
 
 def trials(

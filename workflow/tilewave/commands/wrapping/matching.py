@@ -67,7 +67,7 @@ def named_operation(function: Function, source: Source) -> Operation | None:
         for name in sorted(operations.names(), key=len, reverse=True):
             if all(word in text for word in name.split("_")):
                 operation = operations.load(name)
-                alone = label == function.name and _in_place(function.parameters, operation)
+                alone = label == function.name and in_place(function.parameters, operation)
                 if len(operation.operands) == pointers or alone:
                     return operation
         for (part, count), name in PARTS.items():
@@ -76,26 +76,13 @@ def named_operation(function: Function, source: Source) -> Operation | None:
     return None
 
 
-def _in_place(parameters: Sequence[Parameter], operation: Operation) -> bool:
+def in_place(parameters: Sequence[Parameter], operation: Operation) -> bool:
     """Return whether a kernel has an array less than an operation, whose output may be one of its inputs."""
     pointers = [item for item in parameters if item.stars]
     extents = [sorted(map(str, operand.extents)) for operand in operation.operands.values()]
     alike = extents.count(extents[-1]) > 1 and operation.name != "copy" if extents else False
     single = [item.constant for item in pointers].count(False) == 1
     return alike and single and len(pointers) + 1 == len(extents)
-
-
-def replaced(arguments: Sequence[Any], operation: Operation) -> list[Any]:
-    """Return the arguments of a kernel in place with its output, where they name an input in its stead."""
-    outputs, inputs = _arrays(operation, written=True), _arrays(operation, written=False)
-    named = [name for name in inputs if name in arguments]
-    extents = {name: sorted(map(str, of.extents)) for name, of in operation.operands.items()}
-    if len(named) != 1 or len(outputs) != 1 or extents[named[0]] != extents[outputs[0]]:
-        return list(arguments)
-    return [
-        outputs[0] if {*arguments}.isdisjoint(outputs) and name in named else name
-        for name in arguments
-    ]
 
 
 def _arrays(operation: Operation, written: bool) -> list[str]:
@@ -147,7 +134,7 @@ def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str
     out = [pointer for pointer in pointers if not pointer.constant]
     last = out if len(out) == len(outputs) else list(pointers[len(pointers) - len(outputs) :])
     rest = [pointer for pointer in pointers if pointer not in last]
-    if len(rest) != len(inputs) - _in_place(pointers, operation) or len(last) != len(outputs):
+    if len(rest) != len(inputs) - in_place(pointers, operation) or len(last) != len(outputs):
         return {}
     names = [*inputs[: len(rest)], *outputs]
     return {pointer.name: name for pointer, name in zip([*rest, *last], names)}

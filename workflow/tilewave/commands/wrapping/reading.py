@@ -207,7 +207,11 @@ class Source:
         flat = list[Parameter]()
 
         def laid(parameter: Parameter, depth: int = 0) -> Any:
-            parameter = self._plainly_typed(parameter)
+            kind = self.plain(parameter.type)
+            names = [name for name in kind.replace("*", " ").split() if name != "const"]
+            stars, constant = parameter.stars + kind.count("*"), "const" in kind
+            constant = constant or parameter.constant
+            parameter = replace(parameter, type=" ".join(names), stars=stars, constant=constant)
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
                 named = ((member, f"{parameter.name}.{member.name}") for member in inside)
@@ -217,12 +221,6 @@ class Source:
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
         return replace(function, parameters=tuple(flat), tree=tree)
-
-    def _plainly_typed(self, parameter: Parameter) -> Parameter:
-        kind = self.plain(parameter.type)
-        words = [word for word in kind.replace("*", " ").split() if word != "const"]
-        stars, constant = parameter.stars + kind.count("*"), parameter.constant or "const" in kind
-        return replace(parameter, type=" ".join(words), stars=stars, constant=constant)
 
     def members(self, kind: str) -> tuple[Parameter, ...]:
         """Return the members of a struct; none if one is no pointer, number or such a struct."""

@@ -67,6 +67,9 @@ class Target:
         if not (options.operation or options.new_operation):
             guess.mark("operation")
         _take_flags(options, guess)
+        arrays, arguments = [*operation.operands], guess.front["arguments"]
+        if len(arrays) == 2 and matching.in_place(self.function.parameters, operation):
+            guess.front["arguments"] = [arrays[1] if of == arrays[0] else of for of in arguments]
         if NEWER.search("".join(source.texts[path] for path in source.kernel_files)):
             guess.front["architecture_specific"] = True
         return guess
@@ -112,7 +115,6 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
                 parsed = yaml.safe_load(f"[{_quoted(text)}]")
             except yaml.YAMLError as error:
                 raise UserError(HERE, flag, text, "expressions separated by commas") from error
-            parsed = matching.replaced(parsed, guess.operation) if key == "arguments" else parsed
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
         elif flag in guess.unknown:
             if key == "shared_bytes" or "None" in matching.leaves(value):
