@@ -51,10 +51,9 @@ LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12)
 """Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
-UNSIZED = "the size of"
-MOST_FACTORS = 5
-NEAR = 1.5
-"""Largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
+UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
+MOST_FACTORS, NEAR = 5, 1.5
+"""Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
 TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
 
 
@@ -256,10 +255,11 @@ def settled(
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
-            elif trial.touched:
-                notes = [f"{UNSIZED} {', '.join(derived.operands)} is a guess: {trial.problem}"]
-                if trial.problem.startswith(TIMED_OUT):
-                    break
+            elif OUTSIDE.search(trial.problem):
+                kind, names = trial.problem.partition(":")[0], ", ".join(derived.operands)
+                notes = [f"{UNSIZED} {names} is a guess: {kind} in each trial"]
+            if trial.problem.startswith(TIMED_OUT):
+                break
     if not seen:
         return with_room(derived, shape), shape, -1, notes
     operands, exact, notes = {}, [0] * len(seen), []
