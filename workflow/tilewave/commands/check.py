@@ -520,11 +520,12 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     shape = decisive.case.shape
     sizes = "" if shape is None else f" {trying.named(shape.resolve({}))}"
-    unaligned = running.UNALIGNED.partition("{")[0]
-    hints = [hint for hint in outcome["hints"] if hint.startswith(unaligned)]
+    hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
-    if code == result.USAGE:
-        return f"{relative(source.path)} {result.FAILED_TO_COMPILE}: {decisive.outcome.reason}"
+    if problem == UNBUILT and (code == result.USAGE or source.problem):
+        doubt = f"could not tell whether {name} is right:"
+        subject = relative(source.path) if code == result.USAGE else doubt
+        return f"{subject} {problem}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:
         return f"{name} is {'; '.join(source.faults)}".replace(f"{running.HERE}: ", "")
     if code == result.NOT_RIGHT:
@@ -534,11 +535,9 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
         faults = [note.removeprefix(wrap.FAULT) for note in notes]
         if problem == result.NOT_CHECKED:
-            faults += [
-                f"{match[1]}{match[2]}".replace(f": {running.HERE}", "")
-                for note in source.notes
-                if (match := FAILURE.search(note)) and IN_SHARED.search(match[2])
-            ]
+            matches = list(filter(None, map(FAILURE.search, source.notes)))
+            inside = [match[1] + match[2] for match in matches if IN_SHARED.search(match[2])]
+            faults += [text.replace(f": {running.HERE}", "") for text in inside]
             threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
             where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
             at = "; but ".join(filter(None, [f"{SEARCHED} {where}", "; ".join(faults)]))
