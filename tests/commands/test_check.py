@@ -50,7 +50,7 @@ def test_a_right_kernel(capsys):
         (FAULTS / "uninitialised_shared.cu", 1, ["uninitialised read", "line "]),
         (FAILING / "wrong_result.cu", 1, ["wrong", "expected"]),
         (FAILING / "out_of_bounds.cu", 1, ["invalid access", "line "]),
-        (FAILING / "syntax_error.cu", 1, ["failed to compile", "undeclared_name"]),
+        (FAILING / "syntax_error.cu", 2, ["failed to compile", "undeclared_name"]),
         (ROOT / "kernels" / "probes" / "barrier_divergent.cu", 0, ["in 8 cases"]),
         (WRAPPED / "transpose.cu", 0, ["is right at "]),
     ],
@@ -92,7 +92,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
     assert "block is a guess" in document["sentence"]
 
 
-@pytest.mark.parametrize("name", ["checked", "products", "sizes"])
+@pytest.mark.parametrize("name", ["checked", "products", "sizes", "unended"])
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
     _, document = check(capsys, path, "--budget", 2)
@@ -136,7 +136,7 @@ def test_a_folder(capsys, tmp_path):
     [
         ("ok", "correct", True, 0), ("ok", "not checked", False, 0), ("ok", "not checked", True, 3),
         ("ok", "race", False, 1), ("ok", "wrong", True, 1), ("timed out", None, True, 1),
-        ("unsupported", None, True, 3), ("not measured", None, False, 3),
+        ("unsupported", None, True, 3), ("not measured", None, False, 3), ("failed to compile", None, True, 2),
     ],
 )  # fmt: skip
 def test_exit_codes(status, verdict, judged, code):

@@ -151,7 +151,7 @@ def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypa
 def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = write_kernel(tmp_path, "broken", body='extern "C" __global__ void NAME() { oops; }\n')
     code, out, _ = run(capsys, str(path), "--shape", "64")
-    assert code == 1 and "failed to compile" in out and "broken.cu:" in out
+    assert code == 2 and "failed to compile" in out and "broken.cu:" in out
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_two_instantiations_are_ambiguous(capsys, tmp_path):
     body += "".join(f"template __global__ void NAME<{n}>({arguments});\n" for n in (1, 2))
     path = write_kernel(tmp_path, "twice", body=body)
     code, out, _ = run(capsys, str(path), "--shape", "64")
-    assert code == 1 and "entry twice is ambiguous: it may be twice<1>, twice<2>" in out
+    assert code == 2 and "entry twice is ambiguous: it may be twice<1>, twice<2>" in out
     write_kernel(tmp_path, "twice", FRONT + "entry: _Z5twiceILi2EEvPKfS1_Pfiiiff\n", body)
     code, out, _ = run(capsys, str(path), "--shape", "64")
     assert code == 0 and "twice@64x64x64: correct" in out

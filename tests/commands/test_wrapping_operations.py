@@ -69,7 +69,7 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
         ("gemv_rows", "", {"operation": "matmul", "arguments": ["a", "b", "c", "m", "k"]}, "", "70x1x33"),
         ("reduce_pairs", "", {"operation": "block_sums", "grid": ["blocks"]}, "each block leaves a sum", "5x256"),
         ("softmax_of_row", "", {"block": ["T_THREADS"], "arguments": ["x", "y", "rows * columns"],
-         "requires": {"conditions": ["columns == 128"]}}, "inferred from this failure: wrong at 3x129", "9x128"),
+         "requires": {"conditions": ["columns == 128"]}}, "inferred from this failure: wrong at rows = 3, columns = 129", "9x128"),
         ("copy_hidden", "", {"entry": "::copy_hidden", "grid": ["ceil(n / 64)"]}, "", "70"),
     ],
 )  # fmt: skip

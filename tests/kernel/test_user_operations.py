@@ -176,7 +176,7 @@ def test_a_kernel_is_judged_by_another_of_its_file(alone, capsys) -> None:
     command = "wrap norms.cu --kernel all --reference norm_naive --shape 5x70".split()
     (alone / "norms.cu").write_text(NORMS.replace("OFF", "1.f"))
     assert main([*command, "--yes"]) == 0
-    message = "normByWarps: correct at 5x70: judged by what norm_naive.cu gave"
+    message = "normByWarps: correct at n = 5, c = 70: judged by what norm_naive.cu gave"
     assert message in capsys.readouterr().err
     operation = operations.load("norm_naive")
     operands = {
@@ -206,7 +206,7 @@ def test_without_a_reference_nothing_is_checked(alone, capsys) -> None:
     command = ["wrap", "steps.cu", "--new-operation", "sgd", "--yes"]
     assert main(command) == 0
     printed = capsys.readouterr().err
-    assert "not checked at 1200: the operation sgd has no reference" in printed
+    assert "not checked at n = 1200: the operation sgd has no reference" in printed
     assert "decay is __constant__ memory that the host fills: zero here" in printed
     operands = operations.load("sgd").operands
     assert (operands["p"].stream, operands["p"].written) == (0, True)

@@ -110,7 +110,7 @@ class Machine:
             for address, text in CODE
         )
         facts = {"arch": 90, "registers": 40, "shared_size": 5120}
-        image = SimpleNamespace(parameter_sizes=None, globals_={}, **facts)
+        image = SimpleNamespace(parameter_sizes=None, globals_={}, shared_alignment=1, **facts)
         return SimpleNamespace(instructions=instructions, image=image)
 
     def execute(self, program: Any, **call: Any) -> Any:

@@ -304,15 +304,15 @@ REGISTERED(launched)
 
 // gemm_turned: 1, the launch in line 85 has x and y the other way round
 // gemm_stride: 1, it takes m, n, k, but is right only where n == k
-// add_quads: 1, at 7, the size of the launch in line 99: invalid access
+// add_quads: 1, at n = 7, the size of the launch in line 99: invalid access
 // transpose_named: 0, is right at
 // transpose_constant: 0, where m == 5 and n == 3
 // mix_neighbours: 1, race: thread (0, 0, 0)
 // softmax_rows: 0, is right at
 // gemm_commas: 3, wrong:
 // reduce_halves: 1, no __syncwarp orders them
-// gemm_rounded: 1, rounds m up to whole blocks, but the outcome is invalid access at 17x
-// vec_add_down: 1, it has a bounds test of n, but the outcome is wrong at
+// gemm_rounded: 1, rounds m up to whole blocks, the outcome is invalid access at m = 17
+// vec_add_down: 1, it has a bounds test of n, the outcome is wrong at
 // scatter: 3, race:
 // matrix_vector: 0, , where n == 1 and m == k
 // halve_in_place: 1, race: thread (32, 0, 0)

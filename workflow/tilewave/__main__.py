@@ -50,11 +50,6 @@ def _explained(error: BaseException) -> str:
     return str(error if isinstance(error, UserError) else not_written(error) or "")
 
 
-def _internal(error: BaseException) -> str:
-    *_, at = traceback.extract_tb(error.__traceback__)
-    return f"Tilewave failed ({error!r}, line {at.lineno} of {at.name}). Report it with the file"
-
-
 def _has_folder() -> bool:
     try:
         return bool(os.getcwd())
@@ -92,8 +87,10 @@ def _leaving() -> Iterator[None]:
         raise SystemExit(128 + signal.SIGINT) from None
     except Exception as error:
         explanation = _explained(error)
+        *_, at = traceback.extract_tb(error.__traceback__)
+        failure = f"Tilewave failed ({error!r}, line {at.lineno} of {at.name})"
         with contextlib.suppress(OSError):
-            print(f"Error: {explanation or _internal(error)}", file=sys.stderr)
+            print(f"Error: {explanation or f'{failure}. Report it with the file'}", file=sys.stderr)
         if isinstance(error, OSError) and sys.stdout is not None:
             _drop_output()
         raise SystemExit(2 if explanation else 3) from None

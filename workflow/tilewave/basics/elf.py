@@ -37,7 +37,7 @@ class Image:
     8-byte slots of bank 4 that hold an address: (offset in the bank, section of the symbol, offset in that section).
     calls: slots of functions that the cubin lacks: (offset in the bank, symbol). block: x, y and z that a launch must
     have, or at most; empty where the cubin sets none. cluster: x, y and z that a launch must have; empty where the
-    cubin sets none.
+    cubin sets none. shared_alignment: the largest that an array in shared memory is declared with.
     """
 
     entry: str
@@ -54,6 +54,7 @@ class Image:
     block: tuple[int, ...] = ()
     cluster: tuple[int, ...] = ()
     code: bytes = b""
+    shared_alignment: int = 1
 
     @property
     def parameter_sizes(self) -> tuple[int, ...]:
@@ -212,4 +213,5 @@ def read(cubin: bytes, entry: str) -> Image:
         block=_sides(info, REQUIRED_BLOCK, MAX_THREADS),
         cluster=_sides(info, CLUSTER),
         code=sections[f".text.{entry}"].data(),
+        shared_alignment=max(int(shared["sh_addralign"]), 1) if shared is not None else 1,
     )

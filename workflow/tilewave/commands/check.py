@@ -23,7 +23,7 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import compiled, finding, matching, probing
+from tilewave.commands.wrapping import compiled, finding, matching, probing, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.reading import Function
 from tilewave.execution import case as running
@@ -73,8 +73,9 @@ UNREAD = re.compile(
     r'|operand of "." is zero|#error|identifier "[A-Z_\d]+" is undefined'
 )
 """Messages of the compiler about what the command line of nvcc, or another file, may say."""
+MACRO = re.compile(r"\b[A-Z][A-Z\d_]{2,}\b")
 SHAPE = re.compile(r"--shape ([\dx]+)")
-FAILURE = re.compile(r"inferred from this failure: (.+? at [\dx]+)")
+FAILURE = re.compile(r"inferred from this failure: (.+? at [^:]+)(.*)")
 GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
@@ -82,6 +83,7 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
 SEARCHED = "no race or uninitialised read was found"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
+CHOSEN = "a block and grid of Tilewave's choice (--block, --grid)"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
 EACH = re.compile(r"\beach == (\d+)")
@@ -134,10 +136,11 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
         raise UserError.because(HERE, problem, "Give a folder with kernel files")
     codes = [*(entry["exit_code"] for entry in kernels), *([result.USAGE] if skipped else [])]
     sentences = [entry["sentence"] for entry in kernels]
+    alike = len(kernels) == 1 or (len({*sentences}) == 1 and codes[0] == result.USAGE)
     return {
         "schema_version": SCHEMA_VERSION,
         "exit_code": min(codes, key=WORST.index),
-        "sentence": sentences[0] if len(kernels) == 1 else _counted(kernels, skipped),
+        "sentence": sentences[0] if alike else _counted(kernels, skipped),
         "kernels": kernels,
         "skipped": skipped,
     }
@@ -228,6 +231,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
+    plain["arch"] = execute.arch_of(options)
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
@@ -386,7 +390,7 @@ def _document(
         deciding = finite or deciding
     codes = [(WORST.index(entry.exit_code), _rests(source, kernel, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
-    code, unclear = decisive.exit_code, decisive.exit_code == result.NOT_RIGHT and min(codes)[1]
+    code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
     outcome = {
@@ -435,14 +439,25 @@ def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
         partly = any(note.startswith("grid of the launch") for note in source.notes)
         for key in ("operation", *["grid"] * partly) if sure else ():
             marked.pop(key, None)
-    rests = outcomes.rests_on(marked, end.status, end.verdict)
+    rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
+    if unbuilt and source.problem:
+        rests += _undefined(source.path, end.reason)
     if not sure:
-        types = "type " if end.status == result.FAILED_TO_COMPILE else ""
+        types = "type " if unbuilt else ""
         rests += [guess for guess in source.guesses if guess.startswith(types)]
         rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
-    return bool(rests or not source.launched or (source.problem and not sure))
+    return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
+
+
+def _undefined(path: Path, reason: str) -> list[str]:
+    """Return the macros of other files around the line of a compiler's message."""
+    text, at = path.read_text("utf-8", "replace"), re.search(r":(\d+): ", reason)
+    if at is None or not reason.startswith(path.name):
+        return [reason]
+    near = "\n".join(text.splitlines()[max(int(at[1]) - 2, 0) : int(at[1]) + 1])
+    return [name for name in MACRO.findall(near) if not re.search(rf"define\s+{name}\b", text)]
 
 
 def _scatters(kernel: Kernel, end: Result) -> bool:
@@ -504,22 +519,33 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     reason = reason.replace(f"; the operation {operation} has no reference", "")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
-    at = f"at {decisive.case.id.partition('@')[2]}{kind}: {reason}"
+    shape = decisive.case.shape
+    sizes = "" if shape is None else f" {trying.named(shape.resolve({}))}"
+    hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
+    at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
+    if problem == UNBUILT and (code == result.USAGE or source.problem):
+        doubt = f"could not tell whether {name} is right:"
+        subject = relative(source.path) if code == result.USAGE else doubt
+        return f"{subject} {problem}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:
         return f"{name} is {'; '.join(source.faults)}".replace(f"{running.HERE}: ", "")
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
+        notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+        faults = [note.removeprefix(wrap.FAULT) for note in notes]
         if problem == result.NOT_CHECKED:
-            notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
-            faults = [note.removeprefix(wrap.FAULT) for note in notes]
+            matches = list(filter(None, map(FAILURE.search, source.notes)))
+            inside = [match[1] + match[2] for match in matches if IN_SHARED.search(match[2])]
+            faults += [text.replace(f": {running.HERE}", "") for text in inside]
             threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
             where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
-            at = "; but ".join([f"{SEARCHED} {where}", *faults])
+            at = "; but ".join(filter(None, [f"{SEARCHED} {where}", "; ".join(faults)]))
             at += f". {ADVICE.format(relative(source.path), source.name)}"
-        elif not source.launched:
-            at = f"with a block and grid of Tilewave's choice (--block, --grid) it ended {at}"
+        else:
+            chosen = "" if source.launched else f"with {CHOSEN} it ended "
+            at = "; ".join([chosen + at, *faults])
         return f"could not tell whether {name} is right: {why}; {at}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
@@ -561,11 +587,12 @@ def _advice(fix: Row) -> str:
 def text(outcome: Row) -> str:
     lines = [str(outcome["sentence"])]
     if len(outcome["kernels"]) != 1 or outcome["skipped"]:
-        lines += [f"  {entry['sentence']}" for entry in outcome["kernels"]]
+        sentences = [entry["sentence"] for entry in outcome["kernels"]]
+        lines += [f"  {sentence}" for sentence in sentences if sentence not in lines]
         lines += [f"  skipped: {why}" for why in outcome["skipped"].values()]
         return "\n".join(lines)
     entry = outcome["kernels"][0]
-    if "trust" not in entry:
+    if "trust" not in entry or entry["exit_code"] == result.USAGE:
         return "\n".join(lines)
     lines += [f"  wrapped: {note}" for note in entry["wrapped"]]
     lines += [f"  hint: {hint}" for hint in entry["hints"]]

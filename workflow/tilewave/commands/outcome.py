@@ -167,9 +167,8 @@ def exit_code(outcome: Row) -> int:
         return result.RIGHT
     judged = outcome["operation"] != "probe"
     code = result.exit_code(outcome["status"], outcome["verdict"], judged)
-    rests = code == result.NOT_RIGHT and rests_on(
-        outcome["guessed"], outcome["status"], outcome["verdict"]
-    )
+    failed = code in (result.NOT_RIGHT, result.USAGE)
+    rests = failed and rests_on(outcome["guessed"], outcome["status"], outcome["verdict"])
     return result.UNCLEAR if rests else code
 
 

@@ -210,7 +210,11 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         operation_file = Path(folders[0]).expanduser() / f"{derived.name}.py"
         files.no_link_out(operation_file).write_text(derived.text(), encoding="utf-8")
         operations.written(derived.name, map(Path, folders))
-        say(f"Written: {relative(operation_file)}. The kernel touched {_arrays(derived)}")
+        arrays = [
+            f"{name} ({', '.join(map(str, operand.extents))}){' written' * operand.written}"
+            for name, operand in derived.operands.items()
+        ]
+        say(f"Written: {relative(operation_file)}. The kernel touched {'; '.join(arrays)}")
     file = operations.MODULES.file(operation.name)
     command = "" if file is None else f" --operations {relative(file.parent)}"
     if file is not None and wrong and not operation.kernel:
@@ -285,14 +289,6 @@ def _parameters(path: Path, kernel: str) -> list[str]:
     functions = read(path.resolve())[0].functions() if path.suffix != compiled.SUFFIX else []
     parameters = [function.parameters for function in functions if function.name == kernel]
     return [parameter.name for parameter in parameters[0]] if parameters else []
-
-
-def _arrays(derived: DerivedOperation) -> str:
-    """Return the arrays of an operation as text: ``x (rows, columns); y (rows) written``."""
-    return "; ".join(
-        f"{name} ({', '.join(map(str, operand.extents))})" + (" written" if operand.written else "")
-        for name, operand in derived.operands.items()
-    )
 
 
 def _function(options: Namespace, functions: Sequence[Function], path: Path) -> Function:

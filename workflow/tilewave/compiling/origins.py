@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewave.compiling import sass
-from tilewave.kernel import includes
 
 if TYPE_CHECKING:
     from tilewave.kernel.front_matter import Kernel
@@ -35,11 +34,6 @@ class Origin:
 
 
 NOWHERE = Origin()
-
-
-def source_texts(text: str, path: Path, folders: Iterable[Path] = ()) -> dict[str, str]:
-    """Return the texts of line tables by file name: the kernel's, and its headers' in its or these folders."""
-    return {path.name: text, **includes.kernel_headers(text, path.parent, *folders)}
 
 
 def kernel_texts(kernel: Kernel) -> dict[str, str]:

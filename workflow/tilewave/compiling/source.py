@@ -21,15 +21,12 @@ TELLS_LINES = re.compile(r"\b(?:__LINE__|assert|source_location)\b")
 """Code that contains its own line number, so that a moved line is different code."""
 
 
-def _without_comment(match: re.Match[str]) -> str:
-    comment = match["comment"]
-    return match[0] if comment is None else " " + "\n" * comment.count("\n")
-
-
 @functools.lru_cache(maxsize=1024)
 def code_lines(text: str) -> tuple[tuple[int, str], ...]:
     """Return (line number, code) of every line that has code."""
-    bare = TOKEN.sub(_without_comment, text).splitlines()
+    bare = TOKEN.sub(
+        lambda match: " " + "\n" * match[0].count("\n") if match["comment"] else match[0], text
+    ).splitlines()
     return tuple((number, line.strip()) for number, line in enumerate(bare, 1) if line.strip())
 
 

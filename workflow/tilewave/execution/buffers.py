@@ -27,10 +27,11 @@ def operands(
     """Return the operands before a launch with this beta, from the operation's `inputs`; those only read are views."""
     arrays = {}
     for name, operand in operation.arrays(job).items():
-        if not operation.given(job, name, beta):
+        source = operation.begins_as(job, name)
+        if source == name and not operation.given(job, name, beta):
             arrays[name] = poisoned(*operation.stored(job, name))
             continue
-        stored = operation.in_memory(job, name, inputs[name])
+        stored = operation.in_memory(job, name, inputs[source])
         arrays[name] = np.array(stored) if operand.written else stored.view()
         arrays[name].flags.writeable = operand.written
     return arrays

@@ -45,6 +45,7 @@ VERDICTS = {
 }
 SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
+UNALIGNED = "an array in shared memory is declared with an alignment of {} bytes, and the memory begins at byte {} on sm_{}"
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 ADDRESSES = "c[0x4]"
 """The constant bank with the addresses of the module's variables; a kernel that does not read it has none."""
@@ -170,12 +171,16 @@ class _Case:
 
     def load(self) -> None:
         """Load the programs of all kernels that are launched."""
-        image = Path(self.job.cubin).read_bytes()
+        cubin = Path(self.job.cubin).read_bytes()
         for entry in self.places:
             self.entry = entry
-            program = self.programs[entry] = self.machine.load(image, entry, self._listing)
+            program = self.programs[entry] = self.machine.load(cubin, entry, self._listing)
+            image = program.image
+            alignment, start = image.shared_alignment, architectures.of(image.arch).shared_start
+            if start % alignment:
+                self.hints[UNALIGNED.format(alignment, start, image.arch)] = None
             if any(ADDRESSES in instruction.text for instruction in program.instructions):
-                for name, data in program.image.globals_.items():
+                for name, data in image.globals_.items():
                     self.variables.setdefault(name, np.frombuffer(bytearray(data), np.uint8))
 
     def launch(

@@ -11,6 +11,7 @@ from typing import Any
 from tilewave.basics.paths import relative
 from tilewave.compiling import mangling, origins, sass
 from tilewave.compiling.origins import CALLS, Origin
+from tilewave.kernel import includes
 from tilewave.kernel.result import TRAPPED
 
 SHOWN = 4
@@ -28,7 +29,8 @@ class Places:
             text = source.read_text(encoding="utf-8")
         except OSError:
             text = ""
-        texts = origins.source_texts(text, source, self._folders)
+        headers = includes.kernel_headers(text, source.parent, *self._folders)
+        texts = {source.name: text, **headers}
         self._included = {Path(name).name: name for name in texts}
         self._listing, self._texts = listing, texts
 

@@ -42,10 +42,11 @@ def fill(
     operation = operations.load(job.operation, job.source)
     host_inputs = {} if host_inputs is None else host_inputs
     for name in buffers:
-        stream = operation.streamed(job, name)
-        if not operation.given(job, name, beta):
+        source = operation.begins_as(job, name)
+        stream = operation.streamed(job, source)
+        if source == name and not operation.given(job, name, beta):
             buffers[name].poison()
-        elif operation.zeroed(job, name):
+        elif operation.zeroed(job, source):
             buffers[name].clear()
         elif stream is not None:
             dtype, number = operation.dtype(job, name), stream + BESIDE * index
@@ -59,7 +60,7 @@ def fill(
                 move(job, name, dense, buffers[name], gathering=False)
         else:
             host_inputs.update({} if host_inputs else operation.inputs(job))
-            buffers[name].upload(operation.in_memory(job, name, host_inputs[name]))
+            buffers[name].upload(operation.in_memory(job, name, host_inputs[source]))
 
 
 def without_padding(

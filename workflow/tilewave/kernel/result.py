@@ -48,6 +48,8 @@ def exit_code(status: str, verdict: str | None, judged: bool = True) -> int:
     """Return the exit code for a result. judged: False for a probe, whose result nothing is compared with."""
     if status in (UNSUPPORTED, NOT_MEASURED, STALE):
         return UNCLEAR
+    if status == FAILED_TO_COMPILE:
+        return USAGE
     if status != OK or verdict in (WRONG, *FINDINGS):
         return NOT_RIGHT
     return RIGHT if verdict == CORRECT or not judged else UNCLEAR

@@ -176,7 +176,11 @@ def _block_cases(
         if kernel.front.operation == "probe":
             for name, probe in kernel.front.cases.items():
                 macros_key = f"cases.{name}.macros"
-                if isinstance(block.macros, dict) and not _among(probe.macros, block.macros):
+                chosen = block.macros.items() if isinstance(block.macros, dict) else ()
+                lists = {
+                    of: values if isinstance(values, list) else [values] for of, values in chosen
+                }
+                if any(str(probe.macros.get(of)) not in map(str, lists[of]) for of in lists):
                     continue
                 yield Case(next(choices(kernel, probe.macros, kernel.path, macros_key)), None, name)
             continue
@@ -201,24 +205,6 @@ def _block_cases(
         if label not in labels:
             allowed = labels or "nothing, because probes have no dtypes"
             raise UserError(where_file, f"{key}.dtypes", label, allowed)
-
-
-def _among(macros: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
-    """Return whether a probe's case has macros that a block chose: a value, or one of a list."""
-    lists = ((macros.get(name), values) for name, values in chosen.items())
-    return all(
-        str(value) in map(str, values if isinstance(values, list) else [values])
-        for value, values in lists
-    )
-
-
-def _at_shapes(study: Study, shapes: Sequence[Any]) -> Study:
-    """Return the study at these shapes. Blocks of probes, which have none, stay as they are."""
-    blocks = [
-        block.model_copy(update={"shapes": shapes}) if block.shapes else block
-        for block in study.cases
-    ]
-    return study.model_copy(update={"cases": blocks})
 
 
 def expand_study(
@@ -347,7 +333,11 @@ def _studies(config: Config, where: object) -> dict[str, Study]:
         raise refusal(where, "shapes", problem, "Delete it, or set `tune: true` in a study")
     studies = dict(config.studies)
     for name in tuned if shapes else ():
-        studies[name] = _at_shapes(studies[name], shapes)
+        cases = [  # blocks of probes have no shapes
+            block.model_copy(update={"shapes": shapes}) if block.shapes else block
+            for block in studies[name].cases
+        ]
+        studies[name] = studies[name].model_copy(update={"cases": cases})
     return studies
 
 

@@ -56,16 +56,6 @@ def _counted(
     return tuple(names), tuple(sections)
 
 
-def _limit_s(stage: str, config: Config) -> float:
-    limits = {
-        "execute": config.execute.case_limit_s,
-        "check": config.check.case_limit_s,
-        "counters": config.counters.case_limit_s,
-        result.SAMPLE: config.counters.case_limit_s,
-    }
-    return limits.get(stage, config.timing.case_limit_s)
-
-
 def _without_code(
     compiled: Mapping[str, Mapping[str, Any] | None], arch: str
 ) -> tuple[str, str] | None:
@@ -113,7 +103,9 @@ def of_case(
             return Result(stage, case.id, result.UNSUPPORTED, reason)
     named = kernel.front.cases.get(case.probe_case or "")
     operation = operations.load(kernel.front.operation, kernel.path)
-    limit_s = _limit_s(stage, config)
+    limits = {"execute": config.execute.case_limit_s, "check": config.check.case_limit_s}
+    limits |= dict.fromkeys(("counters", result.SAMPLE), config.counters.case_limit_s)
+    limit_s = limits.get(stage, config.timing.case_limit_s)
     if named is not None and named.limit_s is not None:
         limit_s = min(limit_s, named.limit_s)
     no_cubin = kernel.provider == "nvrtc" and "cubin" not in entry

@@ -61,7 +61,10 @@ def _unfit(folder: Path, config: Config, root: Path) -> str:
     for protected in _protected(config, root):
         if protected.is_relative_to(folder):
             return f"a folder that does not contain {protected}"
-    for source in (*_sources(root), *_shadows(config, root)):
+    names = (*config.kernel_folders, *config.operation_folders, *config.plot_folders)
+    # Names that stand for Tilewave's folders as long as no such folder is here.
+    shadows = [Path.cwd() / name for name in names if place(name, root) != Path.cwd() / name]
+    for source in (*_sources(root), *(Path(os.path.realpath(path)) for path in shadows)):
         if folder.is_relative_to(source):
             return f"a folder outside of {source}"
     above = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
@@ -91,14 +94,6 @@ def _protected(config: Config, root: Path) -> Iterator[Path]:
     yield from _sources(root)
     named = (*config.kernel_folders, *config.operation_folders, *config.plot_folders)
     yield from (Path(os.path.realpath(place(name, root))) for name in named)
-
-
-def _shadows(config: Config, root: Path) -> Iterator[Path]:
-    """Yield paths whose names stand for Tilewave's folders as long as no such folder is here."""
-    for named in (*config.kernel_folders, *config.operation_folders, *config.plot_folders):
-        here = Path.cwd() / named
-        if place(named, root) != here:
-            yield Path(os.path.realpath(here))
 
 
 def _ours(folder: Path) -> bool:

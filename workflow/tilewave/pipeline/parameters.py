@@ -163,12 +163,9 @@ def _code(path: Path) -> str:
     return "\n".join([str(path), *FRONT.findall(text), source.code(text)])
 
 
-def _limited(path: Path) -> bytes:
-    return files.content(path, files.MOST_DATA)
-
-
-def _content(path: Path, read: Callable[[Path], bytes] = _limited) -> str:
+def _content(path: Path, read: Callable[[Path], bytes] | None = None) -> str:
     try:
-        return f"{path} {hashlib.sha256(read(path)).hexdigest()}"
+        content = read(path) if read else files.content(path, files.MOST_DATA)
+        return f"{path} {hashlib.sha256(content).hexdigest()}"
     except (OSError, UserError):
         return str(path)

@@ -138,7 +138,11 @@ def load(
     targets = ["auto", "live", *(path.name for path in folders(recorded_root))]
     if config.target not in targets:
         raise UserError(where, "target", config.target, targets)
-    _check_architectures(config, where)
+    names = {i: name for i, name in enumerate(config.architectures) if name != "auto"}
+    supported = nvrtc.architectures() if names else ()  # without NVRTC any will do
+    for index, name in names.items():
+        if supported and name not in supported:
+            raise UserError(where, f"architectures.{index}", name, ["auto", *supported])
     cache.owned(STORE.resolve())
     if thorough and not checked:
         _check_expressions(kernels)
@@ -173,15 +177,6 @@ def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROO
     config, kernels, *_ = _kernels(data, where, root)
     resolved, left_out, without = plan.read(path, kernels)
     return Project(config, str(where), kernels, resolved, place(RECORDED, root), left_out, without)
-
-
-def _check_architectures(config: Config, where: object) -> None:
-    """Refuse architectures that this NVRTC does not compile for; without NVRTC any will do."""
-    names = {i: name for i, name in enumerate(config.architectures) if name != "auto"}
-    supported = nvrtc.architectures() if names else ()
-    for index, name in names.items():
-        if supported and name not in supported:
-            raise UserError(where, f"architectures.{index}", name, ["auto", *supported])
 
 
 def _check_expressions(kernels: Mapping[str, Kernel]) -> None:

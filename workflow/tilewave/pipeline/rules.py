@@ -452,7 +452,9 @@ def _checked_together(
         workers,
         on_result=keep,
         alike=lambda job: _inputs(job) if _on_gpu(job) else job.case,
-        weight=_checked_bytes,
+        weight=lambda job: (
+            CASE_BYTES + cost.operand_bytes(job) * (1 if _on_gpu(job) else HOST_COST)
+        ),
         **options,
     )
     again = [job for job, outcome in zip(together, outcomes, strict=True) if hindered(outcome)]
@@ -464,11 +466,6 @@ def _checked_together(
 def _on_gpu(job: jobs.Job) -> bool:
     """Return whether a check is judged on the GPU, by a reference that cases with the same inputs share."""
     return bool(operations.load(job.operation, job.source).products(job))
-
-
-def _checked_bytes(job: jobs.Job) -> float:
-    """Return a check's relative cost: its operands are made, read and compared."""
-    return CASE_BYTES + cost.operand_bytes(job) * (1 if _on_gpu(job) else HOST_COST)
 
 
 def _cost(job: jobs.Job) -> float:
@@ -514,14 +511,6 @@ def _watch(run: Run, pipeline: Pipeline, wanted: list[jobs.Job], threads: int) -
     watching.watch(pipeline, wanted, _measure(run, result.EXECUTE, cores(run, threads)))
 
 
-def _clean_tree() -> str:
-    """Return what keeps the tree from being a clean commit, empty if it is one."""
-    state = commit()
-    if not state["commit"]:
-        return "this is no git checkout, and TILEWAVE_COMMIT does not name its commit"
-    return "this checkout has uncommitted changes" if state["dirty"] else ""
-
-
 def record(run: Run, pipeline: Pipeline, results: Results) -> str:
     """Merge the run's measurements into the live GPU's recording, in the run's working folder.
 
@@ -536,7 +525,10 @@ def record(run: Run, pipeline: Pipeline, results: Results) -> str:
     if not aim["live"] and not folder.is_dir():
         problem = f"there is no live GPU, and no recording of {aim['label']} to add executions to"
         raise UserError.because("record", problem, "Run on a machine with a GPU", "target")
-    unclean = _clean_tree()
+    state = commit()
+    unclean = "this checkout has uncommitted changes" if state["dirty"] else ""
+    if not state["commit"]:
+        unclean = "this is no git checkout, and TILEWAVE_COMMIT does not name its commit"
     if unclean:
         remedy = "Commit first: recorded values name a clean commit"
         raise UserError.because("record", unclean, remedy, "git")

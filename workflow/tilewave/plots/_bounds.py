@@ -202,19 +202,14 @@ def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) 
     return {**shares, bounds.DATA: needed / values[ELAPSED]}
 
 
-def _l2_rate(study: StudyData) -> float:
-    """Return the measured bandwidth of L2 in TB/s; NaN without the probe."""
-    rates = base.value_of(study, "bandwidth", "time")
-    probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "case"]
-    return float(next((rates[case] for case in probes if case in rates.index), math.nan))
-
-
 def by_case(study: StudyData, sampled: Samples) -> pd.DataFrame:
     """Return one row per product that was timed and whose counts are known, with COLUMNS."""
     gpu, counts, skipped = gpu_of(study), _Counts(study), helpers(study, sampled)
     wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()]
     counters = base.pivot(study, wanted, "counters")
-    timed, rate = base.value_of(study, "duration", "time"), _l2_rate(study)
+    timed, rates = (base.value_of(study, name, "time") for name in ("duration", "bandwidth"))
+    probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "case"]
+    rate = float(next((rates[case] for case in probes if case in rates.index), math.nan))
     rows: dict[str, dict[str, Any]] = {}
     for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records"):
         case = str(row["case"])

@@ -76,11 +76,6 @@ def kernels_of(study: StudyData) -> pd.DataFrame:
     return study.cases[study.cases["operation"] != "probe"]
 
 
-def _unit(row: Mapping[str, object]) -> str:
-    """Return the unit that a probe keeps busy: its macro UNIT, else the end of its kernel's name."""
-    return str(base.macros_of(row).get("UNIT") or str(row["kernel"]).rpartition("_")[2])
-
-
 def ceilings(study: StudyData) -> Ceilings:
     """Return the probes' rates in one environment; a probe that is not *correct* is no ceiling."""
     probes = study.cases[study.cases["operation"] == "probe"]
@@ -109,7 +104,8 @@ def ceilings(study: StudyData) -> Ceilings:
             }
         elif case in rates:
             if row["dtype"] in wanted:
-                peaks.append(Peak(str(row["dtype"]), _unit(row), rates[case]))
+                unit = base.macros_of(row).get("UNIT") or str(row["kernel"]).rpartition("_")[2]
+                peaks.append(Peak(str(row["dtype"]), str(unit), rates[case]))
         elif name in BANDWIDTHS.values() or row["dtype"] in wanted:
             absent.append(f"{row['kernel']} {name}")
     absent += [probe for probe in BANDWIDTHS.values() if probe not in set(probes["probe_case"])]

@@ -160,13 +160,6 @@ def _model(
     }
 
 
-def _tile(row: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return rows, columns and, where it is known, the k step of a case's tile."""
-    return tuple(
-        int(row[name]) for name in ("tile_m", "tile_n", "tile_k") if base.present(row.get(name))
-    )
-
-
 def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the key of a product: sizes, dtype, layouts."""
     layouts = tuple(sorted(base.layouts_of(row).items()))
@@ -230,7 +223,11 @@ def sweeps(study: StudyData) -> list[Sweep]:
     tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
-        tiles = {str(row["case"]): _tile(row) for row in group.to_dict("records")}
+        sides = [name for name in ("tile_m", "tile_n", "tile_k") if name in group]
+        tiles = {
+            str(row["case"]): tuple(int(row[name]) for name in sides if base.present(row[name]))
+            for row in group.to_dict("records")
+        }
         largest, alike = max(tiles.values(), key=_area), len({*tiles.values()}) == 1
         per_sm = blocks_per_sm_of(study, head)
         rows = []

@@ -153,14 +153,6 @@ def _notes(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _aside(rows: pd.DataFrame) -> pd.Series[float]:
-    """Return how far each dot stands from the middle of its row, so that close shares do not hide each other."""
-    ordered = rows.sort_values(["dtype", "share"])
-    close = ordered.groupby("dtype")["share"].diff() < TOUCHING
-    turn = close.groupby((~close).cumsum()).cumcount()
-    return turn.map(lambda place: (0.0, -0.2, 0.2, -0.1, 0.1)[place % 5]).reindex(rows.index)
-
-
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per dtype, one dot per shape."""
     with look.apply(style):
@@ -169,8 +161,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
             return look.empty_figure(study, style, "tuning run")
         fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
         faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
+        # Dots of close shares stand beside the middle of their row.
+        close = rows.sort_values(["dtype", "share"]).groupby("dtype")["share"].diff() < TOUCHING
+        turn = close.groupby((~close).cumsum()).cumcount()
+        aside = turn.map(lambda place: (0.0, -0.2, 0.2, -0.1, 0.1)[place % 5]).reindex(rows.index)
         sns.scatterplot(
-            x=rows["share"], y=rows["dtype"].map(list(faster.index).index) + _aside(rows), hue=rows["share"] >= 100, s=20,
+            x=rows["share"], y=rows["dtype"].map(list(faster.index).index) + aside, hue=rows["share"] >= 100, s=20,
             palette={True: BLUE, False: "white"}, edgecolor=BLUE, linewidth=0.9, alpha=0.7, legend=False, ax=ax,
         )  # fmt: skip
         look.rows_axis(ax, list(map(base.dtype_short, faster.index)))

@@ -99,8 +99,10 @@ class Cause:
         """Return whether the cause applies to this counter of a case.
         kinds: opcodes that the case executes; measured: the case's counters."""
         match = self.counter.fullmatch(counter)
-        pairs = itertools.product(self.kinds, kinds)
-        ran = "any" in self.kinds or any(_is(kind, opcode) for kind, opcode in pairs)
+        # An opcode (``STG.E.128``) of a kind (``STG.128``) has its base, and its modifiers.
+        of_kinds, opcodes = ([name.split(".") for name in names] for names in (self.kinds, kinds))
+        pairs = itertools.product(of_kinds, opcodes)
+        ran = "any" in self.kinds or any(a[0] == b[0] and {*a} <= {*b} for a, b in pairs)
         if not match or not ran:
             return False
         more = measured[counter] - predicted
@@ -108,13 +110,6 @@ class Cause:
             return False
         reference = measured.get(match.expand(self.of) if self.of else counter, 0.0)
         return abs(more) <= self.at_most * abs(reference)
-
-
-def _is(kind: str, opcode: str) -> bool:
-    """Return whether an opcode (``STG.E.128``) is of a kind (``STG.128``): its base, and these modifiers."""
-    base_, *required = kind.split(".")
-    name, *modifiers = opcode.split(".")
-    return base_ == name and set(required) <= set(modifiers)
 
 
 @cache

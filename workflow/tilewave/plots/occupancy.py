@@ -192,7 +192,19 @@ def table(study: StudyData) -> pd.DataFrame:
     base_rows = base.base_table(study).reset_index(drop=True)
     cycles = register_latency(study)
     parts = Parts(rows(study), chains(study, cycles), cycles)
-    cells = pd.DataFrame([_cells(row) for row in parts.rows] or [{"case": ""}])
+    lines = [
+        {
+            "case": row.case,
+            **_answer(row.threads, row.registers, row.shared, row.closed_form),
+            "blocks on an SM (driver)": row.driver,
+            "occupancy (%, ncu, theoretical)": row.theoretical,
+            "occupancy (%, ncu, achieved)": row.achieved,
+            **{f"blocks by {name} (ncu)": row.limits.get(name) for name in LIMITS},
+            "differences": "; ".join(row.differences),
+        }
+        for row in parts.rows
+    ]
+    cells = pd.DataFrame(lines or [{"case": ""}])
     rate = parts.chains.set_index("case")
     frame = base_rows.iloc[:, :4].merge(cells, on="case", how="left")
     frame["FMA per clock and SM (model)"] = frame["case"].map(rate["model"])
@@ -227,25 +239,7 @@ def _answer(threads: int, registers: int, shared: int, closed_form: Occupancy) -
     }
 
 
-def _cells(row: OccupancyRow) -> dict[str, Any]:
-    return {
-        "case": row.case,
-        **_answer(row.threads, row.registers, row.shared, row.closed_form),
-        "blocks on an SM (driver)": row.driver,
-        "occupancy (%, ncu, theoretical)": row.theoretical,
-        "occupancy (%, ncu, achieved)": row.achieved,
-        **{f"blocks by {name} (ncu)": row.limits.get(name) for name in LIMITS},
-        "differences": "; ".join(row.differences),
-    }
-
-
 # ------------------------------------------------------------------------------------------ panels
-
-
-def _limited_by(row: OccupancyRow) -> str:
-    if row.closed_form.fraction == 1:
-        return "all slots"
-    return ", ".join(row.closed_form.limiters) or "nothing fits"
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -279,7 +273,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         if good.empty:
             fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
             shares = [row.percent for row in rows.values()]
-            bars(ax, list(rows), shares, list(map(_limited_by, rows.values())))
+            forms = [row.closed_form for row in rows.values()]
+            limiters = [", ".join(form.limiters) or "nothing fits" for form in forms]
+            pairs = zip(limiters, forms)
+            bars(
+                ax, list(rows), shares, ["all slots" if f.fraction == 1 else of for of, f in pairs]
+            )
             ax.set(xlim=(0, 100), xlabel="occupancy (%)")
             return look.finish(fig, study, style, checks=checks)
         fig, (ax,) = look.panels(style, [68.0])

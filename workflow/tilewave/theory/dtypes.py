@@ -60,11 +60,6 @@ def _to_bf16(values: np.ndarray) -> NDArray[np.uint16]:
     return ((bits + np.uint32(0x7FFF) + even) >> 16).astype(np.uint16)
 
 
-def _from_bf16(values: np.ndarray) -> NDArray[np.float64]:
-    wide: Words = values.astype(np.uint32) << np.uint32(16)
-    return wide.view(np.float32).astype(np.float64)
-
-
 @dataclass(frozen=True)
 class Fp8:
     """Numbers of 8 bits ("OCP 8-bit Floating Point Specification", 2023).
@@ -208,7 +203,7 @@ DTYPES: Mapping[str, Dtype] = {
             tensor_cores=True, operations="h", tensor_source="fp16",
         ),
         Dtype(
-            "bf16", "BF16", "uint16", "BFLOAT16", from_bits=lambda words: _to_bf16(_single(words)), read=_from_bf16, write=_to_bf16, roundoff=2.0**-8,
+            "bf16", "BF16", "uint16", "BFLOAT16", from_bits=lambda words: _to_bf16(_single(words)), read=lambda words: (words.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64), write=_to_bf16, roundoff=2.0**-8,
             spacing=2.0**-133, cuda=14, sums={"f32": "COMPUTE_32F"}, sum_named=True, support=3,
             tensor_cores=True, tensor_source="bf16_dst_fp32",
         ),
@@ -259,13 +254,10 @@ def product_label(operand: str, accumulate: str) -> str:
     return f"{operand}_{accumulate}" if named else operand
 
 
-def _heading(operand: Dtype, accumulate: Dtype) -> str:
-    named = operand.sum_named or operand.storage != accumulate.storage
-    return f"{operand.label}, {accumulate.label} accumulate" if named else operand.label
-
-
 HEADINGS: Mapping[str, str] = {
-    product_label(dtype.name, accumulate): _heading(dtype, DTYPES[accumulate])
+    product_label(dtype.name, accumulate): f"{dtype.label}, {DTYPES[accumulate].label} accumulate"
+    if dtype.sum_named or dtype.storage != DTYPES[accumulate].storage
+    else dtype.label
     for dtype in DTYPES.values()
     for accumulate in dtype.sums
 }

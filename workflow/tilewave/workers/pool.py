@@ -235,7 +235,11 @@ class Pool:
                     yield from self._receive(worker)
                 late = [worker for worker in self._busy if worker.deadline < time.monotonic()]
                 for worker in late:
-                    yield self._expired(worker)
+                    item = self._items[worker.number]
+                    self._replace(worker)
+                    why = f"it takes more than {self._limits.by_clock_s:g} s of elapsed time"
+                    # Not lasting: the machine may have been busy with other work.
+                    yield item, Ended(why, False, TimeoutError(why))
                 if limit_s is not None and not ready and not late:
                     return
         finally:
@@ -280,13 +284,6 @@ class Pool:
         else:
             reason = f"its process ended with exit code {code}"
         return Ended(reason, -code not in FROM_OUTSIDE, error)
-
-    def _expired(self, worker: _Worker) -> tuple[Any, Any]:
-        item = self._items[worker.number]
-        self._replace(worker)
-        why = f"it takes more than {self._limits.by_clock_s:g} s of elapsed time"
-        # Not lasting: the machine may have been busy with other work.
-        return item, Ended(why, False, TimeoutError(why))
 
     def _replace(self, worker: _Worker) -> int:
         self._busy.remove(worker)

@@ -80,7 +80,7 @@ class _Translation(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """Translate a node; an expression that has a name becomes that name."""
-        compound = isinstance(node, ast.BinOp | ast.Attribute)
+        compound = isinstance(node, ast.BinOp | ast.Attribute | ast.Call)
         if compound and (name := self.names.get(ast.unparse(node))):
             return ast.parse(name, mode="eval").body
         return super().visit(node)

@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens
+from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens, plain
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Source
+from tilewave.compiling.declarations import tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
+from tilewave.kernel.result import TIMED_OUT
 from tilewave.kernel.variants import DEVICE_NAMES
-from tilewave.theory.dtypes import DTYPES, SIZES
+from tilewave.theory.dtypes import SIZES
 
 ROOM, MOST = 8, 1 << 22
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
@@ -45,17 +47,14 @@ products that differ, multiples of most blocks, and both (MANY: for more than tw
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
-LARGEST, MOST_THREADS = 1 << 16, 1 << 19
-"""Largest product of all sizes in a trial, and most threads of its launch."""
+LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12)
+"""Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
-FEW_THREADS = 1 << 14
-"""Most threads of a second trial, where the first ones were too slow."""
-UNSIZED = "the size of"
+UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
 Extents = tuple[str | int, ...]
-MOST_FACTORS = 5
-NEAR = 1.5
-"""Largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
+MOST_FACTORS, NEAR = 5, 1.5
+"""Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
 TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
 
 
@@ -120,6 +119,7 @@ def first(
 
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
+        label = re.sub(r"\W+", "_", label.replace("-", "last")).strip("_")
         sizes[key] = label if label not in taken else f"size_{label}"
         taken.add(sizes[key])
         return sizes[key]
@@ -133,8 +133,9 @@ def first(
         if key not in {*sizes, *roles}:
             add(key)
     sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
-    named = [] if sizes else re.findall(r"[A-Za-z_]\w*", f"{arguments or ''} {grid or ''}")
-    sizes |= {name: name for name in named if name not in taken and not name.startswith(PREFIX)}
+    named = re.findall(r"[A-Za-z_]\w*", f"{'' if sizes else arguments or ''} {grid or ''}")
+    named = [name for name in named if name.lower() not in taken and name not in source.macros]
+    sizes |= {name: name for name in named if not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
         added = adds(function, pointer.name)
@@ -161,8 +162,9 @@ def _at_launch(
     sizes |= {token.text: "" for value in values for token in value}
     for key in numbers:
         name = passed[key][0].text if len(passed[key]) == 1 else ""
-        plain = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
-        if name and plain and key not in kept:
+        name = name or plain(passed[key], scope) * bool(EXTENT.fullmatch(lines[key]))
+        named = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
+        if name and named and key not in kept:
             sizes[name] = add(key)
         elif passed[key]:
             computed.append(key)
@@ -179,21 +181,24 @@ def _at_launch(
         unsized = not (depends or threads.keys() & names) and any(names.values())
         if key not in expressions and not unsized:
             loose.append(key)
-    for name, free in (scope.names(launch.grid) | scope.names(launch.shared)).items():
+    grid = " ".join(token.text for token in scope.literal(launch.grid))
+    direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
+    extents = (plain(tokens(match[0]), scope) for match in direct)
+    free_names = (
+        scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    )
+    for name, free in free_names.items():
         if free and name not in sizes:
             sizes[name] = add(name)
     return expressions, loose
 
 
-def _with_extents(derived: DerivedOperation, extents: Extents) -> DerivedOperation:
-    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
-    return replace(derived, operands=held)
-
-
 def with_room(derived: DerivedOperation, shape: Sizes) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    return _with_extents(derived, (max(product, min(product * max(ROOM, largest) ** 2, MOST)),))
+    extents = (max(product, min(product * max(ROOM, largest) ** 2, MOST)),)
+    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
+    return replace(derived, operands=held)
 
 
 def adds(function: Function, name: str) -> bool:
@@ -203,19 +208,12 @@ def adds(function: Function, name: str) -> bool:
     return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
 
 
-def with_indices(derived: DerivedOperation, dtypes: Mapping[str, str]) -> DerivedOperation:
-    """Return the operation with its arrays of whole numbers marked as possible indices."""
-    held = [name for name, operand in derived.operands.items() if operand.stream is not None]
-    indices = [name for name in held if DTYPES[dtypes[name]].whole and SIZES[dtypes[name]] >= 4]
-    return replace(derived, indices=tuple(indices))
-
-
 def trials(
     dimensions: Sequence[str],
     threads: Callable[[Sizes], int] = lambda sizes: 0,
     aligned: bool = False,
     fit: Callable[[dict[str, int]], dict[str, int]] = dict,
-    most: float = MOST_THREADS,
+    most: float = THREADS[0],
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
     fit: makes a shape one that the launch takes."""
@@ -252,14 +250,20 @@ def settled(
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, and notes.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    for most in (MOST_THREADS, FEW_THREADS):
-        for shape in () if seen else shapes(most):
+    first, notes = next(shapes(math.inf)), list[str]()
+    for most in THREADS:
+        for shape in () if len(seen) > 1 else shapes(most):
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
+            elif OUTSIDE.search(trial.problem):
+                kind, names = trial.problem.partition(":")[0], ", ".join(derived.operands)
+                notes = [f"{UNSIZED} {names} is a guess: {kind} in each trial"]
+            if trial.problem.startswith(TIMED_OUT):
+                break
     if not seen:
-        return _with_extents(derived, derived.dimensions), next(shapes(math.inf)), -1, []
-    operands, exact, notes = {}, [0] * len(seen), list[str]()
+        return with_room(derived, first), first, -1, notes
+    operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
@@ -293,8 +297,11 @@ def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int
     powers = [name for name in dimensions for _ in range(2 + (len(dimensions) < 3))]
     for count in range(min(len(powers), MOST_FACTORS) + 1):
         for chosen in dict.fromkeys(itertools.combinations(powers, count)):
-            for factor in FACTORS:
-                sizes = [factor * math.prod(shape[name] for name in chosen) for shape, _ in seen]
+            products = [math.prod(shape[name] for name in chosen) for shape, _ in seen]
+            ratio, *more = {end / product for product, end in zip(products, ends)}
+            always = [int(ratio)] if len(seen) > 1 and not more and ratio.is_integer() else []
+            for factor in (*FACTORS, *always):
+                sizes = [factor * product for product in products]
                 exact = sum(map(operator.eq, sizes, ends))
                 off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
                 short = -count - 1.5 * (factor > 1)

@@ -173,7 +173,7 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
     groups = parts(sides[2:-1] if sides and sides[0].text == "dim3" else sides)
-    if len(sides) == 1 and sides[0].word:
+    if len(sides) == 1 and sides[0].word and sides[0].text not in names:
         name, scope = sides[0].text, launch.scope
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
@@ -217,6 +217,7 @@ def guessed(
     taken_names = function.declaration.identifiers - {item.name for item in function.parameters}
     guess.strides = function.strides_by_grid and not grid & (taken_names - {"min"})
     instance, names, types = _template(guess, code, dtype, entry)
+    names |= {name: size for name, size in (roles or {}).items() if "(" in name}
     arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
     vector = matching.of_vector(function, operation)
     if vector and "k" not in arguments:
@@ -355,8 +356,9 @@ def _dtypes(
     if not all(by_operand.values()) and not dtype:
         unknown = ", ".join(name for name, dtype_ in by_operand.items() if not dtype_)
         guess.unknown["--dtype"] = f"the type of {unknown}, such as f32 or f16"
+    first = next(iter(by_operand.values()), "") or "f32"
     dtypes = {
-        name: (by_operand.get(name) if operand.written or not dtype else "") or dtype or "f32"
+        name: (by_operand.get(name) if operand.written or not dtype else "") or dtype or first
         for name, operand in operands.items()
     }
     if "accumulate" not in guess.operation.needs_dtypes:
@@ -453,6 +455,9 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     if "n == 1" in front.get("requires", {}).get("conditions", ()):
         names = names[1:]
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
+    for at, blocks in enumerate(grid if not guess.operation.laid_out else ()):
+        alike = [name for name in names[::-1] if guess.launched.get(name) == blocks != 1]
+        grid[at] = next((name for name in alike if name not in grid), blocks)
     for at, blocks in enumerate(grid if guess.operation.laid_out else ()):
         for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
             many = guess.launched.get(name, 0)

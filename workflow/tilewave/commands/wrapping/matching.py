@@ -67,12 +67,22 @@ def named_operation(function: Function, source: Source) -> Operation | None:
         for name in sorted(operations.names(), key=len, reverse=True):
             if all(word in text for word in name.split("_")):
                 operation = operations.load(name)
-                if len(operation.operands) == pointers:
+                alone = label == function.name and in_place(function.parameters, operation)
+                if len(operation.operands) == pointers or alone:
                     return operation
         for (part, count), name in PARTS.items():
             if count == pointers and part in snake(label).split("_"):
                 return operations.load(name)
     return None
+
+
+def in_place(parameters: Sequence[Parameter], operation: Operation) -> bool:
+    """Return whether a kernel has an array less than an operation, whose output may be one of its inputs."""
+    pointers = [item for item in parameters if item.stars]
+    extents = [sorted(map(str, operand.extents)) for operand in operation.operands.values()]
+    alike = extents.count(extents[-1]) > 1 and operation.name != "copy" if extents else False
+    single = [item.constant for item in pointers].count(False) == 1
+    return alike and single and len(pointers) + 1 == len(extents)
 
 
 def _arrays(operation: Operation, written: bool) -> list[str]:
@@ -124,9 +134,10 @@ def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str
     out = [pointer for pointer in pointers if not pointer.constant]
     last = out if len(out) == len(outputs) else list(pointers[len(pointers) - len(outputs) :])
     rest = [pointer for pointer in pointers if pointer not in last]
-    if len(rest) != len(inputs) or len(last) != len(outputs):
+    if len(rest) != len(inputs) - in_place(pointers, operation) or len(last) != len(outputs):
         return {}
-    return {pointer.name: name for pointer, name in zip([*rest, *last], [*inputs, *outputs])}
+    names = [*inputs[: len(rest)], *outputs]
+    return {pointer.name: name for pointer, name in zip([*rest, *last], names)}
 
 
 def dimension(name: str, operation: Operation) -> str:

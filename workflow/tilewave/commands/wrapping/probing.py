@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tilewave.kernel import operations
 from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
-from tilewave.theory.dtypes import SIZES
+from tilewave.theory.dtypes import DTYPES, SIZES
 
 WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
@@ -48,7 +49,9 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
     dtypes = guess.front["dtypes"]
-    derived = deriving.with_indices(derived, dtypes)
+    whole = {name for name, of in dtypes.items() if DTYPES[of].whole and SIZES[of] >= 4}
+    inputs = [name for name, of in derived.operands.items() if of.stream is not None]
+    derived = replace(derived, indices=tuple(name for name in inputs if name in whole))
     counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:
@@ -86,11 +89,13 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     if notes:  # another shape has other sizes
         guess.notes += notes
         sides = [f"{name} == {side}" for name, side in shape.items()]
-        guess.front["requires"] = {"conditions": sides}
+        guess.front["requires"], guess.launched = {"conditions": sides}, {}
     if not any(operand.written for operand in derived.operands.values()):
         problem = f"{function.name} writes no array at {trying.size(shape)}"
         raise UserError.because(HERE, problem, "Give numbers that belong together as --arguments")
     guess.front["grid"] = best_grid
+    if guess.unknown.keys() & {"--grid", "--block"}:
+        guess.place = ""  # nothing is said about the launch
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
         guess.notes.append("its result is the same with blocks of half the threads")

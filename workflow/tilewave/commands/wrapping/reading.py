@@ -30,7 +30,9 @@ DTYPES, TYPED = (
 )
 """Type of C++ -> dtype, and type of a struct's member -> its type in front matter, empty if none is needed."""
 REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
-EXTENT = re.compile(r"\w+ \. (?:size|shape|numel) [(\[][\w ]*[)\]]|\w+ \( argv .*")
+EXTENT = re.compile(
+    r"\w+ \. (?:(?:size|shape) [(\[][\w -]*[)\]]|numel \( \)(?: / [\w .()-]*)?)|\w+ \( argv .*"
+)
 """Sizes of a tensor, and of the command line."""
 MEMBER = (".", "->", "::")
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
@@ -202,7 +204,11 @@ class Source:
         flat = list[Parameter]()
 
         def laid(parameter: Parameter, depth: int = 0) -> Any:
-            parameter = self._plainly_typed(parameter)
+            kind = self.plain(parameter.type)
+            names = [name for name in kind.replace("*", " ").split() if name != "const"]
+            stars, constant = parameter.stars + kind.count("*"), "const" in kind
+            constant = constant or parameter.constant
+            parameter = replace(parameter, type=" ".join(names), stars=stars, constant=constant)
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
                 named = ((member, f"{parameter.name}.{member.name}") for member in inside)
@@ -212,12 +218,6 @@ class Source:
 
         tree = tuple(laid(parameter) for parameter in function.parameters)
         return replace(function, parameters=tuple(flat), tree=tree)
-
-    def _plainly_typed(self, parameter: Parameter) -> Parameter:
-        kind = self.plain(parameter.type)
-        words = [word for word in kind.replace("*", " ").split() if word != "const"]
-        stars, constant = parameter.stars + kind.count("*"), parameter.constant or "const" in kind
-        return replace(parameter, type=" ".join(words), stars=stars, constant=constant)
 
     def members(self, kind: str) -> tuple[Parameter, ...]:
         """Return the members of a struct; none if one is no pointer, number or such a struct."""
@@ -488,6 +488,8 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             value = _until(body, i + 4)
         elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = _until(body, i + 2)
+            while len(value) > 2 and value[1].text == "=" != value[2].text:
+                value = value[2:]  # `M = N = 512`
         elif (follows in "({" and sides and i >= inside and before & {"dim3", ","}) or (
             follows == "{" and before & NUMBERS
         ):

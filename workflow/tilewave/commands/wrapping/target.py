@@ -27,8 +27,8 @@ from tilewave.kernel.operations.base import Operation
 KEYS = {"--block": "block", "--grid": "grid", "--shared": "shared_bytes"}
 KEYS["--arguments"] = "arguments"
 """Flag -> key of front matter."""
-LEAST_S = 1.0
-"""Least limit of a trial that shows what a kernel touches."""
+LEAST_S, SHARE = 1.0, 3
+"""Least limit of a trial that shows what a kernel touches, and the part of the time left that it may take."""
 NEWER = re.compile(r"\bwgmma\.|setmaxnreg|tcgen05")
 
 
@@ -67,6 +67,9 @@ class Target:
         if not (options.operation or options.new_operation):
             guess.mark("operation")
         _take_flags(options, guess)
+        arrays, arguments = [*operation.operands], guess.front["arguments"]
+        if len(arrays) == 2 and matching.in_place(self.function.parameters, operation):
+            guess.front["arguments"] = [arrays[1] if of == arrays[0] else of for of in arguments]
         if NEWER.search("".join(source.texts[path] for path in source.kernel_files)):
             guess.front["architecture_specific"] = True
         return guess
@@ -84,8 +87,9 @@ class Target:
         """Execute the kernel once, and return its buffers; ``indices`` begin with the largest index."""
         with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
             path = writing.trial_path(self.source, Path(folder))
-            left = max(self.begun + self.options.budget - time.monotonic(), LEAST_S)
-            arguments = execute.options_of([*self.write(front, path, shape), "--limit", str(left)])
+            left = self.begun + self.options.budget - time.monotonic()
+            limit = ["--limit", str(max(left / SHARE, LEAST_S))]
+            arguments = execute.options_of([*self.write(front, path, shape), *limit])
             try:
                 _, job, _ = execute.planned(arguments, Path(folder))
             except UserError as error:  # a grid that has no value at these sizes

@@ -65,8 +65,12 @@ def size(shape: Sizes) -> str:
     return "x".join(map(str, shape.values()))
 
 
+def named(shape: Sizes) -> str:
+    return ", ".join(f"{name} = {side}" for name, side in shape.items())
+
+
 def described(outcome: Outcome, shape: Sizes) -> str:
-    return ": ".join(filter(None, (f"{verdict(outcome)} at {size(shape)}", outcome["reason"])))
+    return ": ".join(filter(None, (f"{verdict(outcome)} at {named(shape)}", outcome["reason"])))
 
 
 def first_shape(guess: Guess) -> Shape:
@@ -200,7 +204,7 @@ def at_its_sizes(guess: Guess, run: Run, front: Front) -> None:
         return
     outcome = run(front, {name: shape[name] for name in sizes})
     if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"at {size(shape)}, the size of the launch in {guess.place}"
+        at = f"at {named(shape)}, the size of the launch in {guess.place}"
         guess.faults.append(f"{at}: {verdict(outcome)}: {outcome['reason']}")
 
 
@@ -216,7 +220,7 @@ def repeated(guess: Guess, run: Run, front: Front, shape: Shape) -> None:
         shape = {name: -(-elements // side) * side for name, side in shape.items()}
     outcome = run({**front, "grid": [FEW_BLOCKS, *rest]}, shape)
     if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"where a thread repeats the loop over the grid, as at {size(shape)}"
+        at = f"where a thread repeats the loop over the grid, as at {named(shape)}"
         guess.faults.append(f"{at} in {FEW_BLOCKS} blocks: {verdict(outcome)}: {outcome['reason']}")
 
 
@@ -366,7 +370,7 @@ def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) 
         return []
     launch = f"the launch in {guess.place} rounds {name} up to whole blocks"
     promise = f"it has a bounds test of {name}" if name in tested else launch
-    return [f"{promise}, but the outcome is {failure}"]
+    return [f"although {promise}, the outcome is {failure}"]
 
 
 def _judged(guess: Guess, outcome: Outcome) -> bool:

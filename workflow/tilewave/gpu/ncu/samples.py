@@ -20,22 +20,16 @@ KINDS = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 """Names of its `MsgType`."""
 
 
-def _reasons(action: Any) -> dict[str, str]:
-    """Return ncu's metric of samples -> its stall reason, with NOT_ISSUED for samples without an issue."""
-    return {
-        name: name.removeprefix(STALLS)
-        for name in action.metric_names()
-        if name.startswith(STALLS) and "." not in name
-    }
-
-
 def samples_of(action: Any) -> list[dict[str, int]] | None:
     """Return the samples of each instruction that has any, by address (bytes from the function's first one).
 
     Columns: see `catalogue.SAMPLES`. Empty if the kernel ended before its first sample; None if the report has no
     samples, or no counter that gives the function's start.
     """
-    start, reasons = start_of(action), _reasons(action)
+    metrics = [
+        name for name in action.metric_names() if name.startswith(STALLS) and "." not in name
+    ]
+    start, reasons = start_of(action), {name: name.removeprefix(STALLS) for name in metrics}
     if start is None or not reasons:
         return None
     rows: dict[int, Counter[str]] = {}

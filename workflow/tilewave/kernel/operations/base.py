@@ -25,6 +25,7 @@ from tilewave.kernel.inputs import (
     with_kind,
 )
 from tilewave.kernel.job import Job
+from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.operations.kernel_reference import Arrays as Arrays
 from tilewave.kernel.operations.kernel_reference import Executed as Executed
@@ -213,6 +214,21 @@ class Operation:
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         """Return whether an operand has values before a launch; the others are poisoned."""
         return self.arrays(job)[name].given
+
+    def begins_as(self, job: Job, name: str) -> str:
+        """Return the input that an output of a kernel in place holds before a launch; other arrays hold their own.
+
+        It is an input of the same sizes and type, the only one that no launch takes.
+        """
+        arrays = self.arrays(job)
+        taken = {leaf for step in job.steps for leaf in leaves(step.arguments)}
+        taken |= {plan.of for plan in job.launch.tensor_maps}
+        if job.probe or arrays[name].given or not (arrays[name].written and name in taken):
+            return name
+        kinds = {of: (self.extents(job, of), self.dtype(job, of)) for of in {*arrays} - taken}
+        kind = self.extents(job, name), self.dtype(job, name)
+        inputs = [of for of in kinds if kinds[of] == kind and not arrays[of].written]
+        return inputs[0] if len(inputs) == 1 else name
 
     def zeroed(self, job: Job, name: str) -> bool:
         """Return whether an operand is all zeros before a launch, so that a GPU clears it itself."""
