@@ -12,12 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal[
-    "tensor", "f32", "f64", "f16, bf16", "special function", "conversion", "integer and logic",
-    "move and predicate", "shared memory", "asynchronous copy", "global memory", "local memory",
-    "constant memory", "barrier", "control",
-]  # fmt: skip
-"""The class of an opcode in the tables."""
+from tilewave.basics.tables import table_beside
+
 Trait = Literal[
     "shared load", "shared store", "shared", "global load", "global store", "global", "alu",
     "uncounted", "no product", "asynchronous",
@@ -27,88 +23,20 @@ Trait = Literal[
 
 @dataclass(frozen=True)
 class Opcode:
-    """Facts about a base. counter: the op of ncu's `smsp__sass_thread_inst_executed_op_<op>_pred_on.sum`."""
+    """Facts about a base. kind: its class in the tables. The head of opcodes.yaml explains the others."""
 
     name: str
-    kind: Kind
+    kind: str
     counter: str = ""
     traits: tuple[Trait, ...] = ()
 
 
-def _rows(
-    names: str, kind: Kind, counter: str = "", traits: tuple[Trait, ...] = ()
-) -> list[Opcode]:
-    """Return opcodes, separated by spaces, with equal facts."""
-    return [Opcode(name, kind, counter, traits) for name in names.split()]
-
-
-ROWS = (
-    *_rows("BGMMA BMMA DMMA HGMMA HMMA IGMMA IMMA OMMA QGMMA QMMA", "tensor"),
-    *_rows("WARPGROUP WARPGROUPSET", "tensor", traits=("no product",)),
-    *_rows("FCHK FMNMX3 FSET FSWZADD UFADD UFFMA UFMNMX UFMUL UFSEL UFSET UFSETP", "f32"),
-    *_rows("FMNMX FSEL FSETP", "f32", traits=("alu",)),
-    *_rows("FADD FADD32I", "f32", counter="fadd"),
-    *_rows("FADD2", "f32", counter="fadd", traits=("uncounted",)),
-    *_rows("FFMA FFMA32I", "f32", counter="ffma"),
-    *_rows("FFMA2", "f32", counter="ffma", traits=("uncounted",)),
-    *_rows("FMUL FMUL32I", "f32", counter="fmul"),
-    *_rows("FMUL2", "f32", counter="fmul", traits=("uncounted",)),
-    *_rows("DMNMX DSET DSETP", "f64"),
-    *_rows("DADD", "f64", counter="dadd"),
-    *_rows("DFMA", "f64", counter="dfma"),
-    *_rows("DMUL", "f64", counter="dmul"),
-    *_rows("HMNMX2 HSET2 HSETP2 UHADD2 UHFMA2 UHMUL2 VHMNMX", "f16, bf16"),
-    *_rows("HADD2 HADD2_32I", "f16, bf16", counter="hadd"),
-    *_rows("HFMA2 HFMA2_32I", "f16, bf16", counter="hfma"),
-    *_rows("HMUL2 HMUL2_32I", "f16, bf16", counter="hmul"),
-    *_rows("MUFU", "special function"),
-    *_rows(
-        "F2F F2FP F2I F2IP FRND I2F I2FP I2I I2IP UF2F UF2FP UF2I UF2IP UFRND UI2F UI2FP UI2I UI2IP",
-        "conversion",
-    ),
-    *_rows(
-        "BFE BFI BMSK BREV FLO IABS IADD IDP IMAD IMAD32I IMUL IMUL32I ISCADD LOP POPC SGXT SHL SHR UBMSK "
-        "UBREV UFLO UIABS UIADD UIADD3 UIMAD UIMNMX UISETP ULEA ULOP ULOP3 UPOPC UPRMT USEL USGXT USHF USHL "
-        "USHR UVIADD UVIADDMNMX UVIMNMX UVIMNMX3 VABSDIFF VABSDIFF4 VIADDMNMX VIMNMX3 XMAD",
-        "integer and logic",
-    ),
-    *_rows(
-        "IADD3 IADD32I IMNMX ISETP LEA LOP3 LOP32I PRMT SEL SHF VIADD VIMNMX",
-        "integer and logic",
-        traits=("alu",),
-    ),
-    *_rows(
-        "B2R CREDUX CS2R CS2UR ELECT MATCH MOV MOV32I MOVM P2R PSET PSETP QSPC R2B R2P R2UR REDUX S2R S2UR "
-        "SHFL UMOV UP2UR UPLOP3 UPSETP UR2R UR2UP VOTE VOTEU",
-        "move and predicate",
-    ),
-    *_rows("PLOP3", "move and predicate", traits=("alu",)),
-    *_rows("ATOMS REDS", "shared memory", traits=("shared",)),
-    *_rows("LDS LDSM", "shared memory", traits=("shared load",)),
-    *_rows("STS STSM", "shared memory", traits=("shared store",)),
-    *_rows(
-        "ARRIVES DEPBAR LDGDEPBAR UBLKPF UBLKRED UTMACCTL UTMACMDFLUSH UTMAPF UTMAREDG",
-        "asynchronous copy",
-    ),
-    *_rows("STAS SYNCS UBLKCP UTMALDG UTMASTG", "asynchronous copy", traits=("asynchronous",)),
-    *_rows("LDGSTS", "asynchronous copy", traits=("shared", "global load")),
-    *_rows("CCTL CCTLL LDTRAM SULD SUST TEX TLD TLD4", "global memory"),
-    *_rows("ATOM ATOMG RED REDG", "global memory", traits=("global",)),
-    *_rows("LD LDG", "global memory", traits=("global load",)),
-    *_rows("ST STG", "global memory", traits=("global store",)),
-    *_rows("LDL STL", "local memory"),
-    *_rows("LDC LDCU ULDC", "constant memory"),
-    *_rows(
-        "BAR CGAERRBAR ERRBAR FENCE MEMBAR NANOSLEEP UCGABAR_ARV UCGABAR_WAIT WARPSYNC", "barrier"
-    ),
-    *_rows(
-        "ACQBULK BMOV BPT BRA BRA_U BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL LEPC "
-        "NOP PMTRIG PREEXIT RET RPCMOV SETMAXREG UBRA USETMAXREG USETSHMSZ WARPARRIVE WARPSLEEP WARPSYNC_ALL "
-        "YIELD",
-        "control",
-    ),
-)
-OPCODES: Mapping[str, Opcode] = {row.name: row for row in ROWS}
+OPCODES: Mapping[str, Opcode] = {
+    name: Opcode(name, kind, entry.get("counter", ""), tuple(entry.get("traits", ())))
+    for kind, entries in table_beside(__file__).items()
+    for entry in entries
+    for name in entry["names"].split()
+}
 """Opcodes by name."""
 
 OTHER = "other"

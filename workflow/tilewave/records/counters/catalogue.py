@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tilewave.basics.tables import table_beside
 from tilewave.theory.dtypes import DTYPES
 
 SUM, MAX, LAST = "sum", "max", "last"
@@ -29,10 +30,6 @@ class Metric:
     combine: str = SUM
     optional: bool = False
     inputs: str = ""
-
-
-def _metrics(unit: str, *names: str, combine: str = SUM) -> list[Metric]:
-    return [Metric(name, unit, combine) for name in names]
 
 
 SCALAR_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
@@ -64,102 +61,6 @@ TENSOR_OPS = [
 ]
 FP8_OPS = Metric(TENSOR.format("fp8"), "FLOP", optional=True, inputs="fp8")
 """Collected for FP8 products in addition to their set, so that the keys of all others stay the same."""
-AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
-# The time is that under ncu, never a figure of speed.
-CYCLES = [*_metrics("cycle", AVERAGE, BUSIEST), Metric("gpu__time_duration.sum", "ns")]
-ELAPSED = "sm__cycles_elapsed.max"
-_ELAPSED = Metric(ELAPSED, "cycle")
-WAVES = "launch__waves_per_multiprocessor"
-LAUNCH = [Metric("launch__grid_size", "block"), Metric(WAVES, "wave")]
-_SHARED = (f"launch__shared_mem_per_block_{part}" for part in ("static", "dynamic", "driver"))
-_LIMITS = "registers shared_mem warps blocks".split()
-GEOMETRY = [
-    *_metrics("block", *(f"launch__grid_dim_{axis}" for axis in "xyz"), combine=LAST),
-    Metric("launch__block_size", "thread", LAST),
-    Metric("launch__registers_per_thread", "register", MAX),
-    *_metrics("byte", *_SHARED, combine=MAX),
-    *_metrics("block", *(f"launch__occupancy_limit_{name}" for name in _LIMITS), combine=LAST),
-    Metric("sm__maximum_warps_per_active_cycle_pct", "%", LAST),  # theoretical occupancy
-    Metric("sm__warps_active.avg.pct_of_peak_sustained_active", "%", LAST),  # achieved
-]
-WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
-# Of warps, and of threads, predicated off too.
-INSTRUCTIONS = [
-    *_metrics("inst", WARP_INSTRUCTIONS, "smsp__thread_inst_executed.sum"),
-    _ELAPSED,
-    Metric("gpc__cycles_elapsed.max", "cycle"),
-]
-DRAM = _metrics("byte", "dram__bytes_read.sum", "dram__bytes_write.sum")
-SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
-BANK_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
-"""Patterns for ``ld``, with ldmatrix, and ``st``. Conflicts are extra wavefronts, also after lost arbitration."""
-COPY_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
-"""Shared wavefronts of asynchronous copies."""
-SHARED = _metrics(
-    "wavefront",
-    *map(SHARED_WAVEFRONTS.format, ("ld", "st")),
-    *map(BANK_CONFLICTS.format, ("ld", "st")),
-    COPY_WAVEFRONTS,
-)
-GLOBAL_ACCESSES = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
-"""Pattern for ``requests`` and ``sectors``, then ``ld`` and ``st``."""
-L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
-"""L2 sectors asked for by the SMs."""
-GLOBAL = [
-    *_metrics("request", *(GLOBAL_ACCESSES.format("requests", op) for op in ("ld", "st"))),
-    *_metrics("sector", *(GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))),
-    *_metrics("%", "l1tex__t_sector_hit_rate.pct", "lts__t_sector_hit_rate.pct", combine=LAST),
-    *_metrics("sector", "lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum", L2_SECTORS),
-    Metric("lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector"),
-]
-ISSUED = Metric("smsp__issue_active.avg.pct_of_peak_sustained_active", "%", LAST)
-"""Cycles in which a scheduler issued."""
-# The pipes of products, and the states of a scheduler's resident warps: each figure is the mean number of
-# warps in a state, divided by the share of cycles in which the scheduler issued.
-PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
-PIPES = _metrics("%", *map(PIPE.format, ("tensor", "fma", "fp64")), combine=LAST)
-# The busiest part of each unit, schedulers, tensor cores, and the data path of L1 and shared memory.
-THROUGHPUT = [
-    *_metrics(
-        "%",
-        *(
-            f"{unit}__throughput.avg.pct_of_peak_sustained_elapsed"
-            for unit in ("sm", "dram", "lts")
-        ),
-        "l1tex__throughput.avg.pct_of_peak_sustained_active",
-        combine=LAST,
-    ),
-    ISSUED,
-    PIPES[0],
-    Metric("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed", "%", LAST),
-]
-STATES: dict[str, str] = {
-    "selected": "issued an instruction",
-    "not_selected": "could issue, another warp was chosen",
-    "math_pipe_throttle": "wait for an execution pipe",
-    "dispatch_stall": "wait for the dispatcher: register banks and ports",
-    "wait": "wait a fixed number of cycles",
-    "gmma": "wait for the tensor cores to take a wgmma",
-    "barrier": "wait at a barrier, or for wgmma to end",
-    "short_scoreboard": "wait for shared memory",
-    "mio_throttle": "wait for a place in the queue of shared memory",
-    "long_scoreboard": "wait for L1, L2 or device memory",
-    "lg_throttle": "wait for a place in the queue of global memory",
-    "tex_throttle": "wait for a place in the queue of the texture unit",
-    "no_instruction": "wait for instructions",
-    "imc_miss": "wait for a constant",
-    "branch_resolving": "wait for a branch",
-    "membar": "wait for a fence",
-    "drain": "have ended, with stores under way",
-    "sleeping": "sleep",
-    "misc": "wait for something else",
-}
-STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
-WARP_STATES = [
-    # A chip without wgmma has no such state.
-    Metric(STALLED.format(state), "1", LAST, optional=state == "gmma")
-    for state in STATES
-]
 # The same operations by instruction; TENSOR_OPS contains them, so they are never added to it.
 TENSOR_PATH = "sm__ops_path_tensor_op_{}_src_{}_sparsity_off.sum"
 TENSOR_PATHS = [
@@ -167,53 +68,58 @@ TENSOR_PATHS = [
     for op in ("hmma", "hgmma")
     for dtype in ("f16", "bf16", "tf32")
 ]
+AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
+ELAPSED = "sm__cycles_elapsed.max"
+WAVES = "launch__waves_per_multiprocessor"
+WARP_INSTRUCTIONS = "smsp__inst_executed.sum"
+SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+BANK_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+"""Patterns for ``ld``, with ldmatrix, and ``st``. Conflicts are extra wavefronts, also after lost arbitration."""
+COPY_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
+"""Shared wavefronts of asynchronous copies."""
+GLOBAL_ACCESSES = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+"""Pattern for ``requests`` and ``sectors``, then ``ld`` and ``st``."""
+L2_SECTORS = "lts__t_sectors_srcunit_tex.sum"
+"""L2 sectors asked for by the SMs."""
+PIPE = "sm__pipe_{}_cycles_active.avg.pct_of_peak_sustained_active"
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 
-_BASIC = [*SCALAR_OPS, *TENSOR_OPS, *CYCLES, *LAUNCH, *GEOMETRY, *INSTRUCTIONS, *DRAM]
-_TRAFFIC = [*_BASIC, *SHARED, *GLOBAL]
-SETS: dict[str, tuple[Metric, ...]] = {
-    "flops": (*SCALAR_OPS, *TENSOR_OPS, *LAUNCH),
-    "cycles": (*CYCLES, *LAUNCH),
-    "basic": tuple(_BASIC),
-    "traffic": tuple(_TRAFFIC),
-    "memory": tuple(_TRAFFIC),
-    "paths": (*_TRAFFIC, *TENSOR_PATHS),
-    "quantization": (*TENSOR_OPS, *CYCLES, *LAUNCH),
-    "limits": (*CYCLES, _ELAPSED, *LAUNCH, *PIPES, ISSUED, *WARP_STATES),
-    "full": (*_TRAFFIC, *THROUGHPUT, *TENSOR_PATHS),
+TABLES = table_beside(__file__)
+STATES: dict[str, str] = TABLES["states"]
+SAMPLE_OF: dict[str, str] = TABLES["sample_of"]
+INSTRUCTION_METRICS: dict[str, str] = TABLES["of_instructions"]
+SECTIONS: dict[str, list[str]] = TABLES["sections"]
+SAMPLED, SAMPLED_SECTIONS = tuple(TABLES["sampled"]), tuple(TABLES["sampled_sections"])
+"""Metrics and sections of a sampled case."""
+
+GROUPS: dict[str, list[Metric]] = {
+    group: [
+        Metric(name, entry["unit"], entry.get("combine", SUM))
+        for entry in entries
+        for name in entry["names"]
+    ]
+    for group, entries in TABLES["groups"].items()
+} | {
+    "scalar": SCALAR_OPS,
+    "tensor": TENSOR_OPS,
+    "tensor paths": TENSOR_PATHS,
+    # A chip without wgmma has no such state.
+    "warp states": [Metric(STALLED.format(s), "1", LAST, optional=s == "gmma") for s in STATES],
 }
-# Counters that have a value for each instruction, and the column of the instruction table.
-# `..._excess` follows from the two before it (ncu: derived__memory_l1_wavefronts_shared_excessive).
-INSTRUCTION_METRICS: dict[str, str] = {
-    "inst_executed": "executed",
-    "thread_inst_executed": "threads_executed",
-    "memory_l1_wavefronts_shared": "wavefronts_shared",
-    "memory_l1_wavefronts_shared_ideal": "wavefronts_shared_ideal",
-    "memory_l2_theoretical_sectors_global": "sectors_global",
-    "memory_l2_theoretical_sectors_global_ideal": "sectors_global_ideal",
+ISSUED = GROUPS["issued"][0]
+"""Cycles in which a scheduler issued."""
+SETS: dict[str, tuple[Metric, ...]] = {
+    name: tuple(metric for group in groups for metric in GROUPS[group])
+    for name, groups in TABLES["sets"].items()
 }
 EXCESS = "wavefronts_shared_excess"
 OF_INSTRUCTIONS = ("memory", "paths", "full")
 """Sets with counters of instructions: ncu patches the kernel for them, which takes most of a case's time."""
-# Sections of ncu, which make the report file worth opening in Nsight Compute.
-FULL = "SourceCounters SpeedOfLight LaunchStats Occupancy MemoryWorkloadAnalysis WarpStateStats"
-SECTIONS = {"full": tuple(FULL.split())}
 STALLS = "smsp__pcsamp_warps_issue_stalled_"
 """Prefix of a stall reason in ncu's samples of warps; samples without an issue have a suffix."""
 SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
 """Columns of an instruction's samples, and figures of a kernel's: all, those in cycles without an issue of the
 scheduler, and by reason."""
-SAMPLE_OF = {"no_instruction": "no_instructions", "gmma": "warpgroup_arrive"}
-"""State -> its name in ncu's samples, if that differs."""
-# Metrics of a sampled case. inst_executed gives the address at which the function starts.
-# Without the section SourceCounters: ncu would patch every access to memory, which takes ten seconds for a
-# kernel that reads single elements, and the set "memory" has its counters already.
-SAMPLED = tuple(
-    "inst_executed group:smsp__pcsamp_warp_stall_reasons group:smsp__pcsamp_warp_stall_reasons_not_issued".split()
-)
-# Sections whose rules add to our figures. Without WarpStateStats, whose rule needs SourceCounters.
-SAMPLED_SECTIONS = tuple(
-    "SpeedOfLight ComputeWorkloadAnalysis SchedulerStats LaunchStats Occupancy".split()
-)
 METRICS: dict[str, Metric] = {
     metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
 }
