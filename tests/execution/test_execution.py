@@ -6,8 +6,9 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import fake_machine
 from fake_machine import CODE, WARPS, Fault, Machine
 from samples import ROOT, a_job
+from tilewave.basics.tables import table_beside
 from tilewave.compiling import sass
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.execution import case, cost, counters, results, worker
@@ -56,7 +58,10 @@ def ran(job: Job, **machine: Any) -> Result:
 def test_no_base_has_two_classes() -> None:
     with pytest.raises(ValueError, match="IMAD is registered twice"):
         families.opcode("IMAD")(lambda form: None)
-    assert len(opcodes.OPCODES) == len(opcodes.ROWS)
+    entries = chain(*table_beside(opcodes.__file__).values())
+    assert len(opcodes.OPCODES) == sum(len(entry["names"].split()) for entry in entries)
+    traits = {*chain(*(opcode.traits for opcode in opcodes.OPCODES.values()))}
+    assert traits == {*get_args(opcodes.Trait)}
     assert opcodes.class_of("IMAD.WIDE.U32.X") == "integer and logic"
     assert opcodes.class_of("WHAT.EVER") == opcodes.OTHER
 

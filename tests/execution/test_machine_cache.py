@@ -19,7 +19,7 @@ IMPORTED = (
     "ours = {n: m.__file__ for n, m in sys.modules.items() if n.startswith('tilewave.') and not hasattr(m, '__path__')};"
     # of the families it is the numbers, see below
     "rules = {'families', *(f'families.{n}' for n in vars(c.families)), 'form', 'operands', 'registry'};"
-    "known = {'tilewave.basics.cache', 'tilewave.basics.deadline', 'tilewave.basics.errors', 'tilewave.basics.paths', 'tilewave.theory.opcodes', *(f'tilewave.execution.machine.{n}' for n in rules)};"
+    "known = {'tilewave.basics.cache', 'tilewave.basics.deadline', 'tilewave.basics.errors', 'tilewave.basics.paths', 'tilewave.basics.tables', 'tilewave.theory.opcodes', *(f'tilewave.execution.machine.{n}' for n in rules)};"
     "print(*(n for n in ours.keys() - known if ours[n] not in files))"
 )
 

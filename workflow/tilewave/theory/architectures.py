@@ -9,11 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_AMPERE = frozenset({"f16", "i8", "bf16", "tf32", "f64"})
-_BLACKWELL: dict[str, Any] = {
-    "targets": "af", "clusters": True, "shared_start": 0x400, "block_at": 0x360, "grid_at": 0x370,
-    "windows_at": 0x2F0, "sms_at": 0x2D0,
-}  # fmt: skip
+from tilewave.basics.tables import table_beside
 
 
 @dataclass(frozen=True)
@@ -66,31 +62,9 @@ class Architecture:
 
 
 ARCHITECTURES: Mapping[int, Architecture] = {
-    row.arch: row
-    for row in (
-        Architecture(
-            70, 64, 32, 98304, 98304, shared_reserved=0, shared_unit=256,
-            tensor_inputs=frozenset({"f16"}), sums_alike=True, hmma_two_steps=True,
-        ),
-        Architecture(
-            75, 32, 16, 65536, 65536, shared_reserved=0, shared_unit=256,
-            tensor_inputs=frozenset({"f16", "i8"}), hmma_two_steps=True,
-        ),
-        Architecture(
-            80, 64, 32, 167936, 166912, tensor_inputs=_AMPERE, sums_alike=True, hmma_two_steps=True,
-        ),
-        Architecture(86, 48, 16, 102400, 101376, tensor_inputs=_AMPERE, hmma_two_steps=True),
-        Architecture(89, 48, 24, 102400, 101376, tensor_inputs=_AMPERE | {"f8"}, hmma_two_steps=True),
-        Architecture(
-            90, 64, 32, 233472, 232448, targets="a", clusters=True, wgmma=True,
-            tensor_inputs=_AMPERE | {"f8"}, sums_alike=True, shared_start=0x400,
-            cluster_constants=True,
-        ),
-        Architecture(100, 64, 32, 233472, 232448, sums_alike=True, **_BLACKWELL),
-        Architecture(110, **_BLACKWELL),
-        Architecture(120, **_BLACKWELL),
-    )
-}  # fmt: skip
+    row["arch"]: Architecture(**row | {"tensor_inputs": frozenset(row.get("tensor_inputs", ()))})
+    for row in table_beside(__file__)
+}
 
 
 def of(arch: int) -> Architecture:
