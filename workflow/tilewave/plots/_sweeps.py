@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, WAVES
@@ -262,28 +263,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
     return all_sweeps
 
 
-_COLUMNS: Mapping[str, str] = {
-    "tflops": "TFLOP/s", "duration": "duration (us)", "model_duration": "duration (us, model)",
-    "error": "measured / model - 1 (%)", "median": "sweep: median of its absolute value (%)",
-    "worst": "sweep: worst (%)", "cycles_error": "SM cycles / model - 1 (%)",
-    "alone_error": "measured / model of SMs alone - 1 (%)",
-    "pair_error": "measured / model of two fitted times - 1 (%)",
-    "cublas_tflops": "cuBLAS TFLOP/s", "cublas_duration": "cuBLAS duration (us)",
-    "cublas_tile_m": "cuBLAS tile, rows", "cublas_tile_n": "cuBLAS tile, columns",
-    "cublas_kernel": "cuBLAS kernel",
-    "cublas_ratio": "cuBLAS tensor operations / 2mnk (counted)",
-    "cublas_tile_ratio": "cuBLAS tensor operations / 2mnk (of that tile)",
-    "columns": "tile columns", "tiles": "tiles", "blocks": "blocks with work",
-    "waves": "waves (model)", "rounds": "blocks on the busiest SM (model)",
-    "wave_fraction": "blocks / capacity", "counted_waves": "waves per SM (counted)",
-    "partial_tail": "last wave within a partly filled tile column",
-    "model_useful": "useful share of the tiles (model)",
-    "useful": "useful share of the tensor operations (counted)",
-    "model_ratio": "tile operations / 2mnk (model)",
-    "ratio": "tensor operations / 2mnk (counted)",
-    "model_active": "cycles active, average / maximum (model)",
-    "active": "cycles active, average / maximum (counted)",
-}  # fmt: skip
+_COLUMNS: Mapping[str, str] = table_beside(__file__)
 
 
 def table(study: StudyData) -> pd.DataFrame:

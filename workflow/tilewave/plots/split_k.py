@@ -12,6 +12,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm
@@ -130,15 +131,7 @@ def cells(study: StudyData) -> pd.DataFrame:
     return pd.DataFrame(records) if records else pd.DataFrame(columns=["case", "shape"])
 
 
-_COLUMNS: Mapping[str, str] = {
-    "how": "splits", "tiles": "tiles", "chunks": "chunks of k", "per_sm": "blocks an SM",
-    "plain_duration": "data-parallel duration (us)",
-    "speed_up": "speed-up over data-parallel", "alone": "predicted (an SM's blocks share it)",
-    "waves": "predicted (whole waves)", "reduction": "of this workspace traffic (us, model)",
-    "workspace": "workspace (bytes)", "traffic": "workspace traffic (bytes, model)",
-    "l2": "asked of L2 more than data-parallel (bytes, counted)",
-    "dram": "DRAM more than data-parallel (bytes, counted)",
-}  # fmt: skip
+_COLUMNS: Mapping[str, str] = table_beside(__file__)
 
 
 def table(study: StudyData) -> pd.DataFrame:

@@ -39,7 +39,9 @@ AREAS = (BLUE, "#D96F45", "#EDC373", "#D6E4F2", "white")
 MODEL, GOOD, BAD = GREY, GREEN, RED
 """Colours of models, and of changes for the better and the worse; the baseline is INK."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
-FONT = "DejaVu Sans"  # it comes with matplotlib
+_SHEET = mpl.rc_params_from_file(
+    Path(__file__).with_suffix(".mplstyle"), use_default_template=False
+)
 NARROW_MM, TALLEST_MM = 120.0, 120.0
 """Width below which panels stand above one another instead of side by side; the most height of a figure."""
 PLAIN = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
@@ -91,52 +93,15 @@ def check_style(style: Style) -> None:
 
 
 def _settings(style: Style) -> dict[str, Any]:
-    size = style.font_size
+    small, size = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), style.font_size
+    inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
     return {
         **sns.axes_style("ticks"),
         **sns.plotting_context("paper"),
-        "font.family": FONT,
-        "font.size": size,
-        "axes.labelsize": size,
-        "axes.titlesize": size,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "xtick.labelsize": style.small,
-        "ytick.labelsize": style.small,
-        "legend.fontsize": style.small,
-        "legend.frameon": False,
-        "axes.linewidth": 0.6,
-        "axes.edgecolor": INK,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-        # Hinted widths depend on the resolution: labels that fit in the layout would be cut in the file.
-        "text.hinting": "none",
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "xtick.major.width": 0.6,
-        "ytick.major.width": 0.6,
-        "xtick.minor.width": 0.4,
-        "ytick.minor.width": 0.4,
-        "xtick.major.size": 2.5,
-        "ytick.major.size": 2.5,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.axisbelow": True,
-        "grid.color": "#E6E6E6",
-        "grid.linewidth": 0.5,
-        "lines.linewidth": 1.0,
-        "lines.markersize": 3.2,
-        "patch.linewidth": 0.4,
-        "hatch.linewidth": 0.5,
-        "figure.dpi": 100,
-        "savefig.dpi": 220,
-        # Characters as outlines: an SVG looks the same where the font is missing.
-        "svg.fonttype": "path",
-        "svg.hashsalt": "tilewave",
-        "text.parse_math": False,
-        "pdf.fonttype": 42,
-        "ps.fonttype": 42,
-        "axes.unicode_minus": True,
+        **_SHEET,
+        **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), size),
+        **dict.fromkeys(small, style.small),
+        **dict.fromkeys(inked, INK),
     }
 
 

@@ -15,6 +15,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
@@ -260,40 +261,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
 
 
 # Columns of `facts` and, where the table shows them, their names there.
-_FACTS: Mapping[str, str] = {
-    "kernel": "", "dtype": "", "shape": "",
-    "flops": "2mnk (FLOP)",
-    "compulsory": "compulsory (byte)",
-    "intensity": "intensity (FLOP/byte)",
-    "claimed_intensity": "intensity claimed by the GPU-performance document (FLOP/byte)",
-    "v100_bound": "bound on the document's V100 (model)",
-    "claimed_bound": "bound claimed by the document",
-    "balance": "balance of this GPU (FLOP/byte, measured ceilings)",
-    "bound": "bound on this GPU (model)",
-    "duration_model": "least duration (us, model)",
-    "duration": "duration (us)",
-    "attainable": "attainable (TFLOP/s, model)",
-    "tflops": "TFLOP/s",
-    "share": "TFLOP/s / attainable (%)",
-    "dram_ratio": "DRAM bytes / compulsory (counted)",
-    "loads_a": "loads of an element of A without reuse (model, and the lecture)",
-    "loads_a_claimed": "loads of an element of A claimed by the multiplication document",
-    "loads_b": "loads of an element of B without reuse (model, and the lecture)",
-    "loads_b_claimed": "loads of an element of B claimed by the multiplication document",
-    "loads_claimed": "loads of an element of either, claimed by the multiplication document",
-    "load_requests_model": "load requests (model)", "load_requests": "load requests (counted)",
-    "load_sectors_model": "load sectors (model)", "load_sectors": "load sectors (counted)",
-    "store_requests_model": "store requests (model)", "store_requests": "store requests (counted)",
-    "store_sectors_model": "store sectors (model)", "store_sectors": "store sectors (counted)",
-    "requested_claimed": "loads of an element of A and B, as the multiplication document has those of A",
-    "requested_model": "loads of an element of A and B, asked for by lanes (model)",
-    "requested": "loads of an element of A and B, asked for by lanes (counted)",
-    "sectors_model": "bytes of load sectors / bytes of A and B (model)",
-    "sectors": "bytes of load sectors / bytes of A and B (counted)",
-    "l2": "bytes read from L2 / bytes of A and B (counted)",
-    "dram_model": "",
-    "dram": "bytes read from DRAM / bytes of A and B (counted)",
-}  # fmt: skip
+_FACTS: Mapping[str, str] = table_beside(__file__)
 
 
 def table(study: StudyData) -> pd.DataFrame:
