@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import _bounds, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm, stacks
@@ -31,35 +32,11 @@ READING = (
     "parts say what the warps wait for meanwhile, and when SMs have no work."
 )
 Options = Rungs
-PIPES: Mapping[str, str] = {"tensor": "tensor", "fma": "FMA", "fp64": "FP64"}
-PARTS: Mapping[str, str] = {
-    "at work": "the pipe works",
-    "idle": "pipe idle, the SM has warps",
-    "uneven": "SM has ended, others work",
-    "around": "launch, end, passes apart",
-}
-# States with the same remedy, in the order of the columns.
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "issued": ("selected",),
-    "ready": ("not_selected",),
-    "pipe, wgmma": ("math_pipe_throttle", "gmma"),
-    "fixed latency": ("wait",),
-    "register banks": ("dispatch_stall",),
-    "shared memory": ("short_scoreboard", "mio_throttle"),
-    "L1, L2, DRAM": ("long_scoreboard", "lg_throttle", "tex_throttle"),
-    "barrier, end of wgmma": ("barrier",),
-}
+TABLES: Mapping[str, Mapping[str, Any]] = table_beside(__file__)
+PIPES, PARTS, GROUPS, _CLASSES = (TABLES[name] for name in ("pipes", "parts", "groups", "classes"))
 OTHER = "other"
 _STAGES = ("time", "counters")
 _CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
-_CLASSES: Mapping[str, tuple[str, ...]] = {
-    "arithmetic pipe": (),
-    "idle: memory": ("shared memory", "L1, L2, DRAM"),
-    "idle: barrier": ("barrier, end of wgmma",),
-    "idle: other": ("pipe, wgmma", "fixed latency", "register banks", "other"),
-    "SM without work": (),
-}
-"""The figure's classes of cycles, with the groups of stalls that share the idle part."""
 _ARITHMETIC = "arithmetic pipe works (% of cycles)"
 _PARTS = {name: f"{label} (% of cycles)" for name, label in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
