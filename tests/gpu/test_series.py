@@ -38,7 +38,7 @@ from tilewave.records.recorded import Recorded, merge, merge_accesses
 from tilewave.records.store import Store
 from tilewave.report import kernel_code
 from tilewave.theory import bounds
-from tilewave.theory.data_sheets import H200
+from tilewave.theory.data_sheets import SHORT
 
 SERIES = ROOT / "tests" / "series"
 
@@ -164,7 +164,7 @@ def test_two_instances_of_a_template_are_two_kernels(tmp_path: Path) -> None:
     assert "  sums<BLOCK, true>: sm_90, grid 1 x 1 x 1, block 128" in outcome.text(document)
     # The busiest SM of each launch has one block: a sixth of the work for 6 blocks.
     each = [sum(row["executed"] for row in launch.rows(every=True)) for launch in done.ran]
-    least_time = least.of_execution(done, job, H200)
+    least_time = least.of_execution(done, job, SHORT["h200"])
     assert least_time is not None
     assert least_time["pipes"][bounds.ISSUE] == pytest.approx((each[0] / 6 + each[1] + each[2]) / 4)
 

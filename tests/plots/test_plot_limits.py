@@ -11,7 +11,7 @@ from tilewave.plots import _bounds, base, limits
 from tilewave.plots.style import Style, caption
 from tilewave.records.counters import catalogue
 from tilewave.theory import bounds
-from tilewave.theory.data_sheets import H200
+from tilewave.theory.data_sheets import SHORT
 
 STUDY = synthetic.make("limits")
 BALANCED = "matmul_balanced@8192x8192x8192"
@@ -116,7 +116,8 @@ def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
     bounded = table.index[table["bound (cycles)"].notna()]
     assert list(bounded) == ["matmul_tiled@2048x2048x2048", TILED]
     duration = base.value_of(STUDY, "duration", "time")[TILED]
-    assert table.loc[TILED, "measured (cycles)"] == pytest.approx(duration * H200.clock_mhz)
+    cycles = duration * SHORT["h200"].clock_mhz
+    assert table.loc[TILED, "measured (cycles)"] == pytest.approx(cycles)
     assert table["busiest by ncu"].isna().all()
 
 

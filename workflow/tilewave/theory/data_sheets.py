@@ -8,7 +8,9 @@ capability. The driver gave the largest clock of H100, H200 and B200, and the L2
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from tilewave.basics.tables import table_beside
 from tilewave.theory.architectures import ARCHITECTURES
 from tilewave.theory.traffic import Machine
 
@@ -32,38 +34,15 @@ class DataSheet:
     f32_sums: float = 1.0
 
 
-def rate(sms: int, flop_per_clock: float, clock_mhz: float) -> float:
-    """Return the FLOP/s of ``sms`` SMs with ``flop_per_clock`` each."""
-    return sms * flop_per_clock * clock_mhz * 1e6
+def _sheet(flop_rate: float, bandwidth: float, l2_mib: int, **facts: Any) -> DataSheet:
+    return DataSheet(machine=Machine(flop_rate, bandwidth), l2_bytes=l2_mib * MIB, **facts)
 
 
-A100 = DataSheet("A100-SXM4-40GB", 108, Machine(312e12, 1555e9), "8.0", 1410, 40 * MIB)
-A100_80 = DataSheet("A100-SXM4-80GB", 108, Machine(312e12, 2039e9), "8.0", 1410, 40 * MIB)
-L4 = DataSheet("L4", 58, Machine(121e12, 300e9), "8.9", 2040, 48 * MIB)
-# 512 FP16 multiply-adds per SM and clock with an FP16 sum (compute capability 8.9).
-RTX_4060 = DataSheet(
-    "RTX 4060", 24, Machine(rate(24, 2 * 512, 2460), 272e9), "8.9", 2460, 24 * MIB, f32_sums=0.5
-)
-RTX_4090 = DataSheet(
-    "RTX 4090", 128, Machine(rate(128, 2 * 512, 2520), 1008e9), "8.9", 2520, 72 * MIB, f32_sums=0.5
-)
-H100 = DataSheet("H100 80GB HBM3", 132, Machine(989.4e12, 3350e9), "9.0", 1980, 50 * MIB)
-H200 = DataSheet("H200", 132, Machine(989.4e12, 4800e9), "9.0", 1980, 60 * MIB)
-B200 = DataSheet("B200", 148, Machine(2250e12, 8000e9), "10.0", 1965, 126 * MIB)
-
-DATA_SHEETS = (A100, A100_80, L4, RTX_4060, RTX_4090, H100, H200, B200)
 SHORT: Mapping[str, DataSheet] = {
-    "a100": A100,
-    "a100-80gb": A100_80,
-    "l4": L4,
-    "rtx4060": RTX_4060,
-    "rtx4090": RTX_4090,
-    "h100": H100,
-    "h200": H200,
-    "b200": B200,
+    name: _sheet(**row) for name, row in table_beside(__file__).items()
 }
-"""Names for a command line."""
-
+"""Data sheets by their names on a command line."""
+DATA_SHEETS = tuple(SHORT.values())
 TENSOR_INPUTS: Mapping[str, frozenset[str]] = {
     row.capability: row.tensor_inputs for row in ARCHITECTURES.values() if row.tensor_inputs
 }

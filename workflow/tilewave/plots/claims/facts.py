@@ -18,8 +18,8 @@ NAMES: dict[str, Any] = {
     "lane": forms.LANE,
     "TURING": occupancy.TURING,
     "V100": traffic.V100,
-    "A100": data_sheets.A100,
-    "RTX_4060": data_sheets.RTX_4060,
+    "A100": data_sheets.SHORT["a100"],
+    "RTX_4060": data_sheets.SHORT["rtx4060"],
     "TENSOR_INPUTS": data_sheets.TENSOR_INPUTS,
 }
 FUNCTIONS: dict[str, Any] = {"any": any, "len": len, "round": round, "sum": sum}
