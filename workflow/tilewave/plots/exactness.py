@@ -11,25 +11,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
-import yaml
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import AREAS, RED, Style
-from tilewave.records.counters.catalogue import (
-    BANK_CONFLICTS,
-    COPY_WAVEFRONTS,
-    GLOBAL_ACCESSES,
-    SCALAR_OP,
-    SHARED_WAVEFRONTS,
-    WARP_INSTRUCTIONS,
-)
 
 READING = (
     "A row is a counter, the last one all others. The first part of its bar are the cases in which executing on a CPU "
@@ -37,44 +28,10 @@ READING = (
 )
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
-_CAUSES = Path(__file__).with_suffix(".yaml")
-
-_TENSOR = "sm__ops_path_tensor_{}.sum"
-_KINDS = ("LDS", "STS", "LDSM", "STSM", "LDGSTS")
-_PATHS = (
-    *("src_fp16 src_fp16_dst_fp16 src_fp16_dst_fp32 src_bf16_dst_fp32 src_tf32_dst_fp32 src_fp64".split()),
-    "op_hmma_src_fp16_sparsity_off", "op_hmma_src_bf16_dst_fp32_sparsity_off",
-    "op_hmma_src_tf32_dst_fp32_sparsity_off",
-)  # fmt: skip
-COUNTERS = (
-    WARP_INSTRUCTIONS, "smsp__thread_inst_executed.sum",
-    *map(SCALAR_OP.format, "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()),
-    *map(_TENSOR.format, _PATHS),
-    *map(SHARED_WAVEFRONTS.format, ("ld", "st")), COPY_WAVEFRONTS, *map(BANK_CONFLICTS.format, ("ld", "st")),
-    *(f"wavefronts_shared_{kind}" for kind in _KINDS), *(f"wavefronts_shared_excess_{kind}" for kind in _KINDS),
-    *(GLOBAL_ACCESSES.format(what, op) for what in ("requests", "sectors") for op in ("ld", "st")),
-)  # fmt: skip
-"""The counters that are compared; those of the launch are, too."""
-# Column of the instruction table -> its name in the figure; equal if every instruction is.
-BY_INSTRUCTION: Mapping[str, str] = {
-    "executed": "executed",
-    "threads_executed": "threads",
-    "wavefronts_shared": "shared wavefronts",
-    "wavefronts_shared_ideal": "ideal wavefronts",
-    "sectors_global": "global sectors",
-    "sectors_global_ideal": "ideal sectors",
-}
-_NAMES: Mapping[str, str] = {
-    metric.format(op): f"{space} {side}: {count}"
-    for metric, space, count in (
-        (SHARED_WAVEFRONTS, "shared", "wavefronts"),
-        (BANK_CONFLICTS, "shared", "bank conflicts"),
-        (GLOBAL_ACCESSES.format("sectors", "{}"), "global", "sectors"),
-        (GLOBAL_ACCESSES.format("requests", "{}"), "global", "requests"),
-    )
-    for op, side in (("ld", "loads"), ("st", "stores"))
-} | {COPY_WAVEFRONTS: "shared copies: wavefronts"}
-"""The names of the figure's rows."""
+TABLES = table_beside(__file__)
+COUNTERS = frozenset(TABLES["counters"])
+BY_INSTRUCTION: Mapping[str, str] = TABLES["by_instruction"]
+_NAMES: Mapping[str, str] = TABLES["names"]
 _MOST = 12
 """The most rows of the figure."""
 EACH = "each instruction: "
@@ -115,12 +72,12 @@ class Cause:
 @cache
 def causes() -> tuple[Cause, ...]:
     """Return the known causes."""
-    listed = yaml.safe_load(_CAUSES.read_text(encoding="utf-8")) or []
-    for entry in listed:
-        entry["counter"] = re.compile(entry["counter"])
-        entry["kinds"] = frozenset(entry["kinds"])
-        entry["cause"] = " ".join(entry["cause"].split())
-    return tuple(Cause(**entry) for entry in listed)
+    listed = []
+    for entry in TABLES["causes"] or ():
+        counter, kinds = re.compile(entry["counter"]), frozenset(entry["kinds"])
+        cause = " ".join(entry["cause"].split())
+        listed.append(Cause(**entry | {"counter": counter, "kinds": kinds, "cause": cause}))
+    return tuple(listed)
 
 
 def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[str, float]) -> str:
