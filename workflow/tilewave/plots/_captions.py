@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 import pandas as pd
@@ -49,9 +50,7 @@ def nothing_to_draw(study: StudyData, what: str) -> str:
     """Return the sentence of an axes that stays empty."""
     if not case_order(study):
         return "This study has no case."
-    counts: dict[str, int] = {}
-    for missing in missing_cases(study):
-        counts[missing.status] = counts.get(missing.status, 0) + 1
+    counts = Counter(missing.status for missing in missing_cases(study))
     summary = ", ".join(f"{status} {count}" for status, count in counts.items())
     return f"No {what} to draw" + (f": {summary}." if summary else ".")
 

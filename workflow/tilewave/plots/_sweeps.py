@@ -113,12 +113,6 @@ def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
     return max(1, occupancy.occupancy(sm_limits(study), threads, registers, shared).blocks)
 
 
-_MODEL_COLUMNS = (
-    "n", "columns", "tiles", "blocks", "waves", "work", "rounds", "whole", "single", "wave_fraction", "model_ratio",
-    "model_useful", "model_active",
-)  # fmt: skip
-
-
 @cache
 def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
     """Return the figures that depend on the number of blocks alone, which many N of a sweep share."""
@@ -238,13 +232,13 @@ def sweeps(study: StudyData) -> list[Sweep]:
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
             cublas = _NO_VENDOR | vendor.get(_product(row), {})
             operations = ratio.get(case, math.nan)
+            form = _model(shape, tile, largest, sms, per_sm, blocks)
             rows.append(
                 {
                     "case": case, "n": n, "ranks": case in may_rank,
                     "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
                     **_beside(cublas, paired.loc[case], shape),
-                    **_model(shape, tile, largest, sms, per_sm, blocks),
-                    "ratio": operations, "useful": 1 / operations,
+                    **form, "ratio": operations, "useful": 1 / operations,
                     "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
                     "cycles": counted.at[case, BUSIEST], "counted_waves": counted.at[case, WAVES],
                     "partial_tail": alike
@@ -252,7 +246,7 @@ def sweeps(study: StudyData) -> list[Sweep]:
                 }
             )  # fmt: skip
         frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
-        model = frame[list(_MODEL_COLUMNS)]
+        model = frame[["n", *form]]
         if alike and (frame["blocks"] == frame["tiles"]).all():
             sizes = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
             shapes = [{"m": int(m), "n": n, "k": int(k)} for n in sizes]

@@ -51,8 +51,6 @@ _STATUS_ORDER = (
 class StudyData:
     """A study's question, its cases in the config's order, and their records.
 
-    Attributes
-    ----------
     cases: one row per case, columns CASE_COLUMNS (sizes in elements, shared_bytes in bytes; flop and byte
         are the least work of its operation: operations to compute, bytes to move).
     records: the tidy table filtered to the cases, columns `pipeline.tables.RECORD_COLUMNS`.

@@ -81,8 +81,7 @@ def clock(study: StudyData) -> pd.Series[float]:
     duration = base.value_of(study, "duration", "time")
     counted = base.environment_of(study, ELAPSED, "counters")
     timed = base.environment_of(study, "duration", "time")
-    same = [case for case in cycles.index if case in timed and counted[case] == timed[case]]
-    same = [case for case in same if case in duration.index]
+    same = [case for case in cycles.index if counted[case] == timed.get(case)]
     return (cycles[same] / duration[same]).rename("clock")
 
 

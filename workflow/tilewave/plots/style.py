@@ -54,8 +54,6 @@ ROW_MM = 5.0
 class Style:
     """The look of the figures.
 
-    Attributes
-    ----------
     width_mm: width of a figure in mm (178: two columns of a page, 85: one).
     font_size: size of titles and axis labels in points; ticks and names are a little smaller.
     """
@@ -80,12 +78,7 @@ class Style:
 
 
 def check_style(style: Style) -> None:
-    """Refuse a style that cannot be drawn.
-
-    Raises
-    ------
-    UserError: width or size out of range.
-    """
+    """Refuse a style that cannot be drawn. Raises UserError for a width or size out of range."""
     if not 60 <= style.width_mm <= 400:
         raise UserError("config", "style.width_mm", style.width_mm, "60 to 400 (millimetres)")
     if not 4 <= style.font_size <= 24:

@@ -107,10 +107,8 @@ def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
 
 def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int, int]]:
     """Return the tile with the highest value of a column at each shape that has any."""
-    best = {}
-    for shape, group in frame[frame[column].notna()].groupby("shape", sort=False):
-        best[shape] = group.loc[group[column].idxmax(), "tile"]
-    return best
+    best = frame.dropna(subset=column).groupby("shape", sort=False)[column].idxmax()
+    return frame.loc[best].set_index("shape")["tile"].to_dict()
 
 
 def correlations(frame: pd.DataFrame) -> pd.DataFrame:

@@ -248,10 +248,7 @@ def caption_text(study: StudyData, figure: Figure) -> str:
 def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> None:
     """Write the study's files; a path's suffix selects the kind (`FIGURE_KINDS`).
 
-    Raises
-    ------
-    UserError: the config sets a style that cannot be drawn, or an unknown option. The plot module may raise
-        other exceptions.
+    Raises UserError for a style that cannot be drawn or an unknown option. The plot module may raise other exceptions.
     """
     content = drawing(project, study)
     study, table, style = content.study, content.table, style_of(project)
@@ -304,7 +301,7 @@ def _key(project: Project, study: StudyData) -> str:
     content = [
         project.study_digest(study.name),
         plots.digest("report.figures", entry.plot),
-        project.config.studies[study.name].plot,
+        entry.plot,
         study.target,
         {name: facts for name, facts in study.environments.items() if name in used},
         _versions(),

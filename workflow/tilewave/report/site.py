@@ -96,8 +96,6 @@ def write(
 ) -> verdict.Verdict:
     """Write index.html and all other pages beside `figures/` and `tables/`. Return the verdict, which they show.
 
-    Parameters
-    ----------
     inputs: paths of the target document, the tables (cases, records, instructions, stalls) and the
         documents of compilations and of accesses.
     path: the index; figures are expected in `figures/` beside it.

@@ -112,9 +112,7 @@ def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
         if count.name != "tensor"
     }
     kinds = dict.fromkeys([*shallow.tensor, *deep.tensor])
-    tensor = {
-        kind: line(shallow.tensor.get(kind, 0), deep.tensor.get(kind, 0)) for kind in kinds
-    }  # fmt: skip
+    tensor = {kind: line(shallow.tensor.get(kind, 0), deep.tensor.get(kind, 0)) for kind in kinds}
     return Counts(**plain, tensor=tensor)
 
 

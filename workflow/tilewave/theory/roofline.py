@@ -7,11 +7,10 @@ module adds the levels above device memory (Ilic, Pratas and Sousa, "Cache-aware
 Units: FLOP, byte, FLOP/byte; rates in TFLOP/s and TB/s, whose quotient is FLOP/byte too.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewave.theory.traffic import MATH, SECTOR_BYTES, Machine
+from tilewave.theory.traffic import MATH, SECTOR_BYTES
 
 WAVEFRONT_BYTES = 128
 """The most bytes of a wavefront of shared memory: 32 banks of 4 bytes."""
@@ -56,6 +55,5 @@ def lowest_roof(
     roofs = [] if peak is None else [Roof(peak, MATH)]
     for level, bandwidth in bandwidths.items():
         if level in intensities:
-            over = Machine(math.inf, bandwidth).attainable(intensities[level])
-            roofs.append(Roof(over, level))
+            roofs.append(Roof(intensities[level] * bandwidth, level))
     return min(roofs, key=lambda roof: roof.tflops, default=None)

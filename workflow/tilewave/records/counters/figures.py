@@ -38,10 +38,6 @@ def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
     return {"metric": metric, "value": float(value), "unit": unit}
 
 
-def _derived_figure(name: str, value: float) -> dict[str, Any]:
-    return figure(name, value, DERIVED[name].unit)
-
-
 def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
     letter = DTYPES[dtype].operations
     names = [catalogue.SCALAR_OP.format(letter + op) for op in ("fma", "add", "mul")]
@@ -75,21 +71,21 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
     """Return the figures derived from a case's counters, without those that lack a part; see `tensor_flops`."""
-    named = {name: entry.counter for name, entry in DERIVED.items() if entry.counter in values}
-    figures = [_derived_figure(name, values[counter]) for name, counter in named.items()]
-    scalars = {
+    named = {
+        name: values[entry.counter] for name, entry in DERIVED.items() if entry.counter in values
+    }
+    parts: dict[str, float | None] = {
         f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in ("f32", "f64", "f16")
     }
-    tensor = tensor_flops(values, operand)
-    parts = {**scalars, "counted_tensor_flops": tensor}
-    figures += [_derived_figure(name, part) for name, part in parts.items() if part is not None]
+    parts["counted_tensor_flops"] = tensor_flops(values, operand)
     counted = [part for part in parts.values() if part is not None]
-    if len(counted) == len(parts):
-        figures.append(_derived_figure("counted_flops", sum(counted)))
+    parts["counted_flops"] = sum(counted) if len(counted) == len(parts) else None
     read, write = values.get("dram__bytes_read.sum"), values.get("dram__bytes_write.sum")
-    if read is not None and write is not None:
-        figures.append(_derived_figure("dram_bytes", read + write))
+    parts["dram_bytes"] = None if read is None or write is None else read + write
     average, highest = values.get(catalogue.AVERAGE), values.get(catalogue.BUSIEST)
-    if average is not None and highest:
-        figures.append(_derived_figure("cycles_active_ratio", average / highest))
-    return figures
+    parts["cycles_active_ratio"] = None if average is None or not highest else average / highest
+    return [
+        figure(name, value, DERIVED[name].unit)
+        for name, value in (named | parts).items()
+        if value is not None
+    ]
