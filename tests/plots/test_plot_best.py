@@ -76,7 +76,6 @@ def test_nothing_measured_says_why(study: StudyData) -> None:
 
 @pytest.mark.parametrize("change", [{"verdict": "wrong"}, {"environment": "here"}])
 def test_no_wrong_or_foreign_variant_wins(study: StudyData, change: Any) -> None:
-    """The variant is the fastest, and still does not win."""
     study = synthetic.changed(study, change, case="hgemm_mma-accumulatef32@2304x1920x4096")
     row = by_shape(study)["f16_f32", 2304, 1920, 4096]
     assert row["best variant"] == "hgemm_wmma_staged-raster1-accumulatef32"

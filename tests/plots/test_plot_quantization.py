@@ -121,7 +121,6 @@ def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.skipif(not H200.is_dir(), reason="no recorded H200")
 def test_recorded_sweeps_are_within_five_percent() -> None:
-    """The wave model, with one fitted number a sweep, predicts the recorded times of the H200."""
     recorded = Recorded(H200)
     sweeps: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for result in recorded.results():

@@ -26,10 +26,7 @@ WIDTHS = (178.0, 85.0)
 
 @functools.cache
 def drawn(name: str, width: float) -> Figure:
-    """Return a figure, laid out once.
-
-    All values come from the table: draw asks the records for none a second time.
-    """
+    """Return a figure, laid out once; draw asks the records for no value a second time."""
     study, module = synthetic.make(name), plots.load(name)
     table = synthetic.table(name, study)
 

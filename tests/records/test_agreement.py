@@ -89,7 +89,6 @@ def _products() -> dict[str, str]:
 
 
 def test_the_doubtful_times_of_the_shipped_recordings_are_listed():
-    """A contradiction in a recording is noticed: this list has all of them."""
     products = _products()
     doubtful, stages = {}, ("time", result.TUNE, "counters")
     for folder in SHIPPED:

@@ -33,7 +33,6 @@ SMS = H200.sms
     ],
 )
 def test_each_pipe_at_its_rate(counts: Counts, pipe: str, cycles: float) -> None:
-    """A single block on a single SM has all the work."""
     result = bound(counts, H200, blocks=1)
     assert result.limiter == pipe and result.cycles == pytest.approx(cycles)
     assert result.microseconds == pytest.approx(cycles / 1980)

@@ -193,7 +193,6 @@ def _assert_predicted(variant: Variant, sizes: str, values: dict[str, float]) ->
 
 
 def test_recorded_counters_are_the_predicted_ones() -> None:
-    """The prediction holds for every recorded case of the ladder's f32 and f64 kernels, edges included."""
     kernels = find_kernels([ROOT / "kernels"])
     products = [choices(kernels[name], "product", CONFIG, "") for name in LADDER]
     variants = {variant.id: variant for product in products for variant in product}

@@ -119,13 +119,11 @@ def samples(study: StudyData) -> Samples:
     """Return the executed products of each variant that ran at more than one k."""
     executed = study.records.loc[study.records["stage"] == "execute", "case"]
     cases = study.cases[study.cases["case"].isin(executed) & study.cases["tile_m"].notna()]
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in cases.sort_values("k", kind="stable").to_dict("records"):
-        groups.setdefault((row["variant"], row["m"], row["n"]), []).append(row)
+    groups = cases.sort_values("k", kind="stable").groupby(["variant", "m", "n"], sort=False)
     sampled: dict[str, list[list[dict[str, Any]]]] = {}
-    for (variant, *_), rows in groups.items():
-        if rows[0]["k"] != rows[-1]["k"]:
-            sampled.setdefault(str(variant), []).append(rows)
+    for (variant, *_), rows in groups:
+        if rows["k"].nunique() > 1:
+            sampled.setdefault(str(variant), []).append(rows.to_dict("records"))
     return sampled
 
 

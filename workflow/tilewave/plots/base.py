@@ -176,10 +176,8 @@ def text_of(study: StudyData, metric: str) -> dict[str, str]:
 
 def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) -> pd.DataFrame:
     """Return one row per case (index: case id, all cases, config order), one column a metric; gaps are NaN."""
-    frame = pd.DataFrame(index=pd.Index(case_order(study), name="case"))
-    for metric in metrics:
-        frame[metric] = value_of(study, metric, stage).reindex(frame.index)
-    return frame
+    columns = {metric: value_of(study, metric, stage) for metric in metrics}
+    return pd.DataFrame(columns, index=pd.Index(case_order(study), name="case"))
 
 
 def verdicts(study: StudyData) -> dict[str, str]:

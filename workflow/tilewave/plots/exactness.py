@@ -119,13 +119,11 @@ def _instructions(study: StudyData) -> pd.DataFrame:
 
 def _kinds(study: StudyData) -> dict[str, set[str]]:
     """Return the opcodes that each case executed."""
-    by_case: dict[str, set[str]] = {}
     rows = study.instructions
-    if not rows.empty:
-        ran = rows[pd.to_numeric(rows["executed"]).fillna(1) > 0]
-        for case, opcodes in ran.groupby("case")["opcode"]:
-            by_case[str(case)] = {str(opcode) for opcode in opcodes}
-    return by_case
+    if rows.empty:
+        return {}
+    ran = rows[pd.to_numeric(rows["executed"]).fillna(1) > 0]
+    return {str(case): {*map(str, opcodes)} for case, opcodes in ran.groupby("case")["opcode"]}
 
 
 def _relative(predicted: float, measured: float) -> float:

@@ -108,7 +108,7 @@ def reference_shape(frame: pd.DataFrame) -> tuple[int, ...] | None:
 def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int, int]]:
     """Return the tile with the highest value of a column at each shape that has any."""
     best = frame.dropna(subset=column).groupby("shape", sort=False)[column].idxmax()
-    return frame.loc[best].set_index("shape")["tile"].to_dict()
+    return dict(frame.loc[best, ["shape", "tile"]].itertuples(index=False, name=None))
 
 
 def correlations(frame: pd.DataFrame) -> pd.DataFrame:
