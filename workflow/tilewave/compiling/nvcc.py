@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling import source
 from tilewave.compiling.declarations import Declaration, Macro, Unreadable
@@ -20,7 +19,7 @@ from tilewave.kernel.includes import INCLUDE, STAND_INS, of_host
 
 PRELUDE = "tilewave_nvcc.h"
 """Name of the header that declares the names of `TABLES` and of the C++ library."""
-TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+TABLES = table_beside(__file__)
 """Declarations of names that nvcc knows and NVRTC does not."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-import yaml
+from tilewave.basics.tables import table_beside
 
 COMPARED_ARCH = 90
 """The architecture whose instructions were compared with a GPU, bit by bit."""
-TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+TABLES = table_beside(__file__)
 APPROXIMATE = [(re.compile(pattern), why) for pattern, why in TABLES["approximate"].items()]
 TENSOR = re.compile(r"(?:[BHIOQ]|HG|IG|QG|D)MMA\b")
 NOT_LOOKED_FOR = TABLES["not_looked_for"]

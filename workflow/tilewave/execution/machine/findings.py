@@ -4,11 +4,10 @@ A message names an instruction by its opcode and SASS address; source lines are 
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
-import yaml
 
+from tilewave.basics.tables import table_beside
 from tilewave.execution.machine import marking, tracing, views
 from tilewave.execution.machine import overwriting as o
 from tilewave.execution.machine import state as s
@@ -38,7 +37,7 @@ IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
     s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET, s.LANES_APART,
 )  # fmt: skip
-TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
+TABLE = table_beside(__file__)
 SENTENCES = {getattr(s, name): sentence for name, sentence in TABLE.items()}
 PARTS = 6  # groups of waiting threads in a message
 RETRACED = 4  # blocks executed again to learn the other side of a race
