@@ -34,8 +34,8 @@ _KEYS = (
     Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
     Line2D([], [], color=GREY, label="model"),
 )
-CHAINS, TILE = "occupancy", "tile_threads"
-"""Kernels of two probes: the rate by warps and chains; the same tile by blocks of different sizes."""
+CHAINS = "occupancy"
+"""Kernel of the probe of the rate by warps and chains."""
 DRIVER = "driver_blocks_per_sm"
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"

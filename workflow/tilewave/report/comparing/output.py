@@ -45,10 +45,7 @@ def failures(comparison: Comparison, wanted: dict[str, float]) -> list[str]:
     """Return a line for each change that breaks one of these rules."""
 
     def grown(name: str) -> list[str]:
-        rows = comparison.counts[
-            (comparison.counts["count"] == name)
-            & (comparison.counts["after"] > comparison.counts["before"])
-        ]
+        rows = comparison.counts.query("`count` == @name and after > before")
         return [f"{row.case}: {named(name)} {count(row.before)} to {count(row.after)}"
                 for row in rows.itertuples()]  # fmt: skip
 
