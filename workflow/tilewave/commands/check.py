@@ -274,7 +274,7 @@ def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool
         with contextlib.redirect_stderr(notes):
             code, verdict = wrap.wrap_kernel(Namespace(**options))
     except UserError as error:
-        if error.key == "--kernel":
+        if error.key in ("--kernel", "--dtype") and error.value:
             raise
         return replace(source, problem=source.problem or str(error)), False, ""
     lines = [line.strip() for line in notes.getvalue().splitlines()]

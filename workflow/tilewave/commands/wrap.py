@@ -22,8 +22,8 @@ from tilewave.commands import execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.finding import bearing, read
-from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.guessing import C_TYPES, NEW_OPERATION, Guess
+from tilewave.commands.wrapping.reading import DTYPES, Function, Source
 from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
 from tilewave.kernel.front_matter import GUESSED, INFERRED, NAME, load_kernel
@@ -112,6 +112,9 @@ def _all(options: Namespace) -> int:
 
 
 def _wrap_kernel(options: Namespace) -> tuple[int, str]:
+    if options.dtype and options.dtype not in C_TYPES:
+        hint = f" ({options.dtype} is {DTYPES[options.dtype]})" if options.dtype in DTYPES else ""
+        raise UserError(HERE, "--dtype", options.dtype, ", ".join(sorted(C_TYPES)) + hint)
     if options.reference or options.new_operation:
         _prepare_operation(options)
     folders_of_operations = flags.use_operations(options)
