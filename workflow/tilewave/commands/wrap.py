@@ -423,6 +423,9 @@ def _tried(
                 guess.notes[:] = notes
             if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
+        if guess.literal and not trying.right(outcome) and (launched := trying.launched(guess)):
+            trying.as_launched(guess, launched)
+            return *settled(launched), launched
         if outcome is not first_outcome and trying.verdict(first_outcome) != result.NOT_CHECKED:
             guess.notes.append(trying.described(first_outcome, first_shape))
         shape = trying.shape_of(shape, front)
