@@ -94,7 +94,9 @@ def _all(options: Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(files.no_link_out(options.source).resolve(), flags.allow_headers(options))
+    source, _ = read(
+        files.no_link_out(options.source).resolve(), flags.allow_headers(options), options.macro
+    )
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = result.RIGHT, []
     for function in source.functions():
@@ -126,7 +128,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
     if path.suffix == compiled.SUFFIX:
         source, kernels_of_cubin = compiled.read(path)
     else:
-        source, folders = read(path, flags.allow_headers(options))
+        source, folders = read(path, flags.allow_headers(options), options.macro)
         home = source.path.parent
         includes.allow([*folders, home, home.parent])
     if options.output is None and not kernels_of_cubin:

@@ -6,7 +6,7 @@ identifiers that they mention.
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tilewave.compiling.source import TOKEN as LITERAL
@@ -21,6 +21,12 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 DEFINE = re.compile(
     r"[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<arguments>\([^)]*\))?(?P<body>.*)", re.S
 )
+TEST = re.compile(
+    r"(?P<no>! )?(?:(?P<defined>defined) )?(?:\( )?(?P<name>\w+)(?: \))?(?: = = (?P<number>\d+))?"
+)
+"""A simple condition of ``#if``."""
+PREDEFINED = ("_", "CUD")
+"""Starts of names that a compiler or CUDA's headers may define."""
 DEVICE_KEYWORDS = frozenset("__global__ __device__ __constant__ __managed__ __shared__".split())
 CONSTANT_KEYWORDS = frozenset(("constexpr", "consteval"))
 TYPES = frozenset("class struct union enum".split())
@@ -107,11 +113,60 @@ class Unreadable(ValueError):
     """Unbalanced braces, which conditional compilation can cause."""
 
 
+def _holds(word: str, test: str, values: Mapping[str, str], known: Set[str] | None) -> bool | None:
+    """Return whether the condition of an ``#if`` holds; None if it is not simple, or other files may say."""
+    if word.endswith("def"):
+        test = f"{'! ' * word.endswith('ndef')}defined {test}"
+    if word == "else" or not (match := TEST.fullmatch(test)):
+        return True if word == "else" else None
+    name, value = match["name"], values.get(match["name"])
+    if name.isdigit():
+        value = name
+    elif value is None and (known is None or name in known or name.startswith(PREDEFINED)):
+        return None
+    if match["defined"]:
+        holds = value is not None
+    elif (value or "0").isdigit():
+        holds = int(value or 0) == int(match["number"]) if match["number"] else int(value or 0) > 0
+    else:
+        return None
+    return holds != bool(match["no"])
+
+
+def _active(text: str, known: Set[str] | None) -> Iterator[re.Match[str]]:
+    """Yield the tokens and macros of a text outside of comments and branches that surely do not count."""
+    values = dict[str, str]()
+    # For each open conditional: whether its branch counts, and whether this or an earlier one does; None: unknown.
+    branches = list[tuple[bool | None, bool | None]]()
+    for match in TOKEN.finditer(text):
+        live = all(on is not False for on, _ in branches)
+        if not match["directive"]:
+            if live and match["comment"] is None:
+                yield match
+            continue
+        bare = LITERAL.sub(lambda part: " " if part["comment"] else part[0], match[0])
+        word, *parts = [*re.findall(r"\w+|[^\s\w]", bare)[1:], ""]
+        test = " ".join(parts).strip()
+        if word.startswith(("if", "el")) and (branches or word[0] == "i"):
+            _, done = branches.pop() if word[0] == "e" else (False, False)
+            holds = _holds(word, test, values, known)
+            on = False if done else holds if done is False else holds and None
+            branches.append((on, True if on or done else None if None in (on, done) else False))
+        elif word == "endif" and branches:
+            branches.pop()
+        elif live:
+            name, _, body = test.partition(" ")
+            values.pop(name, None)
+            if word == "define" and all(on for on, _ in branches):
+                values[name] = body
+            yield match
+
+
 @functools.lru_cache(maxsize=256)
-def macros(text: str) -> dict[str, Macro]:
-    """Return the macros that a text defines, by name; the first of several definitions counts."""
+def macros(text: str, known: Set[str] | None = None) -> dict[str, Macro]:
+    """Return the active macros that a text defines, by name; the first of several definitions counts."""
     by_name: dict[str, Macro] = {}
-    for token in TOKEN.finditer(text):
+    for token in _active(text, known):
         if definition := DEFINE.match(token["directive"] or ""):
             arguments = definition["arguments"]
             names = None if arguments is None else tuple(WORD.findall(arguments))
@@ -123,23 +178,10 @@ def macros(text: str) -> dict[str, Macro]:
 
 
 @functools.lru_cache(maxsize=256)
-def tokens(text: str) -> Tokens:
-    """Return the tokens of a text without comments, preprocessor lines and ``#if 0`` blocks."""
-    kept = []
-    off: list[bool] = []  # for each open conditional: True within its `#if 0` branch
-    for match in TOKEN.finditer(text):
-        if match["directive"]:
-            parts = match[0].strip().lstrip("#").split()
-            first = parts[0] if parts else ""
-            if first.startswith("if"):
-                off.append(parts[:2] == ["if", "0"])
-            elif first in ("else", "elif", "elifdef", "elifndef") and off:
-                off[-1] = False
-            elif first == "endif" and off:
-                off.pop()
-        elif match["comment"] is None and not any(off):
-            kept.append(Token(match[0], match.start(), match["word"] is not None))
-    return tuple(kept)
+def tokens(text: str, known: Set[str] | None = None) -> Tokens:
+    """Return the active tokens of a text without preprocessor lines. known: names of all macros, None: any."""
+    active = (match for match in _active(text, known) if not match["directive"])
+    return tuple(Token(of[0], of.start(), of["word"] is not None) for of in active)
 
 
 def closing(stream: Stream, start: int) -> int:
@@ -301,9 +343,9 @@ def _is_body(head: Stream) -> bool:
 
 
 @functools.lru_cache(maxsize=2048)
-def declarations(text: str) -> tuple[Declaration, ...]:
+def declarations(text: str, known: Set[str] | None = None) -> tuple[Declaration, ...]:
     """Return the declarations of a text in their order. Raises Unreadable."""
-    return tuple(_scan(tokens(text), ()))
+    return tuple(_scan(tokens(text, known), ()))
 
 
 def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:

@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewave.commands.wrapping.reading import Source
@@ -63,7 +64,9 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
     return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
 
 
-def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
+def read(
+    path: Path, include: Sequence[Path] = (), macros: Sequence[str] = ()
+) -> tuple[Source, tuple[Path, ...]]:
     """Read a file with those around it; return the folders of headers that it needs, searched behind ``include``."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     around = _around(path)
@@ -90,7 +93,8 @@ def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, 
     for header in headers.values():
         kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
     texts = {file: text for file, text in texts.items() if file != path.resolve()}
-    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts)), tuple(folders)
+    given = tuple(definition.partition("=")[0] for definition in macros)
+    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), given), tuple(folders)
 
 
 def bearing(source: Source, kernel: str) -> Source:
@@ -112,4 +116,4 @@ def bearing(source: Source, kernel: str) -> Source:
             nearest = sorted(ends, key=lambda entry: entry.parent != file.parent)[:1]
             files += [entry for entry in nearest if entry not in files]
     kept = {file: of for file, of in source.texts.items() if file in files}
-    return Source(source.path, kept, source.kernel_files)
+    return replace(source, texts=kept)
