@@ -21,9 +21,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 DEFINE = re.compile(
     r"[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<arguments>\([^)]*\))?(?P<body>.*)", re.S
 )
-TEST = re.compile(
-    r"(?P<no>! )?(?:(?P<defined>defined) )?(?:\( )?(?P<name>\w+)(?: \))?(?: = = (?P<number>\d+))?"
-)
+TEST = re.compile(r"(! )?(?:(defined) )?(?:\( )?(\w+)(?: \))?")
 """A simple condition of ``#if``."""
 PREDEFINED = ("_", "CUD")
 """Starts of names that a compiler or CUDA's headers may define."""
@@ -113,52 +111,39 @@ class Unreadable(ValueError):
     """Unbalanced braces, which conditional compilation can cause."""
 
 
-def _holds(word: str, test: str, values: Mapping[str, str], known: Set[str] | None) -> bool | None:
-    """Return whether the condition of an ``#if`` holds; None if it is not simple, or other files may say."""
-    if word.endswith("def"):
-        test = f"{'! ' * word.endswith('ndef')}defined {test}"
-    if word == "else" or not (match := TEST.fullmatch(test)):
-        return True if word == "else" else None
-    name, value = match["name"], values.get(match["name"])
-    if name.isdigit():
-        value = name
-    elif value is None and (known is None or name in known or name.startswith(PREDEFINED)):
-        return None
-    if match["defined"]:
-        holds = value is not None
-    elif (value or "0").isdigit():
-        holds = int(value or 0) == int(match["number"]) if match["number"] else int(value or 0) > 0
-    else:
-        return None
-    return holds != bool(match["no"])
+def _holds(test: str, values: Mapping[str, str | None], known: Set[str] | None) -> float:
+    """Return 1 if the condition of an ``#if`` holds, 0 if not; 0.5 if other files may say, or it is not simple."""
+    match = TEST.fullmatch(test)
+    no, defined, name = match.groups() if match else ("", "", "_")
+    here = name in values
+    unknown = known is None or name in known or name.startswith(PREDEFINED)
+    value = values.get(name, None if unknown else "0")
+    if value is None or not (defined or value.isdigit()):
+        return 0.5
+    return float((here if defined else int(value) > 0) != bool(no))
 
 
 def _active(text: str, known: Set[str] | None) -> Iterator[re.Match[str]]:
-    """Yield the tokens and macros of a text outside of comments and branches that surely do not count."""
-    values = dict[str, str]()
-    # For each open conditional: whether its branch counts, and whether this or an earlier one does; None: unknown.
-    branches = list[tuple[bool | None, bool | None]]()
+    """Yield the tokens and directives of a text outside of comments and of branches that surely do not count."""
+    values: dict[str, str | None] = {"0": "0", "1": "1", "else": "1"}
+    branches = list[tuple[float, float]]()
+    """For each open conditional: whether its branch counts, and whether it or an earlier one does; 0.5 if unknown."""
     for match in TOKEN.finditer(text):
-        live = all(on is not False for on, _ in branches)
-        if not match["directive"]:
-            if live and match["comment"] is None:
-                yield match
-            continue
-        bare = LITERAL.sub(lambda part: " " if part["comment"] else part[0], match[0])
-        word, *parts = [*re.findall(r"\w+|[^\s\w]", bare)[1:], ""]
-        test = " ".join(parts).strip()
-        if word.startswith(("if", "el")) and (branches or word[0] == "i"):
-            _, done = branches.pop() if word[0] == "e" else (False, False)
-            holds = _holds(word, test, values, known)
-            on = False if done else holds if done is False else holds and None
-            branches.append((on, True if on or done else None if None in (on, done) else False))
-        elif word == "endif" and branches:
-            branches.pop()
-        elif live:
-            name, _, body = test.partition(" ")
-            values.pop(name, None)
-            if word == "define" and all(on for on, _ in branches):
-                values[name] = body
+        least = min((on for on, _ in branches), default=1)
+        if match["directive"]:
+            _, word, *parts = [*re.findall(r"\w+|[^\s\w]", LITERAL.sub(" ", match[0])), "", ""]
+            test = " ".join(parts).strip() if word != "else" else word
+            if word.startswith("if") or (word.startswith("el") and branches):
+                test = "! " * word.endswith("ndef") + "defined " * word.endswith("def") + test
+                _, done = branches.pop() if word[0] == "e" else (0, 0)
+                on = min(1 - done, _holds(test, values, known))
+                branches.append((on, max(on, done)))
+            elif word == "endif" and branches:
+                branches.pop()
+            elif word in ("define", "undef") and least:
+                name, _, body = test.partition(" ")
+                values[name] = body if word == "define" and least == 1 else None
+        if least and match["comment"] is None:
             yield match
 
 

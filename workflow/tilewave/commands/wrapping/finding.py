@@ -19,6 +19,7 @@ MOST_IN_ALL = 1 << 26
 HOMES = (Path.home(), Path("/"), Path("/tmp"))
 PROJECT = re.compile(r"README.*|LICEN[SC]E.*|CMakeLists\.txt|[Mm]akefile|\.gitignore")
 """Files in the first folder of a project."""
+MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 """Folders of installed packages, and hidden folders."""
 
@@ -93,8 +94,10 @@ def read(
     for header in headers.values():
         kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
     texts = {file: text for file, text in texts.items() if file != path.resolve()}
-    given = tuple(definition.partition("=")[0] for definition in macros)
-    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), given), tuple(folders)
+    names = [name for text in kernel_texts.values() for name in MACRO.findall(text)]
+    names += [definition.partition("=")[0] for definition in macros]
+    known = dict.fromkeys(kernel_texts, frozenset(names))
+    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), known), tuple(folders)
 
 
 def bearing(source: Source, kernel: str) -> Source:

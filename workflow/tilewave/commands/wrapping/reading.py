@@ -34,7 +34,6 @@ EXTENT = re.compile(
     r"\w+ \. (?:(?:size|shape) [(\[][\w -]*[)\]]|numel \( \)(?: / [\w .()-]*)?)|\w+ \( argv .*"
 )
 """Sizes of a tensor, and of the command line."""
-MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 TYPE = re.compile(r"[\w *]+")
 MEMBER = (".", "->", "::")
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
@@ -172,14 +171,8 @@ class Source:
     texts: dict[Path, str]
     kernel_files: tuple[Path, ...] = ()
     """The kernel's file and the headers that it includes."""
-    given: tuple[str, ...] = ()
-    """Names of macros of the command line."""
-
-    @functools.cached_property
-    def known(self) -> dict[Path, frozenset[str]]:
-        """Names of the macros that the kernel's files or the command line define, for each of those files."""
-        names = (name for path in self.kernel_files for name in MACRO.findall(self.texts[path]))
-        return dict.fromkeys(self.kernel_files, frozenset((*self.given, *names)))
+    known: Mapping[Path, frozenset[str]] = field(default_factory=dict)
+    """Names of the macros that the kernel's files or the command line define, for each of those files."""
 
     @functools.cached_property
     def macros(self) -> dict[str, Macro]:
@@ -255,7 +248,9 @@ class Source:
 
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
-        types = (_aliased(kind, self.texts[path], self.known[path]) for path in self.kernel_files)
+        types = (
+            _aliased(kind, self.texts[path], self.known.get(path)) for path in self.kernel_files
+        )
         return next((name for name in types if name is not None), kind)
 
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
@@ -412,7 +407,7 @@ class Source:
 
 
 @functools.lru_cache(maxsize=1024)
-def _aliased(kind: str, text: str, known: frozenset[str]) -> str | None:
+def _aliased(kind: str, text: str, known: frozenset[str] | None) -> str | None:
     """Return the type that a text gives another name; None if it does not."""
     name = re.escape(kind.rpartition("::")[2])  # of a class
     code = " ".join(token.text for token in syntax.tokens(text, known))
