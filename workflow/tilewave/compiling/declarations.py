@@ -111,19 +111,19 @@ class Unreadable(ValueError):
     """Unbalanced braces, which conditional compilation can cause."""
 
 
-def _holds(test: str, values: Mapping[str, str | None], known: Set[str] | None) -> float:
+def _holds(test: str, values: Mapping[str, str | None], macro_names: Set[str] | None) -> float:
     """Return 1 if the condition of an ``#if`` holds, 0 if not; 0.5 if other files may say, or it is not simple."""
     match = TEST.fullmatch(test)
     no, defined, name = match.groups() if match else ("", "", "_")
     here = name in values
-    unknown = known is None or name in known or name.startswith(PREDEFINED)
+    unknown = macro_names is None or name in macro_names or name.startswith(PREDEFINED)
     value = values.get(name, None if unknown else "0")
     if value is None or not (defined or value.isdigit()):
         return 0.5
     return float((here if defined else int(value) > 0) != bool(no))
 
 
-def _active(text: str, known: Set[str] | None) -> Iterator[re.Match[str]]:
+def _active(text: str, macro_names: Set[str] | None) -> Iterator[re.Match[str]]:
     """Yield the tokens and directives of a text outside of comments and of branches that surely do not count."""
     values: dict[str, str | None] = {"0": "0", "1": "1", "else": "1"}
     branches = list[tuple[float, float]]()
@@ -136,7 +136,7 @@ def _active(text: str, known: Set[str] | None) -> Iterator[re.Match[str]]:
             if word.startswith("if") or (word.startswith("el") and branches):
                 test = "! " * word.endswith("ndef") + "defined " * word.endswith("def") + test
                 _, done = branches.pop() if word[0] == "e" else (0, 0)
-                on = min(1 - done, _holds(test, values, known))
+                on = min(1 - done, _holds(test, values, macro_names))
                 branches.append((on, max(on, done)))
             elif word == "endif" and branches:
                 branches.pop()
@@ -148,10 +148,10 @@ def _active(text: str, known: Set[str] | None) -> Iterator[re.Match[str]]:
 
 
 @functools.lru_cache(maxsize=256)
-def macros(text: str, known: Set[str] | None = None) -> dict[str, Macro]:
+def macros(text: str, macro_names: Set[str] | None = None) -> dict[str, Macro]:
     """Return the active macros that a text defines, by name; the first of several definitions counts."""
     by_name: dict[str, Macro] = {}
-    for token in _active(text, known):
+    for token in _active(text, macro_names):
         if definition := DEFINE.match(token["directive"] or ""):
             arguments = definition["arguments"]
             names = None if arguments is None else tuple(WORD.findall(arguments))
@@ -163,9 +163,9 @@ def macros(text: str, known: Set[str] | None = None) -> dict[str, Macro]:
 
 
 @functools.lru_cache(maxsize=256)
-def tokens(text: str, known: Set[str] | None = None) -> Tokens:
-    """Return the active tokens of a text without preprocessor lines. known: names of all macros, None: any."""
-    active = (match for match in _active(text, known) if not match["directive"])
+def tokens(text: str, macro_names: Set[str] | None = None) -> Tokens:
+    """Return the active tokens of a text without preprocessor lines. macro_names: names of all macros, None: any."""
+    active = (match for match in _active(text, macro_names) if not match["directive"])
     return tuple(Token(of[0], of.start(), of["word"] is not None) for of in active)
 
 
@@ -328,9 +328,9 @@ def _is_body(head: Stream) -> bool:
 
 
 @functools.lru_cache(maxsize=2048)
-def declarations(text: str, known: Set[str] | None = None) -> tuple[Declaration, ...]:
+def declarations(text: str, macro_names: Set[str] | None = None) -> tuple[Declaration, ...]:
     """Return the declarations of a text in their order. Raises Unreadable."""
-    return tuple(_scan(tokens(text, known), ()))
+    return tuple(_scan(tokens(text, macro_names), ()))
 
 
 def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:

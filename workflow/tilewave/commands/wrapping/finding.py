@@ -96,8 +96,8 @@ def read(
     texts = {file: text for file, text in texts.items() if file != path.resolve()}
     names = [name for text in kernel_texts.values() for name in MACRO.findall(text)]
     names += [definition.partition("=")[0] for definition in macros]
-    known = dict.fromkeys(kernel_texts, frozenset(names))
-    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), known), tuple(folders)
+    macro_names = dict.fromkeys(kernel_texts, frozenset(names))
+    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), macro_names), tuple(folders)
 
 
 def bearing(source: Source, kernel: str) -> Source:

@@ -224,9 +224,12 @@ def at_its_sizes(guess: Guess, run: Run, front: Front) -> None:
     if guess.literal:  # then the grid is no guess
         marks = {key: of for key, of in front.get("marks", {}).items() if key != "grid"}
         front = {**front, "grid": guess.literal, "marks": marks}
-    outcome = run(front, shape)
+    at = f"at {named(shape)}, the size of the launch in {guess.place}"
+    _blame(guess, run(front, shape), at)
+
+
+def _blame(guess: Guess, outcome: Outcome, at: str) -> None:
     if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"at {named(shape)}, the size of the launch in {guess.place}"
         guess.faults.append(f"{at}: {verdict(outcome)}: {outcome['reason']}")
 
 
@@ -240,10 +243,8 @@ def repeated(guess: Guess, run: Run, front: Front, shape: Shape) -> None:
         return
     if len(shape) == 1:
         shape = {name: -(-elements // side) * side for name, side in shape.items()}
-    outcome = run({**front, "grid": [FEW_BLOCKS, *rest]}, shape)
-    if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"where a thread repeats the loop over the grid, as at {named(shape)}"
-        guess.faults.append(f"{at} in {FEW_BLOCKS} blocks: {verdict(outcome)}: {outcome['reason']}")
+    at = f"where a thread repeats the loop over the grid, as at {named(shape)} in {FEW_BLOCKS} blocks"
+    _blame(guess, run({**front, "grid": [FEW_BLOCKS, *rest]}, shape), at)
 
 
 def without_judge(guess: Guess) -> bool:
