@@ -126,10 +126,9 @@ def _holds(test: str, values: Mapping[str, str | None], macro_names: Set[str] | 
 def _active(text: str, macro_names: Set[str] | None) -> Iterator[re.Match[str]]:
     """Yield the tokens and directives of a text outside of comments and of branches that surely do not count."""
     values: dict[str, str | None] = {"0": "0", "1": "1", "else": "1"}
-    branches = list[tuple[float, float]]()
+    least, branches = 1.0, list[tuple[float, float]]()
     """For each open conditional: whether its branch counts, and whether it or an earlier one does; 0.5 if unknown."""
     for match in TOKEN.finditer(text):
-        least = min((on for on, _ in branches), default=1)
         if match["directive"]:
             _, word, *parts = [*re.findall(r"\w+|[^\s\w]", LITERAL.sub(" ", match[0])), "", ""]
             test = " ".join(parts).strip() if word != "else" else word
@@ -143,6 +142,7 @@ def _active(text: str, macro_names: Set[str] | None) -> Iterator[re.Match[str]]:
             elif word in ("define", "undef") and least:
                 name, _, body = test.partition(" ")
                 values[name] = body if word == "define" and least == 1 else None
+            least = min((on for on, _ in branches), default=1.0)
         if least and match["comment"] is None:
             yield match
 
