@@ -92,7 +92,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
     assert "block is a guess" in document["sentence"]
 
 
-@pytest.mark.parametrize("name", ["checked", "products", "sizes", "unended"])
+@pytest.mark.parametrize("name", ["checked", "fixed", "inactive", "products", "sizes", "unended"])
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
     _, document = check(capsys, path, "--budget", 2)

@@ -68,7 +68,7 @@ def test_headers_of_the_kernel_are_cut_too() -> None:
     ("text", "advice"),
     [
         ("#include <cute/tensor.hpp>\n__device__ cute::Int a;\nint main() {}\n", "add its folder to the front matter: compiler"),
-        ("void f(int a) {\n#if 1\n if (a) {\n#else\n if (a > 1) {\n#endif\n }\n}\nint main() {}\n",
+        ("void f(int a) {\n#ifdef A\n if (a) {\n#else\n if (a > 1) {\n#endif\n }\n}\nint main() {}\n",
          "line 13 is host code, put #ifndef __CUDACC_RTC__ before it"),
         ("__device__ int f() { return WIDTH; }\nint main() {}\n", "macros: {WIDTH: [VALUE]}"),
         ("__device__ int f() { register int a = 1; return a; }\nint main() {}\n", "options: [-std=c++14]"),

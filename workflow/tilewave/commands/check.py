@@ -222,7 +222,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
     names, functions = [options.kernel], dict[str | None, Function]()
     if path.suffix != compiled.SUFFIX:
-        source, _ = finding.read(path.resolve())
+        source, _ = finding.read(path.resolve(), macros=options.macro)
         functions = {item.name: item for item in source.functions() if item.file == source.path}
         if not functions and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
@@ -274,7 +274,7 @@ def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool
         with contextlib.redirect_stderr(notes):
             code, verdict = wrap.wrap_kernel(Namespace(**options))
     except UserError as error:
-        if error.key == "--kernel":
+        if error.key in ("--kernel", "--dtype") and error.value:
             raise
         return replace(source, problem=source.problem or str(error)), False, ""
     lines = [line.strip() for line in notes.getvalue().splitlines()]

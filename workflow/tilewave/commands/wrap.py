@@ -22,8 +22,8 @@ from tilewave.commands import execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.finding import bearing, read
-from tilewave.commands.wrapping.guessing import NEW_OPERATION, Guess
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.guessing import C_TYPES, NEW_OPERATION, Guess
+from tilewave.commands.wrapping.reading import DTYPES, Function, Source
 from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
 from tilewave.kernel.front_matter import GUESSED, INFERRED, NAME, load_kernel
@@ -94,7 +94,9 @@ def _all(options: Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(files.no_link_out(options.source).resolve(), flags.allow_headers(options))
+    source, _ = read(
+        files.no_link_out(options.source).resolve(), flags.allow_headers(options), options.macro
+    )
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = result.RIGHT, []
     for function in source.functions():
@@ -112,6 +114,9 @@ def _all(options: Namespace) -> int:
 
 
 def _wrap_kernel(options: Namespace) -> tuple[int, str]:
+    if options.dtype and options.dtype not in C_TYPES:
+        hint = f" ({options.dtype} is {DTYPES[options.dtype]})" if options.dtype in DTYPES else ""
+        raise UserError(HERE, "--dtype", options.dtype, ", ".join(sorted(C_TYPES)) + hint)
     if options.reference or options.new_operation:
         _prepare_operation(options)
     folders_of_operations = flags.use_operations(options)
@@ -123,7 +128,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
     if path.suffix == compiled.SUFFIX:
         source, kernels_of_cubin = compiled.read(path)
     else:
-        source, folders = read(path, flags.allow_headers(options))
+        source, folders = read(path, flags.allow_headers(options), options.macro)
         home = source.path.parent
         includes.allow([*folders, home, home.parent])
     if options.output is None and not kernels_of_cubin:
@@ -420,6 +425,9 @@ def _tried(
                 guess.notes[:] = notes
             if trying.right(outcome) and outcome["verdict"] == result.CORRECT:
                 break
+        if guess.literal and not trying.right(outcome) and (launched := trying.launched(guess)):
+            trying.as_launched(guess, launched)
+            return *settled(launched), launched
         if outcome is not first_outcome and trying.verdict(first_outcome) != result.NOT_CHECKED:
             guess.notes.append(trying.described(first_outcome, first_shape))
         shape = trying.shape_of(shape, front)

@@ -6,7 +6,7 @@ identifiers that they mention.
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tilewave.compiling.source import TOKEN as LITERAL
@@ -21,6 +21,10 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 DEFINE = re.compile(
     r"[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<arguments>\([^)]*\))?(?P<body>.*)", re.S
 )
+TEST = re.compile(r"(! )?(?:(defined) )?(?:\( )?(\w+)(?: \))?")
+"""A simple condition of ``#if``."""
+PREDEFINED = ("_", "CUD")
+"""Starts of names that a compiler or CUDA's headers may define."""
 DEVICE_KEYWORDS = frozenset("__global__ __device__ __constant__ __managed__ __shared__".split())
 CONSTANT_KEYWORDS = frozenset(("constexpr", "consteval"))
 TYPES = frozenset("class struct union enum".split())
@@ -107,11 +111,47 @@ class Unreadable(ValueError):
     """Unbalanced braces, which conditional compilation can cause."""
 
 
+def _holds(test: str, values: Mapping[str, str | None], macro_names: Set[str] | None) -> float:
+    """Return 1 if the condition of an ``#if`` holds, 0 if not; 0.5 if other files may say, or it is not simple."""
+    match = TEST.fullmatch(test)
+    no, defined, name = match.groups() if match else ("", "", "_")
+    here = name in values
+    unknown = macro_names is None or name in macro_names or name.startswith(PREDEFINED)
+    value = values.get(name, None if unknown else "0")
+    if value is None or not (defined or value.isdigit()):
+        return 0.5
+    return float((here if defined else int(value) > 0) != bool(no))
+
+
+def _active(text: str, macro_names: Set[str] | None) -> Iterator[re.Match[str]]:
+    """Yield the tokens and directives of a text outside of comments and of branches that surely do not count."""
+    values: dict[str, str | None] = {"0": "0", "1": "1", "else": "1"}
+    least, branches = 1.0, list[tuple[float, float]]()
+    """For each open conditional: whether its branch counts, and whether it or an earlier one does; 0.5 if unknown."""
+    for match in TOKEN.finditer(text):
+        if match["directive"]:
+            _, word, *parts = [*re.findall(r"\w+|[^\s\w]", LITERAL.sub(" ", match[0])), "", ""]
+            test = " ".join(parts).strip() if word != "else" else word
+            if word.startswith("if") or (word.startswith("el") and branches):
+                test = "! " * word.endswith("ndef") + "defined " * word.endswith("def") + test
+                _, done = branches.pop() if word[0] == "e" else (0, 0)
+                on = min(1 - done, _holds(test, values, macro_names))
+                branches.append((on, max(on, done)))
+            elif word == "endif" and branches:
+                branches.pop()
+            elif word in ("define", "undef") and least:
+                name, _, body = test.partition(" ")
+                values[name] = body if word == "define" and least == 1 else None
+            least = min((on for on, _ in branches), default=1.0)
+        if least and match["comment"] is None:
+            yield match
+
+
 @functools.lru_cache(maxsize=256)
-def macros(text: str) -> dict[str, Macro]:
-    """Return the macros that a text defines, by name; the first of several definitions counts."""
+def macros(text: str, macro_names: Set[str] | None = None) -> dict[str, Macro]:
+    """Return the active macros that a text defines, by name; the first of several definitions counts."""
     by_name: dict[str, Macro] = {}
-    for token in TOKEN.finditer(text):
+    for token in _active(text, macro_names):
         if definition := DEFINE.match(token["directive"] or ""):
             arguments = definition["arguments"]
             names = None if arguments is None else tuple(WORD.findall(arguments))
@@ -123,23 +163,10 @@ def macros(text: str) -> dict[str, Macro]:
 
 
 @functools.lru_cache(maxsize=256)
-def tokens(text: str) -> Tokens:
-    """Return the tokens of a text without comments, preprocessor lines and ``#if 0`` blocks."""
-    kept = []
-    off: list[bool] = []  # for each open conditional: True within its `#if 0` branch
-    for match in TOKEN.finditer(text):
-        if match["directive"]:
-            parts = match[0].strip().lstrip("#").split()
-            first = parts[0] if parts else ""
-            if first.startswith("if"):
-                off.append(parts[:2] == ["if", "0"])
-            elif first in ("else", "elif", "elifdef", "elifndef") and off:
-                off[-1] = False
-            elif first == "endif" and off:
-                off.pop()
-        elif match["comment"] is None and not any(off):
-            kept.append(Token(match[0], match.start(), match["word"] is not None))
-    return tuple(kept)
+def tokens(text: str, macro_names: Set[str] | None = None) -> Tokens:
+    """Return the active tokens of a text without preprocessor lines. macro_names: names of all macros, None: any."""
+    active = (match for match in _active(text, macro_names) if not match["directive"])
+    return tuple(Token(of[0], of.start(), of["word"] is not None) for of in active)
 
 
 def closing(stream: Stream, start: int) -> int:
@@ -301,9 +328,9 @@ def _is_body(head: Stream) -> bool:
 
 
 @functools.lru_cache(maxsize=2048)
-def declarations(text: str) -> tuple[Declaration, ...]:
+def declarations(text: str, macro_names: Set[str] | None = None) -> tuple[Declaration, ...]:
     """Return the declarations of a text in their order. Raises Unreadable."""
-    return tuple(_scan(tokens(text), ()))
+    return tuple(_scan(tokens(text, macro_names), ()))
 
 
 def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:

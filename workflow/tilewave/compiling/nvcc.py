@@ -43,13 +43,7 @@ PLAIN = frozenset(
     "static inline const constexpr bool char short int long unsigned signed float double size_t uint".split()
 )
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
-OPTIONS = {
-    r'"register" storage class': "-std=c++14",
-    r'identifier "(?:concept|requires)" is undefined': "-std=c++20",
-    r"--device-int128": "--device-int128",
-    r"expt-relaxed-constexpr": "--expt-relaxed-constexpr",
-}
-"""Pattern of a message -> the compiler option that allows the construct."""
+OPTIONS: Mapping[str, str] = TABLES["options"]
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 

@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tilewave.commands.wrapping.reading import Source
@@ -18,6 +19,7 @@ MOST_IN_ALL = 1 << 26
 HOMES = (Path.home(), Path("/"), Path("/tmp"))
 PROJECT = re.compile(r"README.*|LICEN[SC]E.*|CMakeLists\.txt|[Mm]akefile|\.gitignore")
 """Files in the first folder of a project."""
+MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
 """Folders of installed packages, and hidden folders."""
 
@@ -63,7 +65,9 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
     return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
 
 
-def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, ...]]:
+def read(
+    path: Path, include: Sequence[Path] = (), macros: Sequence[str] = ()
+) -> tuple[Source, tuple[Path, ...]]:
     """Read a file with those around it; return the folders of headers that it needs, searched behind ``include``."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     around = _around(path)
@@ -90,7 +94,10 @@ def read(path: Path, include: Sequence[Path] = ()) -> tuple[Source, tuple[Path, 
     for header in headers.values():
         kernel_texts.setdefault(by_text.get(header, path.parent / str(len(kernel_texts))), header)
     texts = {file: text for file, text in texts.items() if file != path.resolve()}
-    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts)), tuple(folders)
+    names = [name for text in kernel_texts.values() for name in MACRO.findall(text)]
+    names += [definition.partition("=")[0] for definition in macros]
+    macro_names = dict.fromkeys(kernel_texts, frozenset(names))
+    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), macro_names), tuple(folders)
 
 
 def bearing(source: Source, kernel: str) -> Source:
@@ -112,4 +119,4 @@ def bearing(source: Source, kernel: str) -> Source:
             nearest = sorted(ends, key=lambda entry: entry.parent != file.parent)[:1]
             files += [entry for entry in nearest if entry not in files]
     kept = {file: of for file, of in source.texts.items() if file in files}
-    return Source(source.path, kept, source.kernel_files)
+    return replace(source, texts=kept)

@@ -61,7 +61,8 @@ class Guess:
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; place: that of the launch, empty without one; launched: the sizes of the
-    launch, of those that are numbers; fixed: a constant that each size seems to be, or 0; named: whether the sizes are those of the parameters' names; tested: places of
+    launch, of those that are numbers; literal: its grid, if that is numbers that front matter scales; constants: the sizes
+    that are constants outside of functions; fixed: a constant that each size seems to be, or 0; named: whether the sizes are those of the parameters' names; tested: places of
     the parameters that a bounds test names; asserted: multiples of sizes that the launch's function demands; strides: whether a loop steps over the grid; faults: what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
@@ -78,6 +79,8 @@ class Guess:
     shape: dict[str, int] = field(default_factory=dict)
     place: str = ""
     launched: dict[str, int] = field(default_factory=dict)
+    literal: list[int | str] = field(default_factory=list)
+    constants: set[str] = field(default_factory=set)
     fixed: int = 0
     named: bool = False
     tested: frozenset[int] = frozenset()
@@ -249,9 +252,13 @@ def guessed(
         with contextlib.suppress(Unknown):
             if value and argument in operation.dimensions:
                 guess.launched[argument] = number(value, launch.scope)
+                guess.constants |= {argument} if number(value, outside(source)) else set()
     sizes = operation.dimensions
+    single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
     square = operation.laid_out or operation.name == "transpose"
+    if single and square and not vector and guess.launched:
+        guess.launched = dict.fromkeys(sizes, *guess.launched.values())
     derived = roles is not None or (sizes[1:] and not square)
     constants = {} if derived or {*arguments} & {*sizes} else _of_grid(code)
     if len(constants) == 1 and not {*constants} & function.declaration.identifiers:
@@ -264,7 +271,6 @@ def guessed(
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
-    single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):
@@ -438,7 +444,12 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
     if not guess.front.get("grid"):
         set_common_grid(guess)
     elif guess.launched:
-        guess.front["grid"] = _by_size(guess, arguments)
+        scaled, literal = _by_size(guess, arguments), guess.front["grid"]
+        if {*map(type, literal)} == {int}:
+            guess.literal = literal
+            if any("ceil" in str(side) for side in scaled):
+                guess.unknown["--grid"] = ", ".join(map(str, scaled))
+        guess.front["grid"] = scaled
     if launch.shared and [token.text for token in launch.shared] != ["0"]:
         try:
             text = of_tokens(launch.shared, launch.scope, host_names)
@@ -455,15 +466,21 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     if "n == 1" in front.get("requires", {}).get("conditions", ()):
         names = names[1:]
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
-    for at, blocks in enumerate(grid if not guess.operation.laid_out else ()):
+    laid_out = guess.operation.laid_out
+    square = len(front["block"]) > 1 == len({*guess.launched.values()})
+    fixed = guess.strides or type(guess.operation).reference is Operation.reference
+    for at, blocks in enumerate(() if laid_out else grid):
         alike = [name for name in names[::-1] if guess.launched.get(name) == blocks != 1]
         grid[at] = next((name for name in alike if name not in grid), blocks)
-    for at, blocks in enumerate(grid if guess.operation.laid_out else ()):
+    for at, blocks in enumerate(grid if laid_out or not fixed else ()):
         for name in (*names[at:], *names[:at]) if isinstance(blocks, int) and blocks > 1 else ():
             many = guess.launched.get(name, 0)
-            tiles = [block[at], math.ceil(many / blocks)]
-            fits = [of for of in tiles if 0 < of <= many and math.ceil(many / of) == blocks]
-            if name not in arguments and not any(name in names_in(str(of)) for of in grid):
+            tiles = [block[at], *[-(-many // (8 * blocks)) * 8] * laid_out]
+            whole = [of for of in tiles if isinstance(of, int) and 0 < of <= many]
+            fits = [of for of in whole if math.ceil(many / of) == blocks]
+            fits = fits or whole[: square and at < 2]
+            absent = laid_out and name not in {*arguments, *guess.launched}
+            if absent and not any(name in names_in(str(of)) for of in grid):
                 grid[at] = f"{name} // {block[at]}"
             elif fits:
                 grid[at] = f"ceil({name} / {fits[0]})"

@@ -3,28 +3,26 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tilewave.commands.wrapping.arithmetic import WHOLE
 from tilewave.commands.wrapping.reading import Function, Parameter, Source
 from tilewave.kernel import operations
 from tilewave.kernel.operations.base import Operation
 
-NOISE = frozenset("d g dev device gpu gmem global p ptr mat matrix in input h".split())
-"""Parts of a pointer's name that mean nothing beside another part."""
+NAMES = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text("utf-8"))
+NOISE, OUTPUTS, OUTER, INNER, OTHER = (
+    frozenset(NAMES[key].split()) for key in ("noise", "outputs", "outer", "inner", "other")
+)
 JOINED = re.compile(r"(?:d|dev|g|mat|matrix)(?=[a-d]$)")
-POSITIONS = {
-    "a": 0, "lhs": 0, "left": 0, "x": 0, "in": 0, "inp": 0, "input": 0, "src": 0, "idata": 0,
-    "b": 1, "rhs": 1, "right": 1,
-}  # fmt: skip
+POSITIONS = {part: at for at, parts in enumerate(NAMES["inputs"]) for part in parts.split()}
 """Part of a pointer's name -> index of the input."""
-OUTPUTS = frozenset("c d y out output result res dst dest odata".split())
 DIMENSION = (
     r"_?(?:size|dim|num|len|n|rows?|cols?)?_?(?P<size>{})_?(?:size|dim|len|total|global|count)?_?"
 )
-OUTER = frozenset("height h ny rows nrows num_rows n_rows".split())
-INNER = frozenset("width w nx cols columns ncols num_cols n_cols".split())
-"""Names of the rows and the columns of an array with two dimensions."""
 SIDE = r"(?P<side>rows?|h|height|cols?|columns?|w|width|ld|stride|pitch)"
 ARRAY = r"(?:num|dim|n)?_?{}(?P<of>[abc]|m?[123]){}"
 SIDES = ARRAY.format("", rf"[_.]?{SIDE}"), ARRAY.format(rf"{SIDE}_?(?:of_?)?", "")
@@ -32,14 +30,8 @@ SIDES = ARRAY.format("", rf"[_.]?{SIDE}"), ARRAY.format(rf"{SIDE}_?(?:of_?)?", "
 VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec|(?:^|_)[sd]?mv(?:_|$)", re.IGNORECASE)
 """Names of products with a vector, whose n is 1."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
-SYNONYMS = {"bmm": "batched_matmul"} | dict.fromkeys(("gemm", "gemv", "matvec"), "matmul")
-SYNONYMS |= dict.fromkeys(("block_sum", "reduce"), "reduction")
-SYNONYMS |= dict.fromkeys(("vecadd", "vec_add"), "vector_add")
+SYNONYMS = {part: name for name, parts in NAMES["synonyms"].items() for part in parts.split()}
 """Part of a kernel's name -> name of the operation."""
-OTHER = frozenset(
-    "scan prefix cumsum max min argmax argmin mean norm log backward bwd grad segmented loss".split()
-)
-"""Parts of names of kernels that compute something else than their other parts say."""
 PARTS = {("add", 3): "vector_add", ("sum", 2): "reduction"}
 """Part of a kernel's name, between underscores, and its number of arrays -> name of the operation."""
 Roles = Mapping[str, str] | None

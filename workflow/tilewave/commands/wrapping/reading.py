@@ -34,6 +34,7 @@ EXTENT = re.compile(
     r"\w+ \. (?:(?:size|shape) [(\[][\w -]*[)\]]|numel \( \)(?: / [\w .()-]*)?)|\w+ \( argv .*"
 )
 """Sizes of a tensor, and of the command line."""
+TYPE = re.compile(r"[\w *]+")
 MEMBER = (".", "->", "::")
 GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
@@ -170,12 +171,14 @@ class Source:
     texts: dict[Path, str]
     kernel_files: tuple[Path, ...] = ()
     """The kernel's file and the headers that it includes."""
+    macro_names: Mapping[Path, frozenset[str]] = field(default_factory=dict)
+    """Names of the macros that the kernel's files or the command line define, for each of those files."""
 
     @functools.cached_property
     def macros(self) -> dict[str, Macro]:
         by_name: dict[str, Macro] = {}
         for path in (*self.kernel_files, *self.texts):
-            by_name = {**syntax.macros(self.texts[path]), **by_name}
+            by_name = {**syntax.macros(self.texts[path], self.macro_names.get(path)), **by_name}
         return by_name
 
     @functools.cached_property
@@ -188,7 +191,8 @@ class Source:
         for path in dict.fromkeys((*self.kernel_files, *self.texts)):
             if word in self.texts[path]:
                 with contextlib.suppress(syntax.Unreadable):
-                    yield from ((path, item) for item in syntax.declarations(self.texts[path]))
+                    items = syntax.declarations(self.texts[path], self.macro_names.get(path))
+                    yield from ((path, item) for item in items)
 
     def functions(self) -> list[Function]:
         """Return the kernels of the file, then those of its headers."""
@@ -244,7 +248,10 @@ class Source:
 
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
-        types = (_aliased(kind, self.texts[path]) for path in self.kernel_files)
+        types = (
+            _aliased(kind, self.texts[path], self.macro_names.get(path))
+            for path in self.kernel_files
+        )
         return next((name for name in types if name is not None), kind)
 
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
@@ -401,15 +408,15 @@ class Source:
 
 
 @functools.lru_cache(maxsize=1024)
-def _aliased(kind: str, text: str) -> str | None:
+def _aliased(kind: str, text: str, macro_names: frozenset[str] | None) -> str | None:
     """Return the type that a text gives another name; None if it does not."""
-    name = kind.rpartition("::")[2]  # of a class
-    match = re.search(
-        rf"\btypedef\s+([\w *]+?)\s*\b{re.escape(name)}\s*;|\busing\s+{re.escape(name)}\s*=\s*([\w *]+?)\s*;"
-        rf"|^[ \t]*#[ \t]*define[ \t]+{re.escape(kind)}[ \t]+([\w *]+?)[ \t]*$",
-        text, re.MULTILINE,
-    )  # fmt: skip
-    return str(next(filter(None, match.groups()))).strip() if match else None
+    name = re.escape(kind.rpartition("::")[2])  # of a class
+    code = " ".join(token.text for token in syntax.tokens(text, macro_names))
+    match = re.search(rf"\btypedef ([\w *]+) \b{name} ;|\busing {name} = ([\w *]+) ;", code)
+    macro = syntax.macros(text, macro_names).get(kind)
+    if match is None and macro and macro.arguments is None and TYPE.fullmatch(macro.body):
+        return macro.body
+    return (match[1] or match[2]) if match else None
 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:

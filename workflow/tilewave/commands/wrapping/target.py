@@ -109,6 +109,9 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
         text, value = getattr(options, flag.strip("-")), guess.front.get(key, [])
         if text is not None:
             guess.alternatives.clear()  # they belong to the replaced guess
+            if guess.literal and key in ("block", "grid"):  # it was scaled by the launch's block
+                guess.front["grid"], guess.literal = guess.literal, []
+                guess.unknown.pop("--grid", None)
             guess.unknown.pop(flag, None)
             guess.notes[:] = [note for note in guess.notes if flag not in note]
             try:

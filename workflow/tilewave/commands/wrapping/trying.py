@@ -196,15 +196,40 @@ def _turned(changed: Front, front: Front, guess: Guess) -> list[str]:
     return [f"the launch in {guess.place} has x and y the other way round: {only}"] * bool(turned)
 
 
-def at_its_sizes(guess: Guess, run: Run, front: Front) -> None:
-    """Execute a correct kernel at the sizes of the file's launch too, if these are few numbers."""
+def launched(guess: Guess) -> Shape:
+    """Return the sizes of the file's launch, if all are numbers and few; else an empty shape."""
     shape, sizes = guess.launched, guess.operation.dimensions
-    complete = guess.place and not guess.unknown and {*shape} == {*sizes}
-    if not complete or not 0 < math.prod(shape.values()) <= MOST_LAUNCHED:
+    unknown = guess.unknown.keys() - ({"--grid"} if guess.literal else set())
+    complete = guess.place and not unknown and {*shape} == {*sizes}
+    few = complete and 0 < math.prod(shape.values()) <= MOST_LAUNCHED
+    return {name: shape[name] for name in sizes} if few else {}
+
+
+def as_launched(guess: Guess, shape: Shape) -> None:
+    """Take the launch's grid of numbers, which is right or wrong at the launch's sizes only."""
+    sides = [f"{name} == {side}" for name, side in shape.items()]
+    guess.front |= {"grid": guess.literal, "requires": {"conditions": sides}}
+    guess.unknown.pop("--grid", None)
+    guess.front.get("marks", {}).pop("grid", None)
+    guess.notes[:] = [note for note in guess.notes if not re.search("--grid| with grid ", note)]
+    guess.notes.append(f"the launch in {guess.place} has a fixed grid: it takes {named(shape)}")
+    guess.alternatives.clear()
+
+
+def at_its_sizes(guess: Guess, run: Run, front: Front) -> None:
+    """Execute a correct kernel at the sizes of the file's launch too, with its grid of numbers if it has one."""
+    shape = launched(guess)
+    if not shape:
         return
-    outcome = run(front, {name: shape[name] for name in sizes})
+    if guess.literal:  # then the grid is no guess
+        marks = {key: of for key, of in front.get("marks", {}).items() if key != "grid"}
+        front = {**front, "grid": guess.literal, "marks": marks}
+    at = f"at {named(shape)}, the size of the launch in {guess.place}"
+    _blame(guess, run(front, shape), at)
+
+
+def _blame(guess: Guess, outcome: Outcome, at: str) -> None:
     if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"at {named(shape)}, the size of the launch in {guess.place}"
         guess.faults.append(f"{at}: {verdict(outcome)}: {outcome['reason']}")
 
 
@@ -218,10 +243,8 @@ def repeated(guess: Guess, run: Run, front: Front, shape: Shape) -> None:
         return
     if len(shape) == 1:
         shape = {name: -(-elements // side) * side for name, side in shape.items()}
-    outcome = run({**front, "grid": [FEW_BLOCKS, *rest]}, shape)
-    if outcome["status"] in result.ENDS or outcome["verdict"] in (result.WRONG, *result.FINDINGS):
-        at = f"where a thread repeats the loop over the grid, as at {named(shape)}"
-        guess.faults.append(f"{at} in {FEW_BLOCKS} blocks: {verdict(outcome)}: {outcome['reason']}")
+    at = f"where a thread repeats the loop over the grid, as at {named(shape)} in {FEW_BLOCKS} blocks"
+    _blame(guess, run({**front, "grid": [FEW_BLOCKS, *rest]}, shape), at)
 
 
 def without_judge(guess: Guess) -> bool:
@@ -365,8 +388,11 @@ def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) 
     sides = (side for side in map(str, front["grid"]) if "ceil" in side and ") //" not in side)
     up = any(name in names_in(side) for side in sides)
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
+    # A constant size that the launch divides is right or wrong as it is.
+    down = any(name in names_in(side) for side in map(str, front["grid"]) if "//" in side)
     up = up and bool(guess.place) and name not in guess.asserted
-    if guessed or name not in limit or not (name in tested or up):
+    excused = guessed or name not in limit or (down and name in guess.constants)
+    if excused or not (name in tested or up):
         return []
     launch = f"the launch in {guess.place} rounds {name} up to whole blocks"
     promise = f"it has a bounds test of {name}" if name in tested else launch
