@@ -63,6 +63,7 @@ EVEN = "even sizes"
 WHOLE, LEAST = "whole tiles", "one block"
 """Trials after an invalid access that may come from a guess: no size causes what happens in shared memory there."""
 IN_SHARED = re.compile(r"[^;]* of shared memory\b")
+PAST = re.compile(r" at byte \d+ of shared memory, which has ")
 COUNTED = "case shape grid block resources counters classes shared global headers".split()
 OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
@@ -184,6 +185,13 @@ class _Source:
     def faults(self) -> list[str]:
         """What is not right with the kernel as the file launches it."""
         return [note for note in self.notes if note.startswith(wrap.FAULT)]
+
+    @property
+    def stated(self) -> bool:
+        """True if the launch has the block and the shared memory as numbers, and nothing is guessed."""
+        front = self.kernel and self.kernel.front
+        numbers = [front.shared_bytes, *front.block] if front else [""]
+        return self.launched and not self.guesses and all(isinstance(of, int) for of in numbers)
 
     @property
     def guesses(self) -> list[str]:
@@ -322,9 +330,10 @@ def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
 
 
 def _tried(
-    kernel: Kernel, options: Namespace, folder: Path, machine: Any, wrapped: bool
+    source: _Source, kernel: Kernel, options: Namespace, folder: Path, machine: Any
 ) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
+    wrapped = kernel.path != source.path
     arch, target = execute.arch_of(options), execute.target_of(options)
     for case in _cases(kernel, options):
         entry = single.compiled(case.variant, arch, folder)
@@ -342,7 +351,11 @@ def _tried(
             size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
             shapes[WHOLE if ended else EVEN] = shape
-        if ended and IN_SHARED.match(outcome.result.reason):
+        unknown = bool(source.problem)
+        if ended and IN_SHARED.match(outcome.result.reason) and (source.stated or not unknown):
+            if unknown:  # the shape at which it was touched limits nothing
+                free = replace(kernel, front=kernel.front.model_copy(update={"requires": {}}))
+                case, shapes = replace(case, variant=replace(case.variant, kernel=free)), {}
             least_sizes = trials.least(case.variant, {**target["device"], "arch": target["arch"]})
             if least_sizes != outcome.trial.sizes:
                 shapes[LEAST] = Shape(tuple(least_sizes.items()))
@@ -352,6 +365,10 @@ def _tried(
             job = jobs.of_case(result.EXECUTE, sized, {arch: entry}, arch, config)
             if isinstance(job, Job):
                 done = running.run(job, machine)
+                if name == LEAST and unknown:  # other inputs must end at the same byte
+                    again = running.run(replace(job, seed=job.seed + 1), machine).result.reason
+                    if not PAST.search(again) or again != done.result.reason:
+                        continue
                 if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
                     yield _Tried(sized, entry, name, done.result, done)
 
@@ -368,8 +385,7 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            wrapped = source.kernel.path != source.path
-            tried = list(_tried(source.kernel, options, Path(folder), machine, wrapped))
+            tried = list(_tried(source, source.kernel, options, Path(folder), machine))
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
