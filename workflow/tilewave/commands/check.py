@@ -553,8 +553,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         faults = [note.removeprefix(wrap.FAULT) for note in notes]
         if problem == result.NOT_CHECKED:
             matches = list(filter(None, map(FAILURE.search, source.notes)))
-            inside = [match[1] + match[2] for match in matches if IN_SHARED.search(match[2])]
-            faults += [text.replace(f": {running.HERE}", "") for text in inside]
+            texts = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
+            faults += [text.replace(f": {running.HERE}", "") for text in texts]
             threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
             where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
             at = "; but ".join(filter(None, [f"{SEARCHED} {where}", "; ".join(faults)]))
@@ -578,6 +578,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres else ""
+    named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
+    sentence += f", with a guessed {' and '.join(named)}" if named else ""
     front = decisive.case.kernel.front
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
