@@ -75,6 +75,7 @@ UNREAD = re.compile(
 )
 """Messages of the compiler about what the command line of nvcc, or another file, may say."""
 MACRO = re.compile(r"\b[A-Z][A-Z\d_]{2,}\b")
+TWICE = re.compile(r"\b([a-z ]+: )(?=\1)")
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [^:]+)(.*)")
 GUESSING = "front matter cannot be guessed"
@@ -379,7 +380,8 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
     if source.kernel is None:
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
-            command = f"tilewave check {outcome['file']} --kernel {source.name} {missing[1]} ..."
+            path = relative(source.path, quoted=True)
+            command = f"tilewave check {path} --kernel {source.name} {missing[1]} ..."
             reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
         sentence = f"could not tell whether {source.name} is right: {reason}"
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
@@ -544,7 +546,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         subject = relative(source.path) if code == result.USAGE else doubt
         return f"{subject} {problem}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:
-        return f"{name} is {'; '.join(source.faults)}".replace(f"{running.HERE}: ", "")
+        faults = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
+        return f"{name} is {TWICE.sub('', faults)}"
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
@@ -553,12 +556,14 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         faults = [note.removeprefix(wrap.FAULT) for note in notes]
         if problem == result.NOT_CHECKED:
             matches = list(filter(None, map(FAILURE.search, source.notes)))
-            texts = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
-            faults += [text.replace(f": {running.HERE}", "") for text in texts]
+            ends = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
+            faults += [end.replace(f": {running.HERE}", "") for end in ends]
             threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
             where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
+            sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
+            where += ", the only size tried: that of the launch" if sole else ""
             at = "; but ".join(filter(None, [f"{SEARCHED} {where}", "; ".join(faults)]))
-            at += f". {ADVICE.format(relative(source.path), source.name)}"
+            at += f". {ADVICE.format(relative(source.path, quoted=True), source.name)}"
         else:
             chosen = "" if source.launched else f"with {CHOSEN} it ended "
             at = "; ".join([chosen + at, *faults])
