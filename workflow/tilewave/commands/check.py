@@ -188,13 +188,6 @@ class _Source:
         return [note for note in self.notes if note.startswith(wrap.FAULT)]
 
     @property
-    def stated(self) -> bool:
-        """True if the launch has the block and the shared memory as numbers, and nothing is guessed."""
-        front = self.kernel and self.kernel.front
-        numbers = [front.shared_bytes, *front.block] if front else [""]
-        return self.launched and not self.guesses and all(isinstance(of, int) for of in numbers)
-
-    @property
     def guesses(self) -> list[str]:
         marked = self.kernel.marked(GUESSED) if self.kernel else {}
         notes = [note for note in self.notes if GUESS.search(note)]
@@ -352,8 +345,9 @@ def _tried(
             size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
             shapes[WHOLE if ended else EVEN] = shape
-        unknown = bool(source.problem)
-        if ended and IN_SHARED.match(outcome.result.reason) and (source.stated or not unknown):
+        unknown, sides = bool(source.problem), (kernel.front.shared_bytes, *kernel.front.block)
+        stated = source.launched and not source.guesses and all(isinstance(of, int) for of in sides)
+        if ended and IN_SHARED.match(outcome.result.reason) and (stated or not unknown):
             if unknown:  # the shape at which it was touched limits nothing
                 free = replace(kernel, front=kernel.front.model_copy(update={"requires": {}}))
                 case, shapes = replace(case, variant=replace(case.variant, kernel=free)), {}
@@ -546,8 +540,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         subject = relative(source.path) if code == result.USAGE else doubt
         return f"{subject} {problem}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:
-        faults = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
-        return f"{name} is {TWICE.sub('', faults)}"
+        at = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
+        return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:

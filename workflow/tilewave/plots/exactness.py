@@ -114,7 +114,6 @@ class Cause:
 
 @cache
 def causes() -> tuple[Cause, ...]:
-    """Return the known causes."""
     listed = yaml.safe_load(_CAUSES.read_text(encoding="utf-8")) or []
     for entry in listed:
         entry["counter"] = re.compile(entry["counter"])

@@ -33,7 +33,6 @@ class DataSheet:
 
 
 def rate(sms: int, flop_per_clock: float, clock_mhz: float) -> float:
-    """Return the FLOP/s of ``sms`` SMs with ``flop_per_clock`` each."""
     return sms * flop_per_clock * clock_mhz * 1e6
 
 

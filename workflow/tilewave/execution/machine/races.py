@@ -66,11 +66,11 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
 def _keeps(m, warp, pc, mask, addresses, width, unit):
     """Return whether a store writes the bytes that a unit of shared memory already has."""
     row, grain, different = view.code(m)[pc], view.control(m)[s.GRAIN], uint32(0)
+    R = view.registers(m)[warp]
     for lane in range(32):
         at, bit = addresses[lane], (mask >> uint32(lane)) & uint32(1)
         for byte in range(max(at, unit << grain), min(at + width, (unit + 1) << grain)):
-            stored = view.registers(m)[warp, row[c.DST] + ((byte - at) >> 2), lane]
-            stored >>= uint32(8 * ((byte - at) & 3))
+            stored = R[row[c.DST] + ((byte - at) >> 2), lane] >> uint32(8 * ((byte - at) & 3))
             before = view.shared(m)[byte >> 2] >> uint32(8 * (byte & 3))
             different |= bit * ((stored ^ before) & uint32(255))
     return row[c.FAMILY] == c.STORE and different == uint32(0)
@@ -78,10 +78,7 @@ def _keeps(m, warp, pc, mask, addresses, width, unit):
 
 @njit
 def note_write(m, warp, pc, mask, addresses, width, unit, mark):
-    """Check that earlier reads and writes of a unit are ordered before a warp's write.
-
-    Plain writes of one value are no race; of them the shadow keeps the first.
-    """
+    """Check that earlier reads, and writes of another value, are ordered before a warp's write."""
     entry = view.shadow(m)[unit]
     start = uint32(view.control(m)[s.FIRST_TICK])
     tick = entry >> CLOCK
@@ -92,8 +89,8 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
         exchanges.share(m, warp)
     if tick >= start and not both_atomic:
         if who != warp and view.clocks(m)[warp, who] < tick:
-            plain = not (entry | mark) & (FLYING | BY_ATOMIC | BY_COPY)
-            kept = plain and _keeps(m, warp, pc, mask, addresses, width, unit)
+            kept = not (entry | mark) & (FLYING | BY_ATOMIC | BY_COPY)
+            kept = kept and _keeps(m, warp, pc, mask, addresses, width, unit)
             if not kept:
                 _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
         elif entry & FLYING:
@@ -104,7 +101,7 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
         seen = view.reads(m)[other, unit]
         if seen >= start and view.clocks(m)[warp, other] < seen and not both_atomic:
             _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(other))
-    if not kept:
+    if not kept:  # a race of another value with the first writer must show
         view.shadow(m)[unit] = uint32(view.control(m)[s.TICK]) << CLOCK | mark | uint32(warp)
 
 
