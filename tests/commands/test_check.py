@@ -38,9 +38,8 @@ def test_a_right_kernel(capsys):
     assert any("TILE 32" in text for text in entry["trust"]["not_looked_for"])
     assert all(row["executed"] for row in entry["counted"]["lines"])
     assert main(["check", str(TILED), "--budget", "0"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("matmul_tiled is right at ") and "How far to trust this" in out
-    assert "Costliest lines at matmul_tiled@" in out
+    parts = "matmul_tiled is right at .*Costliest lines at matmul_tiled@.*How far to trust this"
+    assert re.match(parts, capsys.readouterr().out, re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +87,8 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
         " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = in[i] + (blockDim.x != 96); }"
     )
     code, document = check(capsys, path)
-    assert code == 3 and document["sentence"].startswith("could not tell whether copy_it is right")
-    assert "block is a guess" in document["sentence"]
+    doubt = "could not tell whether copy_it is right.*block is a guess"
+    assert code == 3 and re.match(doubt, document["sentence"])
 
 
 @pytest.mark.parametrize("name", ["checked", "fixed", "inactive", "products", "sizes", "unended"])
@@ -109,6 +108,7 @@ def test_what_a_file_leaves_to_others(capsys):
     code, document = check(capsys, path)
     assert code == 3 and "--macro DEPTH=VALUE" in document["sentence"]
     assert check(capsys, path, "--macro", "DEPTH=4", "--budget", 1)[0] == 0
+    assert check(capsys, path.with_name("strips.cu"), "--arguments", "a,b,c,batch,m,k,k,n")[0] == 1
 
 
 def test_layouts_that_are_not_tried(capsys):

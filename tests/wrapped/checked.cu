@@ -265,6 +265,68 @@ __global__ void softmax_alone(const float* in, float* out, int n) {
     for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = expf(in[i] - most) / sum;
 }
 
+// No kernel needs it; headers of thrust are empty.
+#include <thrust/functional.h>
+template <typename T>
+class square_of : public thrust::unary_function<T, T> {
+public:
+    __host__ __device__ T operator()(const T& x) const { return x * x; }
+};
+
+// Warps store one value in a flag: no race.
+__global__ void any_above(const float* x, int* out, int n)
+{
+    __shared__ int found;
+    if (threadIdx.x == 0) found = 0;
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && x[i] > 0.5f) found = 1;
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = found;
+}
+
+// Only some warps store another value before a barrier.
+__global__ void any_below(const float* x, int* out, int n)
+{
+    __shared__ int found;
+    found = 0;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && threadIdx.x >= 224 && x[i] < 0.5f) found = 1;
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = found;
+}
+
+// The launch gives 64 numbers; the padding is past them at any size.
+__global__ void padded(const float* in, float* out, int n)
+{
+    extern __shared__ float held[];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    held[threadIdx.x + threadIdx.x / 32] = i < n ? in[i] : 0;
+    __syncthreads();
+    if (i < n) out[i] = 2 * held[threadIdx.x + threadIdx.x / 32];
+}
+
+// K is at most 64 where it is launched, perhaps.
+__global__ void weighted(const float* in, float* out, int n, int k)
+{
+    __shared__ float held[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (threadIdx.x == 0)
+        for (int j = 0; j < k; ++j) held[j] = in[j];
+    __syncthreads();
+    float sum = 0;
+    for (int j = 0; j < k; ++j) sum += held[j] * in[i];
+    if (i < n) out[i] = sum;
+}
+
+void launch_flags(const float* x, float* y, int* out, int n, int k)
+{
+    any_above<<<(n + 255) / 256, 256>>>(x, out, n);
+    any_below<<<(n + 255) / 256, 256>>>(x, out, n);
+    padded<<<(n + 63) / 64, 64, 64 * sizeof(float)>>>(x, y, n);
+    weighted<<<(n + 63) / 64, 64>>>(x, y, n, k);
+}
+
 __global__ void count_bins(const int* in, int* bins) {
     __shared__ int counts[8];
     atomicAdd(&counts[in[threadIdx.x] & 7], 1);
@@ -326,5 +388,9 @@ REGISTERED(launched)
 // gemm_added: 0, a kernel that adds to C
 // vec_add_turns: 1, where a thread repeats the loop over the grid
 // softmax_alone: 0, where rows == 1
+// any_above: 3, no race or uninitialised read was found
+// any_below: 1, race: thread
+// padded: 1, of shared memory, which has 256 bytes
+// weighted: 3, of shared memory, which has 256 bytes
 // count_bins: 1, uninitialised read:
 // gemm_of_class: 0, is right at

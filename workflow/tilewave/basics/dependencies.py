@@ -19,7 +19,6 @@ WORD = re.compile(r"\w+")
 
 
 def _file(module: str) -> Path | None:
-    """Return the file of a module or package of the library."""
     base = LIBRARY.joinpath(*module.split(".")[1:])
     path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
     return path if path.is_file() else None
@@ -70,5 +69,4 @@ def digest(*modules: str) -> str:
 
 @functools.cache
 def templates_digest() -> str:
-    """Return the digest of the pages' templates."""
     return _digest(TEMPLATES.iterdir())

@@ -58,7 +58,6 @@ def content(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def not_utf8(where: object, error: UnicodeDecodeError) -> UserError:
-    """Return the error of a file that is not text in UTF-8."""
     problem = f"byte {error.start} ({error.object[error.start]:#04x}) is not UTF-8"
     return UserError.because(where, problem, "Save the file as UTF-8 text", f"byte {error.start}")
 

@@ -4,8 +4,10 @@ In a checkout they lie around the library (``workflow/tilewave``). A wheel carri
 order, in the library's folder ``_home``.
 """
 
+import contextlib
 import functools
 import os
+import shlex
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent.parent
@@ -55,9 +57,8 @@ def _with_parents(folder: Path) -> tuple[Path, ...]:
     return resolved, *resolved.parents
 
 
-def relative(path: Path) -> str:
-    """Return a path as a reader types it: relative to the working folder if it lies below that."""
-    try:
-        return path.resolve().relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return os.fspath(path)
+def relative(path: Path, quoted: bool = False) -> str:
+    """Return a path as a reader types it, relative to the working folder if it lies below that. quoted: as in a command."""
+    with contextlib.suppress(ValueError):
+        path = path.resolve().relative_to(Path.cwd())
+    return shlex.quote(os.fspath(path)) if quoted else os.fspath(path)

@@ -63,6 +63,7 @@ EVEN = "even sizes"
 WHOLE, LEAST = "whole tiles", "one block"
 """Trials after an invalid access that may come from a guess: no size causes what happens in shared memory there."""
 IN_SHARED = re.compile(r"[^;]* of shared memory\b")
+PAST = re.compile(r" at byte \d+ of shared memory, which has ")
 COUNTED = "case shape grid block resources counters classes shared global headers".split()
 OF_SHAPES = ("tile waste", "idle part of the last wave")
 """Rules whose advice depends on the shape, which nobody chose."""
@@ -74,6 +75,7 @@ UNREAD = re.compile(
 )
 """Messages of the compiler about what the command line of nvcc, or another file, may say."""
 MACRO = re.compile(r"\b[A-Z][A-Z\d_]{2,}\b")
+TWICE = re.compile(r"\b([a-z ]+: )(?=\1)")
 SHAPE = re.compile(r"--shape ([\dx]+)")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [^:]+)(.*)")
 GUESSING = "front matter cannot be guessed"
@@ -322,9 +324,10 @@ def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
 
 
 def _tried(
-    kernel: Kernel, options: Namespace, folder: Path, machine: Any, wrapped: bool
+    source: _Source, kernel: Kernel, options: Namespace, folder: Path, machine: Any
 ) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
+    wrapped = kernel.path != source.path
     arch, target = execute.arch_of(options), execute.target_of(options)
     for case in _cases(kernel, options):
         entry = single.compiled(case.variant, arch, folder)
@@ -342,7 +345,12 @@ def _tried(
             size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
             shapes[WHOLE if ended else EVEN] = shape
-        if ended and IN_SHARED.match(outcome.result.reason):
+        unknown, sides = bool(source.problem), (kernel.front.shared_bytes, *kernel.front.block)
+        stated = source.launched and not source.guesses and all(isinstance(of, int) for of in sides)
+        if ended and IN_SHARED.match(outcome.result.reason) and (stated or not unknown):
+            if unknown:  # the shape at which it was touched limits nothing
+                free = replace(kernel, front=kernel.front.model_copy(update={"requires": {}}))
+                case, shapes = replace(case, variant=replace(case.variant, kernel=free)), {}
             least_sizes = trials.least(case.variant, {**target["device"], "arch": target["arch"]})
             if least_sizes != outcome.trial.sizes:
                 shapes[LEAST] = Shape(tuple(least_sizes.items()))
@@ -352,6 +360,10 @@ def _tried(
             job = jobs.of_case(result.EXECUTE, sized, {arch: entry}, arch, config)
             if isinstance(job, Job):
                 done = running.run(job, machine)
+                if name == LEAST and unknown:  # other inputs must end at the same byte
+                    again = running.run(replace(job, seed=job.seed + 1), machine).result.reason
+                    if not PAST.search(again) or again != done.result.reason:
+                        continue
                 if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
                     yield _Tried(sized, entry, name, done.result, done)
 
@@ -362,14 +374,14 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
     if source.kernel is None:
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
-            command = f"tilewave check {outcome['file']} --kernel {source.name} {missing[1]} ..."
+            path = relative(source.path, quoted=True)
+            command = f"tilewave check {path} --kernel {source.name} {missing[1]} ..."
             reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
         sentence = f"could not tell whether {source.name} is right: {reason}"
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            wrapped = source.kernel.path != source.path
-            tried = list(_tried(source.kernel, options, Path(folder), machine, wrapped))
+            tried = list(_tried(source, source.kernel, options, Path(folder), machine))
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -528,7 +540,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         subject = relative(source.path) if code == result.USAGE else doubt
         return f"{subject} {problem}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:
-        return f"{name} is {'; '.join(source.faults)}".replace(f"{running.HERE}: ", "")
+        at = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
+        return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
         return f"{name} is not right {at}"
     if code == result.UNCLEAR and source.problem:
@@ -537,12 +550,14 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         faults = [note.removeprefix(wrap.FAULT) for note in notes]
         if problem == result.NOT_CHECKED:
             matches = list(filter(None, map(FAILURE.search, source.notes)))
-            inside = [match[1] + match[2] for match in matches if IN_SHARED.search(match[2])]
-            faults += [text.replace(f": {running.HERE}", "") for text in inside]
+            ends = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
+            faults += [end.replace(f": {running.HERE}", "") for end in ends]
             threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
             where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
+            sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
+            where += ", the only size tried: that of the launch" if sole else ""
             at = "; but ".join(filter(None, [f"{SEARCHED} {where}", "; ".join(faults)]))
-            at += f". {ADVICE.format(relative(source.path), source.name)}"
+            at += f". {ADVICE.format(relative(source.path, quoted=True), source.name)}"
         else:
             chosen = "" if source.launched else f"with {CHOSEN} it ended "
             at = "; ".join([chosen + at, *faults])
@@ -562,6 +577,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres else ""
+    named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
+    sentence += f", with a guessed {' and '.join(named)}" if named else ""
     front = decisive.case.kernel.front
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]

@@ -201,7 +201,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     faults = [f"{FAULT}{fault}" for fault in guess.faults]
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(front, operation):
-        command = f"tilewave wrap {relative(target.source.path)} --kernel {target.function.name}"
+        path = relative(target.source.path, quoted=True)
+        command = f"tilewave wrap {path} --kernel {target.function.name}"
         notes.append(f"The kernel takes no size. If it has a fixed one: {command} --shape SIZES")
     if wrong and "operation" in front.get("marks", {}) and file is None:
         doubt = f"That the kernel computes {operation.name} is a guess"
@@ -382,8 +383,8 @@ def _tried(
                 if deadline < math.inf:  # sizes of a later trial have no launch
                     return {**trying.LATE, "status": result.FAILED_TO_LAUNCH, "reason": problem}
                 key = error.key.partition(".")[0]
-                flag = next((flag for flag, name in KEYS.items() if name == key), "a flag")
-                remedy = f"{flag.capitalize()} changes it"
+                names = [f"{flag} changes it" for flag, name in KEYS.items() if name == key]
+                remedy = next(iter(names), "Name another --operation, or write its front matter")
                 raise UserError.because(relative(source.path), problem, remedy) from error
             deadline = min(deadline, time.monotonic() + options.budget)
             late = outcome["status"] in (result.TIMED_OUT, result.NOT_MEASURED)

@@ -117,6 +117,9 @@ class Adapted:
             gone = next((part for part in self.left_out if part.name == unknown[1]), None)
             if gone:
                 return f"{gone} was skipped as host code"
+            code = "\n".join((self.text, *self.headers.values()))
+            if re.search(rf"\btex\w+ *\( *{unknown[1]}\b", code):
+                return "CUDA 12 has no texture references: take a pointer, or a texture object"
             if unknown[1].isupper():
                 where = f"in the front matter, macros: {{{unknown[1]}: [VALUE]}}"
                 return f"define it with --macro {unknown[1]}=VALUE, or {where}"
@@ -240,7 +243,8 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
             names = {token.text for token in declaration.head if token.word}
             inside = syntax.members(text, declaration) if declaration.kind == "type" else ()
             cuts = tuple(member for member in inside if of_host_only(member))
-            pieces.append(_Piece(file, declaration, marked(names), cuts))
+            functor = declaration.kind == "type" and "thrust" in names  # its base is empty
+            pieces.append(_Piece(file, declaration, marked(names) and not functor, cuts))
     return pieces
 
 

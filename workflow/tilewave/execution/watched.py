@@ -25,7 +25,6 @@ def watched(done: CaseExecution) -> list[Diagram]:
 
 
 def text_lines(drawing: Diagram) -> list[str]:
-    """Return a drawing as lines of text."""
     rows = [finding(drawing.layout), setting(drawing.layout), *text(drawing.layout)]
     return [f"{drawing.name}, SASS address {drawing.address:#06x}", *(f"  {row}" for row in rows)]
 

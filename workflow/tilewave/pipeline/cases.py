@@ -142,7 +142,6 @@ def _chosen(
 def _block_shapes(
     block: CaseBlock, dimensions: tuple[str, ...], where_file: object, key: str
 ) -> Sequence[Shape]:
-    """Return the shapes of a block for operations of these dimensions."""
     elsewhere = block.shapes == [ELSEWHERE]
     expanded = expand_shapes([] if elsewhere else block.shapes, dimensions, where_file, key)
     shapes = list(itertools.islice(expanded, MOST_CASES + 1))

@@ -90,7 +90,6 @@ def small(operation: str, shapes: Sequence[str]) -> list[int | str]:
 def blocks(
     kernels: Iterable[Kernel], shapes: Callable[[str], Sequence[int | str]], **more: Any
 ) -> list[dict[str, Any]]:
-    """Return a block of cases for each operation of the kernels."""
     named: dict[str, list[str]] = {}
     for kernel in kernels:
         named.setdefault(kernel.front.operation, []).append(kernel.name)
@@ -102,7 +101,6 @@ def blocks(
 
 
 def _refuse(shapes: Sequence[str], kernels: Iterable[Kernel]) -> None:
-    """Refuse a shape that fits none of the operations."""
     kinds = {kernel.front.operation for kernel in kernels} - {"probe"}
     for shape in shapes:
         if not any(shape in _requested(kind, [shape], False) for kind in kinds):

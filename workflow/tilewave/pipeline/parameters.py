@@ -49,7 +49,6 @@ def config_name(files: Sequence[Any]) -> str:
 
 
 def folders(config: Document) -> tuple[str, str]:
-    """Return the folders of results and report."""
     output = config.get("output") or {}
     return output.get("results", "results"), output.get("reports", "reports")
 

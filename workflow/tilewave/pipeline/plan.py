@@ -24,7 +24,6 @@ PLAIN = tuple(field.name for field in fields(Case) if field.name not in CONVERTE
 
 
 def resolved(plan: Plan, target: Mapping[str, Any]) -> Plan:
-    """Return the plan with each case resolved for the target."""
     cases = {name: resolve(case, target) for name, case in plan.cases.items()}
     return Plan(cases, plan.studies)
 

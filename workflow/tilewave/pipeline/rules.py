@@ -484,7 +484,6 @@ def _report_name(stage: str, waiting: Sequence[jobs.Job]) -> str:
 
 
 def tables(run: Run, pipeline: Pipeline, results: Results) -> Tables:
-    """Return the tidy tables of the results of all parts."""
     collected = Tables(pipeline, pipeline.collected(results))
     for stage, outcomes in collected.results.items():
         run.note(measuring.log_lines(stage, {"results": outcomes, "counts": {}}))

@@ -31,7 +31,6 @@ def _load_engine() -> None:
 
 
 def config(seed: int, limit_s: float) -> Config:
-    """Return the config of an execution with this seed of the inputs, and this limit."""
     study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
     return Config.model_validate(
         {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}

@@ -44,7 +44,6 @@ def _best(cases: Iterable[Job]) -> Job:
 
 
 def chosen(pipeline: Pipeline) -> list[Job]:
-    """Return the jobs that are watched."""
     config, cases = pipeline.project.config, pipeline.plan.cases.values()
     planned = jobs.of_stage(result.EXECUTE, cases, pipeline.compiled, pipeline.arch, config)
     variants: dict[str, list[Job]] = {}
@@ -58,7 +57,6 @@ def chosen(pipeline: Pipeline) -> list[Job]:
 
 
 def default_variants(wanted: Iterable[Job]) -> list[Job]:
-    """Return the jobs of default variants and of probes."""
     return [job for job in wanted if job.variant == job.kernel or job.instruction]
 
 

@@ -319,7 +319,6 @@ def shape_label(row: Mapping[str, Any]) -> str:
 
 
 def shape_labels(rows: pd.DataFrame) -> pd.Series[Any]:
-    """Return the `shape_label` of each row."""
     return pd.Series(list(map(shape_label, rows.to_dict("records"))), rows.index, dtype=object)
 
 

@@ -40,5 +40,4 @@ class Named(PlotOptions):
 
 
 def without_nulls(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are not null."""
     return {name: value for name, value in options.items() if value is not None}

@@ -107,7 +107,6 @@ def apply(style: Style) -> Iterator[None]:
 
 
 def new_figure(style: Style, height_mm: float) -> Figure:
-    """Return a figure of that height."""
     fig = Figure(figsize=(style.width, height_mm * MM))
     FigureCanvasAgg(fig)
     return fig

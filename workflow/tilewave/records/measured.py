@@ -21,7 +21,6 @@ PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment", "
 
 
 def write(path: str | Path, results: Iterable[Result]) -> None:
-    """Write results of any stages."""
     rows = list(results)
     columns = {name: [getattr(result, name) for result in rows] for name in PLAIN}
     columns |= {name: [json.dumps(getattr(result, name)) for result in rows] for name in PACKED}

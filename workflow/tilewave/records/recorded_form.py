@@ -135,7 +135,6 @@ def _opened(data: bytes, name: str) -> pq.ParquetFile:
 
 
 def _checked(table: pa.Table, name: str) -> pa.Table:
-    """Return a table after a check of its cells."""
     for column in table.column_names:
         cells = table[column]
         if column in COLUMNS[name] and column != "verdict" and cells.null_count:
@@ -163,7 +162,6 @@ def table(data: bytes, name: str) -> pa.Table:
 
 
 def rows(data: bytes, name: str) -> list[dict[str, Any]]:
-    """Read the rows of a table."""
     cells: list[dict[str, Any]] = table(data, name).to_pylist()
     return cells
 
@@ -229,7 +227,6 @@ class Listings:
 
 
 def check(data: bytes, name: str) -> None:
-    """Check the form of a file."""
     if name == LISTINGS:
         listings = Listings(data, name)
         for group in range(listings.groups):

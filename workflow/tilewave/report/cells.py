@@ -57,7 +57,6 @@ def markdown(text: str) -> str:
 
 
 def markdown_row(*cells: object) -> str:
-    """Return a row of a table in Markdown."""
     return f"| {' | '.join(markdown(str(cell)) for cell in cells)} |"
 
 

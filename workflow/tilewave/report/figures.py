@@ -75,13 +75,11 @@ def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_instruction_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with all INSTRUCTION_COLUMNS."""
     table = with_excess(table)
     return table.assign(**{name: None for name in INSTRUCTION_COLUMNS if name not in table})
 
 
 def without_executions(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table without the rows of stage execute."""
     return table[table["stage"] != "execute"] if "stage" in table else table
 
 
@@ -144,7 +142,6 @@ def _counts(values: Iterable[object]) -> dict[str, int]:
 
 
 def figures_of(records: pd.DataFrame) -> pd.DataFrame:
-    """Return the records that have a value."""
     metrics = records["metric"]
     return records[metrics.notna() & metrics.ne("") & records["value"].notna()]
 

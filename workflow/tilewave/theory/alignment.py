@@ -34,7 +34,6 @@ def contiguous(layouts: Mapping[str, str]) -> dict[str, str]:
 
 
 def operands_along(dimension: str, layouts: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the operands in which a dimension is contiguous."""
     return tuple(name for name, along in contiguous(layouts).items() if along == dimension)
 
 

@@ -86,7 +86,6 @@ def base(opcode: str) -> str:
 
 
 def class_of(opcode: str) -> str:
-    """Return the class of an opcode, or `OTHER`."""
     row = OPCODES.get(base(opcode))
     return OTHER if row is None else row.kind
 

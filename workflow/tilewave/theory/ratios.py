@@ -30,7 +30,6 @@ def median(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
-    """Return medians of resampled values."""
     drawn = np.random.default_rng(seed).integers(0, len(values), (RESAMPLED, len(values)))
     return np.asarray(np.median(values[drawn], axis=1))
 

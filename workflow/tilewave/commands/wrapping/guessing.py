@@ -205,8 +205,9 @@ def guessed(
     dtype: str = "",
     roles: Roles = None,
     entry: str = "",
+    stated: Roles = None,
 ) -> Guess:
-    """Guess the front matter of a kernel of an operation; entry: the instantiation, if it is given."""
+    """Guess the front matter of a kernel of an operation; entry, stated: the user's instantiation, and arguments by parameter."""
     front: dict[str, Any] = {"title": _title(function.name), "operation": operation.name}
     guess = Guess(front, operation)
     guess.constant = functools.partial(constant, source)
@@ -221,7 +222,7 @@ def guessed(
     guess.strides = function.strides_by_grid and not grid & (taken_names - {"min"})
     instance, names, types = _template(guess, code, dtype, entry)
     names |= {name: size for name, size in (roles or {}).items() if "(" in name}
-    arguments, unknown = matching.arguments_of(function.parameters, operation, roles)
+    arguments, unknown = matching.arguments_of(function.parameters, operation, stated or roles)
     vector = matching.of_vector(function, operation)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]

@@ -28,7 +28,7 @@ WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
-TOO_LARGE = "too large to execute"
+TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
@@ -232,7 +232,7 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     if math.prod(shape.values()) > MOST_AT_ONCE:
         raise too_large(shape)
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
-    guess.notes.append(f"its sizes are constants of the code: {trying.size(shape)}")
+    guess.notes.append(f"{CONSTANT}: {trying.size(shape)}")
     return shape
 
 

@@ -46,8 +46,11 @@ class Target:
     def guess(self, operation: Operation, roles: matching.Roles = None) -> Guess:
         """Guess front matter from the code and the command line. Raises UserError for a fact that is missing."""
         options, source, ready = self.options, self.source, self.ready
-        entry = options.entry or ""
-        guess = guessed(self.function, source, operation, options.dtype or "", roles, entry)
+        entry, names = options.entry or "", [item.name for item in self.function.parameters]
+        arguments = [*matching.leaves(_parsed("--arguments", options.arguments or ""))]
+        stated = dict(zip(names, arguments)) if len(arguments) == len(names) else None
+        dtype = options.dtype or ""
+        guess = guessed(self.function, source, operation, dtype, roles, entry, stated)
         if ready is not None:
             guess.front |= ready.front
             guess.front["arguments"] += [None] * ready.scratch
@@ -114,10 +117,7 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
                 guess.unknown.pop("--grid", None)
             guess.unknown.pop(flag, None)
             guess.notes[:] = [note for note in guess.notes if flag not in note]
-            try:
-                parsed = yaml.safe_load(f"[{_quoted(text)}]")
-            except yaml.YAMLError as error:
-                raise UserError(HERE, flag, text, "expressions separated by commas") from error
+            parsed = _parsed(flag, text)
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
             tiles_of_grid(guess)
         elif flag in guess.unknown:
@@ -128,6 +128,14 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
     for flag in ("--entry", *([] if options.dtype else ["--dtype"])):
         if flag in guess.unknown:
             raise UserError(HERE, flag, None, guess.unknown[flag])
+
+
+def _parsed(flag: str, text: str) -> Any:
+    """Return the expressions of a flag. Raises UserError."""
+    try:
+        return yaml.safe_load(f"[{_quoted(text)}]")
+    except yaml.YAMLError as error:
+        raise UserError(HERE, flag, text, "expressions separated by commas") from error
 
 
 def _quoted(text: str) -> str:

@@ -214,7 +214,6 @@ def spent(table):
 
 @entry("loop")
 def begin(table, number, grid, cluster, threads):
-    """Call `begin_blocks`."""
     begin_blocks(
         view.opened(table), number, view.int64s(grid, (3,)), view.int64s(cluster, (3,)), threads
     )
@@ -223,7 +222,6 @@ def begin(table, number, grid, cluster, threads):
 
 @entry("loop")
 def run(table, warp, budget):
-    """Call `run_warp`."""
     return run_warp(view.opened(table), warp, budget)
 
 

@@ -75,7 +75,6 @@ def reached(library: Any, libraries: dict[Any, None]) -> dict[Any, None]:
 
 
 def object_code(unit: str, target: Any) -> bytes:
-    """Compile a unit to an object file."""
     module = llvm.parse_assembly(str(target._create_empty_module(unit)))
     symbols = {}
     for entry in compiling.ENTRIES[unit]:

@@ -99,7 +99,6 @@ def step_along(m, address, axis):
 
 @njit
 def rank_of(m, address):
-    """Return the number of dimensions."""
     return map_word(m, address, maps.SHAPE) & int64(0xFF)
 
 
@@ -111,7 +110,6 @@ def element_of(m, address):
 
 @njit
 def rows_of(m, address):
-    """Return the rows of a box."""
     rows = int64(1)
     for axis in range(1, rank_of(m, address)):
         rows *= count_along(m, address, axis)

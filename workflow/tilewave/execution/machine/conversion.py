@@ -249,7 +249,6 @@ def _narrow_kinds(op, mode, to, origin, flags, T):
 
 @njit
 def convert(op, sub, flags, T):
-    """Execute one conversion."""
     to, origin, mode = sub & 255, (sub >> 8) & 255, sub >> 16
     if op == ops.C_TF32 or op == ops.C_TO_FP8 or op == ops.C_FROM_FP8:
         _narrow_kinds(op, mode, to, origin, flags, T)

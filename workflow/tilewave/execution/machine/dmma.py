@@ -84,7 +84,6 @@ def add(builder, halves, steps, scratch):
 
 @emitted(1)
 def write(builder, halves, R, d, scratch):
-    """Store the sums to D."""
     memory = part(builder, scratch, 0, I32)
     order = [16 * t + 2 * g for g in range(GROUP) for t in range(4)]
     for group in range(halves):

@@ -41,8 +41,6 @@ SIGNATURE = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32
 
 @intrinsic
 def call(typingctx, address, m, warp, pc, mask):
-    """Call a handler by its address."""
-
     def build(context, builder, signature, arguments):
         address, m, warp, pc, mask = arguments
         word = ir.IntType(64)
@@ -134,7 +132,6 @@ COMPILED = {
 
 
 def units(families: Iterable[int]) -> list[str]:
-    """Return the units that these families need."""
     return [COMPILED[family].unit for family in families if family in COMPILED]
 
 

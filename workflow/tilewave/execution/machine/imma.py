@@ -105,7 +105,6 @@ def add_bits(builder, words, different, scratch):
 
 @emitted(1)
 def write(builder, rows, R, d, scratch):
-    """Store the sums to D."""
     halves = rows // 8
     sums = part(builder, scratch, SUMS)
     for side in range(2):

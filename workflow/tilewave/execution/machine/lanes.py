@@ -169,7 +169,6 @@ def _operand(builder, address, single, keep, flip, more):
 
 
 def _fma(builder, kind, a, b, x):
-    """Return a * b + x with one rounding."""
     name = "llvm.fma.v32f64" if kind is DOUBLES else "llvm.fma.v32f32"
     module = builder.module
     function = module.globals.get(name)

@@ -442,7 +442,6 @@ def _cluster(first: s.State, together: int) -> list[s.State]:
 
 
 def _read_only(state: s.State, buffers: Sequence[tuple[int, Buffer]]) -> list[bool]:
-    """Return for each range of memory whether its buffer is read-only."""
     fixed = [not buffer.array.flags.writeable for _, buffer in buffers]
     return fixed + [False] * (len(state.ranges) - len(fixed))
 

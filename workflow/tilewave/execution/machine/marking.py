@@ -73,7 +73,6 @@ def _unordered(m, warp, entry, kind):
 
 @njit
 def new_mark(m, warp, kind):
-    """Return the mark of an access of a warp at this time."""
     number = view.block_control(view.peer(m, int64(0)))[s.NUMBER] + 1
     control, rank = view.control(m), view.block_control(m)[s.RANK]
     time = min(control[s.PASSED] + control[s.TICK], TIME)

@@ -8,6 +8,7 @@ of another. An access that is not ordered after an earlier one races with it.
 from numpy import int64, uint32, uint64
 
 from tilewave.basics.jit import njit
+from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import exchanges
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
@@ -62,19 +63,36 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
 
 
 @njit
+def _keeps(m, warp, pc, mask, addresses, width, unit):
+    """Return whether a store writes the bytes that a unit of shared memory already has."""
+    row, grain, different = view.code(m)[pc], view.control(m)[s.GRAIN], uint32(0)
+    R = view.registers(m)[warp]
+    for lane in range(32):
+        at, bit = addresses[lane], (mask >> uint32(lane)) & uint32(1)
+        for byte in range(max(at, unit << grain), min(at + width, (unit + 1) << grain)):
+            stored = R[row[c.DST] + ((byte - at) >> 2), lane] >> uint32(8 * ((byte - at) & 3))
+            before = view.shared(m)[byte >> 2] >> uint32(8 * (byte & 3))
+            different |= bit * ((stored ^ before) & uint32(255))
+    return row[c.FAMILY] == c.STORE and different == uint32(0)
+
+
+@njit
 def note_write(m, warp, pc, mask, addresses, width, unit, mark):
-    """Check that earlier reads and writes of a unit are ordered before a warp's write."""
+    """Check that earlier reads, and writes of another value, are ordered before a warp's write."""
     entry = view.shadow(m)[unit]
     start = uint32(view.control(m)[s.FIRST_TICK])
     tick = entry >> CLOCK
     who = writer(m, entry)
-    both_atomic = entry & mark & BY_ATOMIC
+    both_atomic, kept = entry & mark & BY_ATOMIC, False
     apart = view.apart(m)[warp]
     if apart[exchanges.READ] and not int64(mask) & ~apart[exchanges.KNOWING]:
         exchanges.share(m, warp)
     if tick >= start and not both_atomic:
         if who != warp and view.clocks(m)[warp, who] < tick:
-            _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
+            kept = not (entry | mark) & (FLYING | BY_ATOMIC | BY_COPY)
+            kept = kept and _keeps(m, warp, pc, mask, addresses, width, unit)
+            if not kept:
+                _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
         elif entry & FLYING:
             _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
     for other in range(view.control(m)[s.READERS]):
@@ -83,7 +101,8 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
         seen = view.reads(m)[other, unit]
         if seen >= start and view.clocks(m)[warp, other] < seen and not both_atomic:
             _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(other))
-    view.shadow(m)[unit] = uint32(view.control(m)[s.TICK]) << CLOCK | mark | uint32(warp)
+    if not kept:  # a race of another value with the first writer must show
+        view.shadow(m)[unit] = uint32(view.control(m)[s.TICK]) << CLOCK | mark | uint32(warp)
 
 
 @njit

@@ -120,7 +120,6 @@ def read_sums(builder, wide, R, c, scratch):
 
 @emitted(1)
 def write_sums(builder, wide, R, d, scratch):
-    """Store the sums to D."""
     sums = part(builder, scratch, SUMS)
     column = [sums.load(ROWS * j) for j in range(8)]
     if not wide:

@@ -137,7 +137,6 @@ class Vector:
         return self._with(getattr(self.builder, how)(self.value, kind))
 
     def bits_as(self, element: ir.Type) -> Vector:
-        """Reinterpret the bits as another type."""
         return self._cast("bitcast", element)
 
     def truncated(self) -> Vector:

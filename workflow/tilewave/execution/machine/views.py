@@ -150,7 +150,6 @@ def tables(states: Sequence[State]) -> list[np.ndarray]:
 
 @njit
 def registers_of(m, warp):
-    """Return the address of a warp's registers."""
     return m[REGISTERS_AT] + warp * (REGISTERS * 32 * 4)
 
 
@@ -162,5 +161,4 @@ def uniforms_of(m, warp):
 
 @njit
 def code_of(m, pc):
-    """Return the address of a row."""
     return m[CODE_AT] + pc * (COLUMNS * 4)

@@ -102,7 +102,6 @@ class Facts:
         return required(getattr(record, column), lacking)
 
     def value(self, metric: str, case: str) -> float:
-        """Return a metric of a case."""
         return float(self._record(metric, case, "value"))
 
     def text(self, metric: str, case: str) -> str:

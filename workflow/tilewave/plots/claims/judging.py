@@ -150,7 +150,6 @@ def load(path: Path) -> list[Claim]:
 
 @cache
 def all_claims() -> tuple[Claim, ...]:
-    """Return the claims of all documents, in order."""
     return tuple(claim for name in FILES for claim in load(Path(__file__).with_name(name)))
 
 
@@ -205,7 +204,6 @@ def _evaluated(facts: Facts, claim: Claim, key: str) -> Value | None:
 
 
 def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[JudgedClaim]:
-    """Judge every claim, in order."""
     facts, judgements = Facts(study), []
     for claim in claims:
         predicted = _evaluated(facts, claim, "predicted")

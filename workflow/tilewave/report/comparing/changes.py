@@ -201,7 +201,6 @@ class Comparison:
         self.compared = len(set.intersection(*(set(side.cases["case"]) for side in sides)))
 
     def document(self) -> dict[str, Any]:
-        """Return the comparison as a JSON document."""
         tables = {
             name: getattr(self, name) for name in ("times", "least", "counts", "lines", "verdicts")
         }

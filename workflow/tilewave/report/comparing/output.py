@@ -156,7 +156,6 @@ def counts_text(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """Return the comparison in one line."""
     sides = f"{comparison.before.label} to {comparison.after.label}"
     cases = plural(comparison.compared, "case")
     return f"{sides}: {cases} on both sides; {times_text(comparison)}; {counts_text(comparison)}"
