@@ -61,7 +61,7 @@ WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
 WHOLE, LEAST = "whole tiles", "one block"
-"""Trials after an invalid access that may come from a guess: no size causes what happens in shared memory there."""
+"""Trials after an invalid access that may come from a guess; a fault in shared memory there has no size as its cause."""
 IN_SHARED = re.compile(r"[^;]* of shared memory\b")
 PAST = re.compile(r" at byte \d+ of shared memory, which has ")
 COUNTED = "case shape grid block resources counters classes shared global headers".split()

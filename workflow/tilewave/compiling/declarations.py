@@ -124,10 +124,10 @@ def _holds(test: str, values: Mapping[str, str | None], macro_names: Set[str] | 
 
 
 def _active(text: str, macro_names: Set[str] | None) -> Iterator[re.Match[str]]:
-    """Yield the tokens and directives of a text outside of comments and of branches that surely do not count."""
+    """Yield the tokens and directives of a text outside of comments and of branches that are certainly inactive."""
     values: dict[str, str | None] = {"0": "0", "1": "1", "else": "1"}
+    # Of each open conditional: whether its branch is active, and whether it or an earlier one is; 0.5 if unknown.
     least, branches = 1.0, list[tuple[float, float]]()
-    """For each open conditional: whether its branch counts, and whether it or an earlier one does; 0.5 if unknown."""
     for match in TOKEN.finditer(text):
         if match["directive"]:
             _, word, *parts = [*re.findall(r"\w+|[^\s\w]", LITERAL.sub(" ", match[0])), "", ""]

@@ -61,9 +61,11 @@ class Guess:
     columns and step of a block by size, 1 or 0 if unknown; values: template arguments; constant: returns the
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; place: that of the launch, empty without one; launched: the sizes of the
-    launch, of those that are numbers; literal: its grid, if that is numbers that front matter scales; constants: the sizes
-    that are constants outside of functions; fixed: a constant that each size seems to be, or 0; named: whether the sizes are those of the parameters' names; tested: places of
-    the parameters that a bounds test names; asserted: multiples of sizes that the launch's function demands; strides: whether a loop steps over the grid; faults: what is not right with the kernel as the file launches it.
+    launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
+    constants: the sizes that are constants outside of functions; fixed: a constant that each size seems to be, or 0;
+    named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
+    names; asserted: multiples of sizes that the host demands; strides: whether a loop steps over the grid; faults:
+    what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
     """
