@@ -23,7 +23,7 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import compiled, finding, matching, probing, trying
+from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.reading import Function
 from tilewave.execution import case as running
@@ -239,8 +239,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         home = folder / f"{path.stem}-{at}"
         (home / "touched").mkdir(parents=True)
         stem, suffix = matching.snake(name or path.stem), path.suffix
-        # Not the name of the user's file: lines are told apart by the names of their files.
-        output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
+        # The name of trials: what they have compiled serves the kernels of the whole file.
+        output = f"{writing.TRIAL}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
         function = functions.get(name)
         named = function is None or matching.named_operation(function, source) is not None
@@ -280,7 +280,7 @@ def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool
             raise
         return replace(source, problem=source.problem or str(error)), False, ""
     lines = [line.strip() for line in notes.getvalue().splitlines()]
-    kernel = load_kernel(Path(options["output"]))
+    kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name))
     settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
     settled = settled or "operation" not in kernel.marked(GUESSED)
     return replace(source, kernel=kernel, notes=lines), settled, verdict
