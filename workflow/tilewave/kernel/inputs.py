@@ -13,7 +13,6 @@ fits in i32.
 """
 
 import functools
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,12 +77,6 @@ def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> n
     return _kept(seed, stream, count, dtype, start).copy()
 
 
-@functools.lru_cache(maxsize=4)
-def _kept(*elements: Any) -> np.ndarray:
-    """Return elements that several trials of a kernel share."""
-    return _uniform(*elements)
-
-
 def _uniform(seed: int, stream: int, count: int, dtype: str, start: int) -> np.ndarray:
     out, convert = np.empty(count, storage(dtype)), DTYPES[dtype].from_bits
     if convert is None:
@@ -95,3 +88,7 @@ def _uniform(seed: int, stream: int, count: int, dtype: str, start: int) -> np.n
         index = np.arange(start + first, start + last, dtype=np.uint64)
         out[first:last] = convert(_hashes(key, index))
     return out
+
+
+_kept = functools.lru_cache(maxsize=4)(_uniform)
+"""Elements that several trials of a kernel share."""
