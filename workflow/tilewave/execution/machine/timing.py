@@ -1,0 +1,167 @@
+"""Model of time: the cycles of a launch, from the events of one of its blocks.
+
+    events (beside this package)   what the warps of a block execute and access
+    instructions                   control bits and pipes, from the code
+    cycles                         an SM that runs so many blocks at a time, instruction by instruction
+
+A few rounds of blocks are simulated, and further ones take as long as the last. Not modelled: waits for other blocks,
+where in the L2 data lie, and clocks. docs/timing.md says how far off it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tilewave.basics.errors import NoTime
+from tilewave.basics.tables import table_beside
+from tilewave.execution.machine import cycles, pipes, sm, views
+from tilewave.execution.machine import events as recorded
+from tilewave.execution.machine.arguments import Buffer
+from tilewave.execution.machine.events import BlockEvents
+from tilewave.execution.machine.launch import SMS, Limits, cluster_of, state_of
+from tilewave.execution.machine.program import Program
+from tilewave.theory import architectures
+from tilewave.theory.data_sheets import DataSheet
+from tilewave.theory.occupancy import SmLimits, occupancy, round_up
+
+CONSTANTS: dict[str, float] = table_beside(sm.__file__)
+MEASURED_ON = 4800e9  # bytes per second of the H200 whose constants these are
+ROUNDS = 3
+"""Rounds of blocks of an SM that are simulated; more take as long as the last of them."""
+MOST_CYCLES = 50_000_000
+MOST_EVENTS = 6_000_000
+L1_BYTES, L1_LEAST = 256 << 10, 8 << 10
+COMPULSORY = 0.8
+"""Share of its L2 above which a launch's stores reach DRAM while it runs."""
+SECTOR_BYTES = 32 * np.array([bin(mask).count("1") for mask in range(16)])
+
+
+@dataclass(frozen=True)
+class Time:
+    """Cycles of a launch, and of which instruction warps waited for what: float64 (instructions, reasons)."""
+
+    cycles: float
+    stalls: np.ndarray
+    reasons: tuple[str, ...] = sm.REASONS
+
+
+def _numbered(events: BlockEvents, table: np.ndarray) -> tuple[BlockEvents, np.ndarray]:
+    """Return events whose mbarriers are numbers from 0 on, and the arrivals that a phase of each needs."""
+    details = events.details.copy()
+    first = details[:, recorded.C] == recorded.INITIAL
+    needed = dict(details[first][:, [recorded.A, recorded.B]].tolist())
+    used = np.flatnonzero(events.places >= 0)
+    codes = events.instructions[used]
+    kinds = table[np.where(codes >= 0, codes, -1 - codes), sm.KIND]
+    marks = (sm.ARRIVAL, sm.TEST, sm.REMOTE, sm.BULK)
+    places = events.places[used[np.isin(kinds, marks)]]
+    offsets = np.unique(details[places, recorded.A])
+    details[places, recorded.A] = np.searchsorted(offsets, details[places, recorded.A])
+    bulk = details[places, recorded.A] < 0
+    details[places[bulk], recorded.A] = -1
+    return replace(events, details=details), np.array(
+        [needed.get(at, 1) for at in offsets.tolist()], np.int64
+    )
+
+
+def events(
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    cluster: Sequence[int] | None = None,
+    memory: Sequence[Buffer] = (),
+    sms: int = SMS,
+) -> BlockEvents:
+    """Return the events of one block; arguments as those of `launch.execute`. Of many blocks it is one in the middle.
+
+    Another block is taken where that one waits for others, as in the fix-up of stream-K.
+    """
+    cluster = tuple(cluster or (1, 1, 1))
+    together = math.prod(cluster)
+    count = math.prod(grid) // together
+    whole: BlockEvents | None = None
+    for number in dict.fromkeys([0 if count <= 2 * sms else count // 2, count // 2, 0, count - 1]):
+        limits = Limits(races=False)
+        first, _ = state_of(
+            program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
+        )
+        states = cluster_of(first, together)
+        following = recorded.of_block(states, grid, cluster, math.prod(block), number, MOST_EVENTS)
+        if whole is None or following.how == recorded.ENDED:
+            whole = following
+        if following.how not in (recorded.POLLS, recorded.STUCK):
+            break
+    assert whole is not None
+    return whole
+
+
+def of_events(
+    program: Program,
+    of_block: BlockEvents,
+    grid: Sequence[int],
+    cluster: Sequence[int],
+    shared_bytes: int,
+    footprint: float,
+    gpu: DataSheet,
+    constants: Mapping[str, float] = CONSTANTS,
+) -> Time:
+    """Return the time of a launch from the `events` of a block. footprint: bytes of its buffers. Raises NoTime."""
+    if of_block.how not in (recorded.ENDED, recorded.FULL, recorded.POLLS):
+        raise NoTime("a block does not end on the CPU")
+    image, blocks, together = program.image, math.prod(grid), math.prod(cluster)
+    static = architectures.of(image.arch).declared(image.shared_size)
+    limits = SmLimits.of(image.arch)
+    fitting = occupancy(limits, 32 * of_block.warps, image.registers, static + shared_bytes).blocks
+    most = -(-blocks // (gpu.sms // together * together))  # of an SM
+    resident = max(1, min(fitting, most))
+    table = pipes.table(program)
+    numbered, needed = _numbered(of_block, table)
+    touched = float(SECTOR_BYTES[np.unique(of_block.lines) & 15].sum())
+    share = min(1.0, footprint / max(touched * blocks, 1.0))
+    busy = min(gpu.sms, blocks)
+    k = dict(constants)
+    bandwidth = k["dram_rate"] * gpu.machine.bandwidth / MEASURED_ON
+    for name, rate in (("l2_rate", k["l2_rate"]), ("dram_rate", bandwidth)):
+        k[name] = min(k["port"], rate * gpu.sms / busy)
+    of_shared = resident * round_up(
+        static + shared_bytes + limits.shared_reserved, limits.shared_unit
+    )
+    ways = max(1, min(sm.WAYS, max(L1_BYTES - of_shared, L1_LEAST) // (sm.SETS * int(sm.LINE))))
+    stores = footprint > COMPULSORY * gpu.l2_bytes
+    gap = k["next_cluster" if together > 1 else "next_block"]
+    launch = np.array([busy, share, share, stores, ways, gap], np.float64)
+
+    def run(rounds: int) -> tuple[float, sm.Sm]:
+        arrays = sm.allocated(table, numbered, needed, resident, k, launch)
+        spent = cycles.simulate(views.table(arrays), min(rounds * resident, most), MOST_CYCLES)
+        if spent < 0:
+            why = {-1: "a block waits for another", -2: f"it takes more than {MOST_CYCLES} cycles"}
+            raise NoTime(why[spent])
+        return float(spent), arrays
+
+    total, arrays = run(ROUNDS)
+    simulated = min(ROUNDS * resident, most)
+    if most > simulated:
+        total += (total - run(ROUNDS - 1)[0]) * (most - simulated) / resident
+    shared = float(arrays.shared[sm.BUSY_DRAM :].max()) * most / simulated
+    whole = of_block.executed / len(of_block.instructions)
+    return Time(whole * max(total, k["start"] + k["dram"] + shared), arrays.stalls)
+
+
+def predicted(
+    program: Program, gpu: DataSheet, footprint: float, grid: Sequence[int], **launch: Any
+) -> Time:
+    """Return the time of a launch. footprint: bytes of its buffers; launch: see `events`. Raises NoTime."""
+    of_block = events(program, grid, **launch)
+    cluster = launch.get("cluster") or (1, 1, 1)
+    return of_events(
+        program, of_block, grid, cluster, launch.get("shared_bytes", 0), footprint, gpu
+    )
