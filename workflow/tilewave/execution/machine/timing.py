@@ -11,8 +11,9 @@ where in the L2 data lie, and clocks. docs/timing.md says how far off it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -69,40 +70,6 @@ def _numbered(events: BlockEvents, table: np.ndarray) -> tuple[BlockEvents, np.n
     )
 
 
-def events(
-    program: Program,
-    grid: Sequence[int],
-    block: Sequence[int],
-    arguments: Sequence[Any],
-    *,
-    shared_bytes: int = 0,
-    cluster: Sequence[int] | None = None,
-    memory: Sequence[Buffer] = (),
-    sms: int = SMS,
-) -> BlockEvents:
-    """Return the events of one block; arguments as those of `launch.execute`. Of many blocks it is one in the middle.
-
-    Another block is taken where that one waits for others, as in the fix-up of stream-K.
-    """
-    cluster = tuple(cluster or (1, 1, 1))
-    together = math.prod(cluster)
-    count = math.prod(grid) // together
-    whole: BlockEvents | None = None
-    for number in dict.fromkeys([0 if count <= 2 * sms else count // 2, count // 2, 0, count - 1]):
-        limits = Limits(races=False)
-        first, _ = state_of(
-            program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
-        )
-        states = cluster_of(first, together)
-        following = recorded.of_block(states, grid, cluster, math.prod(block), number, MOST_EVENTS)
-        if whole is None or following.how == recorded.ENDED:
-            whole = following
-        if following.how not in (recorded.POLLS, recorded.STUCK):
-            break
-    assert whole is not None
-    return whole
-
-
 def of_events(
     program: Program,
     of_block: BlockEvents,
@@ -157,11 +124,68 @@ def of_events(
 
 
 def predicted(
-    program: Program, gpu: DataSheet, footprint: float, grid: Sequence[int], **launch: Any
+    program: Program,
+    gpu: DataSheet,
+    footprint: float,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    cluster: Sequence[int] | None = None,
+    memory: Sequence[Buffer] = (),
+    sms: int = SMS,
 ) -> Time:
-    """Return the time of a launch. footprint: bytes of its buffers; launch: see `events`. Raises NoTime."""
-    of_block = events(program, grid, **launch)
-    cluster = launch.get("cluster") or (1, 1, 1)
-    return of_events(
-        program, of_block, grid, cluster, launch.get("shared_bytes", 0), footprint, gpu
-    )
+    """Return the time of a launch. footprint: bytes of its buffers; the rest as for `launch.execute`. Raises NoTime."""
+    cluster = tuple(cluster or (1, 1, 1))
+    together = math.prod(cluster)
+
+    def events(number: int) -> BlockEvents:
+        limits = Limits(races=False)
+        first, _ = state_of(
+            program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
+        )
+        states = cluster_of(first, together)
+        return recorded.of_block(states, grid, cluster, math.prod(block), number, MOST_EVENTS)
+
+    def time(of_block: BlockEvents) -> Time:
+        return of_events(program, of_block, grid, cluster, shared_bytes, footprint, gpu)
+
+    return slowest(samples(math.prod(grid) // together, sms // together), events, time)
+
+
+def samples(count: int, apart: int) -> list[list[int]]:
+    """Return numbers of blocks of the first SM, and of the SM of the last block, ``apart`` blocks from each other."""
+    last = count - 1
+    of_sms = (0, last // apart // 2 * apart), (last, last - (last // apart + 1) // 2 * apart)
+    return [list(dict.fromkeys(numbers)) for numbers in of_sms]
+
+
+def slowest(
+    of_sms: Iterable[Iterable[int]],
+    events: Callable[[int], BlockEvents],
+    time_of: Callable[[BlockEvents], Time],
+) -> Time:
+    """Return the time of the slowest SM, whose blocks take as long as its samples on average.
+
+    A block that waits for others, as in the fix-up of stream-K, counts only if all samples do.
+    """
+    times: dict[int, Time] = {}
+
+    @lru_cache
+    def of_block(number: int) -> tuple[bool, Time]:
+        block = events(number)
+        key = hash((block.executed, len(block.lines), block.details[:, : recorded.FIRST].tobytes()))
+        if key not in times:
+            times[key] = time_of(block)
+        return block.how == recorded.POLLS, times[key]
+
+    sampled = [[of_block(number) for number in numbers] for numbers in of_sms]
+    free = [[spent for waits, spent in blocks if not waits] for blocks in sampled]
+    kept = [blocks for blocks in free if blocks] or [[spent for _, spent in sampled[0]]]
+
+    def mean(blocks: Sequence[Time]) -> float:
+        return sum(spent.cycles for spent in blocks) / len(blocks)
+
+    longest = max(kept, key=mean)
+    return replace(longest[0], cycles=mean(longest))
