@@ -104,7 +104,11 @@ def show(rows: pd.DataFrame) -> None:
         print(pd.DataFrame(table).T.to_string(), end="\n\n")
     rows = rows.assign(ratio=rows["predicted"] / rows["measured"])
     ranked = rows[rows["half"] == 1].assign(off=lambda part: np.log(part["ratio"]).abs())
-    print(ranked.sort_values("off", ascending=False).head(10)[["case", "measured", "ratio"]].to_string())
+    print(
+        ranked.sort_values("off", ascending=False)
+        .head(10)[["case", "measured", "ratio"]]
+        .to_string()
+    )
     sampled = rows.dropna(subset="line") if "line" in rows else rows[:0]
     if len(sampled):
         print(f"line with the most samples: first {(sampled['line'] == 1).sum()}, among three "

@@ -209,7 +209,8 @@ def moves(family):
 def note(m, table, warp, run, events, details, lines, ends):
     """Execute an instruction of a warp and note it; return whether there was one.
 
-    ends: of events, details and lines; the events up to the last one that does not belong to polling.
+    ends: of events, details and lines; the events up to the last one that does not belong to polling; the word of memory
+    of the last atomic of a single lane with a result, a counter perhaps.
     """
     slot = next_group(m, warp)
     if slot < 0 or not view.live(m)[warp]:
@@ -240,6 +241,9 @@ def note(m, table, warp, run, events, details, lines, ends):
         return False
     if noted and moves(family):
         end = access(m, warp, row, mask, before, pc, detail, lines, end)
+        if family == c.ATOMIC and row[c.DST] != 255 and end > ends[2] and count_ones(mask) == 1:
+            at = view.addresses(m)[0, int64(lowest_one(mask))] - view.origin(m)[0]
+            ends[4] = at >> 2
     elif noted and family == c.MBARRIER and op == mbarriers.B_CHECK:
         phases_over(m, detail)
     detail[COUNT] = end - ends[2]
@@ -257,7 +261,7 @@ def note(m, table, warp, run, events, details, lines, ends):
 def record(table, peers, ranks, run, events_at, details_at, lines_at, most, ends_at):
     """Execute a block, or a cluster, and note the events of the first; return how they end."""
     m, addresses = view.opened(table), view.int64s(peers, (ranks,))
-    events, ends = view.int32s(events_at, (most, int64(3))), view.int64s(ends_at, (int64(4),))
+    events, ends = view.int32s(events_at, (most, int64(3))), view.int64s(ends_at, (int64(5),))
     details = view.int64s(details_at, (most, int64(COLUMNS)))
     lines = view.int64s(lines_at, (most,))
     while True:
@@ -294,7 +298,8 @@ class BlockEvents:
 
     instructions: int32, the index of an instruction, or -1 - index where its guard was off for all lanes. places: of
     its details, -1 for none. starts: the first event of each warp, and the end. how: ENDED and so on. executed: all
-    instructions of the block, also those for whose events there was no room.
+    instructions of the block, also those for whose events there was no room. counter: a word of memory that one thread
+    changed by an atomic with a result, -1 for none.
     """
 
     instructions: np.ndarray
@@ -304,6 +309,7 @@ class BlockEvents:
     lines: np.ndarray
     how: int
     executed: int
+    counter: int
 
     @property
     def warps(self) -> int:
@@ -328,12 +334,12 @@ def of_block(
     dims, of_cluster = np.array(grid, np.int64), np.array(cluster, np.int64)
     begin(tables[0], number, dims, of_cluster, threads)
     events, details = np.empty((most, 3), np.int32), np.empty((most, COLUMNS), np.int64)
-    lines, ends = np.empty(most, np.int64), np.zeros(4, np.int64)
+    lines, ends = np.empty(most, np.int64), np.array([0, 0, 0, 0, -1], np.int64)
     how = record(tables[0], peers, len(peers), run.address, events, details, lines, most, ends)
     if how == FULL:
         rest = np.array([number, 1, 0], np.int64)
         run_some(tables[0], rest, dims, of_cluster, threads, number + 1, 0, REST)
-    noted, of_details, of_lines, progress = ends.tolist()
+    noted, of_details, of_lines, progress, counter = ends.tolist()
     events = events[: progress if how == POLLS else noted]
     executed = spent(tables[0]) // len(peers) if how == FULL else len(events)
     order = np.argsort(events[:, 0], kind="stable")
@@ -341,5 +347,5 @@ def of_block(
     starts = np.searchsorted(events[order, 0], np.arange(warps + 1))
     return BlockEvents(
         np.ascontiguousarray(events[order, 1]), np.ascontiguousarray(events[order, 2]), starts,
-        details[:of_details].copy(), lines[:of_lines].copy(), int(how), int(executed),
+        details[:of_details].copy(), lines[:of_lines].copy(), int(how), int(executed), counter,
     )  # fmt: skip

@@ -36,6 +36,8 @@ ROUNDS = 3
 """Rounds of blocks of an SM that are simulated; more take as long as the last of them."""
 MOST_CYCLES = 50_000_000
 MOST_EVENTS = 6_000_000
+MOST_SHARES, LONGER = 8, 1.01
+"""Blocks that share a counter, where its buffer does not say it; how much more the last of them executes."""
 L1_BYTES, L1_LEAST = 256 << 10, 8 << 10
 COMPULSORY = 0.8
 """Share of its L2 above which a launch's stores reach DRAM while it runs."""
@@ -44,10 +46,14 @@ SECTOR_BYTES = 32 * np.array([bin(mask).count("1") for mask in range(16)])
 
 @dataclass(frozen=True)
 class Time:
-    """Cycles of a launch, and of which instruction warps waited for what: float64 (instructions, reasons)."""
+    """Cycles of a launch, of which instruction warps waited for what, and how many rounds of blocks an SM runs.
+
+    stalls: float64 (instructions, reasons).
+    """
 
     cycles: float
     stalls: np.ndarray
+    rounds: float
     reasons: tuple[str, ...] = sm.REASONS
 
 
@@ -120,7 +126,7 @@ def of_events(
         total += (total - run(ROUNDS - 1)[0]) * (most - simulated) / resident
     shared = float(arrays.shared[sm.BUSY_DRAM :].max()) * most / simulated
     whole = of_block.executed / len(of_block.instructions)
-    return Time(whole * max(total, k["start"] + k["dram"] + shared), arrays.stalls)
+    return Time(whole * max(total, k["start"] + k["dram"] + shared), arrays.stalls, most / resident)
 
 
 def predicted(
@@ -140,45 +146,75 @@ def predicted(
     cluster = tuple(cluster or (1, 1, 1))
     together = math.prod(cluster)
 
-    def events(number: int) -> BlockEvents:
+    count = math.prod(grid) // together
+
+    def events(number: int, preset: tuple[int, int] | None = None) -> BlockEvents:
         limits = Limits(races=False)
         first, _ = state_of(
             program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
         )
+        if preset is not None:
+            first.memory[preset[0]] = preset[1]
         states = cluster_of(first, together)
-        return recorded.of_block(states, grid, cluster, math.prod(block), number, MOST_EVENTS)
+        following = recorded.of_block(states, grid, cluster, math.prod(block), number, MOST_EVENTS)
+        if preset is None and following.counter >= 0:
+            inside = first.ranges - first.origin[0] - 4 * following.counter
+            size = int(np.diff(inside[(inside[:, 0] <= 0) & (inside[:, 1] > 0)])[0, 0]) // 4
+            shares[number] = count // size
+        return following
+
+    shares: dict[int, int] = {}
+
+    def last(number: int, block: BlockEvents) -> tuple[int, BlockEvents] | None:
+        """Return what a block does that finds a counter as the last of several does, and how many these are."""
+        for before in dict.fromkeys([shares.get(number, 0) - 1, *range(1, MOST_SHARES)]):
+            if block.counter >= 0 and before > 0:
+                again = events(number, (block.counter, before))
+                if again.executed > LONGER * block.executed:
+                    return before + 1, again
+        return None
 
     def time(of_block: BlockEvents) -> Time:
         return of_events(program, of_block, grid, cluster, shared_bytes, footprint, gpu)
 
-    return slowest(samples(math.prod(grid) // together, sms // together), events, time)
+    return slowest(samples(count, sms // together), events, last, time)
 
 
 def samples(count: int, apart: int) -> list[list[int]]:
     """Return numbers of blocks of the first SM, and of the SM of the last block, ``apart`` blocks from each other."""
-    last = count - 1
-    of_sms = (0, last // apart // 2 * apart), (last, last - (last // apart + 1) // 2 * apart)
+    last, half = count - 1, -(-count // apart) // 2 * apart
+    of_sms = (0, min(half, last // apart * apart)), (last, max(last - half, last % apart))
     return [list(dict.fromkeys(numbers)) for numbers in of_sms]
 
 
 def slowest(
     of_sms: Iterable[Iterable[int]],
     events: Callable[[int], BlockEvents],
+    last: Callable[[int, BlockEvents], tuple[int, BlockEvents] | None],
     time_of: Callable[[BlockEvents], Time],
 ) -> Time:
     """Return the time of the slowest SM, whose blocks take as long as its samples on average.
 
-    A block that waits for others, as in the fix-up of stream-K, counts only if all samples do.
+    A block that waits for others, as in the fix-up of stream-K, counts only if all samples do. Of blocks that share a
+    counter, one is the last and does more.
     """
     times: dict[int, Time] = {}
+
+    def timed(block: BlockEvents) -> Time:
+        key = hash((block.executed, len(block.lines), block.details[:, : recorded.FIRST].tobytes()))
+        if key not in times:
+            times[key] = time_of(block)
+        return times[key]
 
     @lru_cache
     def of_block(number: int) -> tuple[bool, Time]:
         block = events(number)
-        key = hash((block.executed, len(block.lines), block.details[:, : recorded.FIRST].tobytes()))
-        if key not in times:
-            times[key] = time_of(block)
-        return block.how == recorded.POLLS, times[key]
+        spent = timed(block)
+        if further := last(number, block):
+            share, longer = further[0], timed(further[1])
+            more = (longer.cycles - spent.cycles) / (share if spent.rounds > 1 else 1)
+            spent = replace(longer, cycles=spent.cycles + max(more, 0.0))
+        return block.how == recorded.POLLS, spent
 
     sampled = [[of_block(number) for number in numbers] for numbers in of_sms]
     free = [[spent for waits, spent in blocks if not waits] for blocks in sampled]
