@@ -503,6 +503,7 @@ def run(m, blocks, most):
             warp, block = sm.warps(m)[number], number // count
             if warp[sm.AT] >= warp[sm.END]:
                 warp[sm.READY] = sm.NEVER
+                warp[sm.AT_BARRIER] = -1  # where events were cut
                 if leave(m, k, block, now):
                     shared[sm.FINISHED] += 1
                     if shared[sm.STARTED] < blocks:

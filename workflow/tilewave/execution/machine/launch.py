@@ -105,7 +105,7 @@ def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int
     for start, buffer in zip(starts, buffers):
         view[end:start] = 0xFF
         end = start + buffer.array.nbytes
-        if buffer.array.any():  # pages of zeros stay untouched
+        if _filled(buffer.array):  # pages of zeros stay untouched
             view[start:end] = _bytes(buffer.array)
     view[end:] = 0xFF
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
@@ -123,6 +123,12 @@ def _written(buffers: Sequence[Buffer], starts: Sequence[int], words: int) -> np
 
 def _bytes(array: np.ndarray) -> np.ndarray:
     return array.reshape(-1).view(np.uint8)
+
+
+def _filled(array: np.ndarray) -> bool:
+    data = _bytes(array)
+    many = data.size // 8 * 8
+    return bool(data[:many].view(np.uint64).any() or data[many:].any())
 
 
 def _equal(before: np.ndarray, after: np.ndarray) -> bool:
