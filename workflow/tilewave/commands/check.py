@@ -225,7 +225,12 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     names, functions = [options.kernel], dict[str | None, Function]()
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve(), macros=options.macro)
-        functions = {item.name: item for item in source.functions() if item.file == source.path}
+        every = dict[str | None, Function]()
+        for item in source.functions():
+            every.setdefault(item.name, item)
+        functions = {name: item for name, item in every.items() if item.file == source.path}
+        if options.kernel in every or not (functions or options.path.is_dir()):
+            functions = functions | every
         if not functions and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
@@ -261,7 +266,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
                 given = options.grid and (options.block or function.bound)
-                launched = bool(source.launches(function.name) or given)
+                near = finding.bearing(source, function.name)
+                launched = bool(near.launches(function.name) or given)
                 problem = problem or UNKNOWN
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
             elif not (touched.kernel or named):

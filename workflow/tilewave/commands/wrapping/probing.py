@@ -118,7 +118,7 @@ def _independent(guess: Guess, touch: Callable[[], case.UnjudgedRun]) -> bool:
         guess.front = {**front, "block": block, "grid": grid}
         runs.append(touch())
     guess.front = front
-    memory = [run.buffers.items() if not run.fatal else () for run in runs]
+    memory = [run.buffers.items() if not run.problem else () for run in runs]
     first, *halved = ({name: held.tobytes() for name, held in items} for items in memory)
     return bool(first) and first in halved
 
