@@ -85,6 +85,12 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
 SEARCHED = "no race or uninitialised read was found"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
+PROMISED = re.compile(
+    rf"{wrap.FAULT}although it has a bounds test .*?, the outcome is ({result.INVALID_ACCESS}|{'|'.join(result.FINDINGS)})\b"
+)
+EVERY = re.compile(r"\b(\d+) of \1 elements are wrong\b")
+NAMED = ("copy", "softmax", "transpose", "vector_add")
+"""Operations of which a kernel's name says enough, that have no other layouts, and no sum to begin with."""
 CHOSEN = "a block and grid of Tilewave's choice (--block, --grid)"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
@@ -409,6 +415,10 @@ def _document(
     codes = [(WORST.index(entry.exit_code), _rests(source, kernel, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
+    if unclear and _as_named(source, kernel, deciding):
+        unclear = False
+    if _promised(source, kernel, decisive):
+        code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
     outcome = {
@@ -467,6 +477,26 @@ def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
+
+
+def _promised(source: _Source, kernel: Kernel, decisive: _Tried) -> bool:
+    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
+    unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
+    unsized = any(note.startswith(UNSIZED) for note in source.notes)
+    sure = unknown and source.launched and not (unsized or kernel.marked(GUESSED))
+    return sure and any(map(PROMISED.match, source.faults))
+
+
+def _as_named(source: _Source, kernel: Kernel, deciding: Sequence[_Tried]) -> bool:
+    """Return whether each element of each trial is wrong, and the kernel's name says what it computes and no more."""
+    operation, words = kernel.front.operation, set(matching.snake(source.name).split("_"))
+    named = operation in NAMED and {*operation.split("_")} <= words
+    named = named and words <= {*operation.split("_"), *matching.NEUTRAL}
+    sole = [*kernel.marked(GUESSED)] == ["operation"]
+    sole = sole and all(note.startswith((COMPUTES, "operation ")) for note in source.guesses)
+    outcomes_of = [entry.outcome for entry in deciding]
+    each = all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in outcomes_of)
+    return named and sole and each
 
 
 def _undefined(path: Path, reason: str) -> list[str]:
@@ -549,7 +579,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         at = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
         return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
-        return f"{name} is not right {at}"
+        named = "operation" in decisive.case.kernel.marked(GUESSED) and problem == result.WRONG
+        return f"{name} is not right {f'as {operation} ' * named}{at}"
     if code == result.UNCLEAR and source.problem:
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))

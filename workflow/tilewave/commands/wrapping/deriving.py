@@ -251,8 +251,9 @@ def settled(
     shapes: Callable[[float], Iterator[dict[str, int]]],
     aligned: bool,
     roomy: bool,
-) -> tuple[DerivedOperation, dict[str, int], int, list[str]]:
-    """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, and notes.
+) -> tuple[DerivedOperation, dict[str, int], int, list[str], bool]:
+    """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, notes,
+    and whether each shape touches each array to its end.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(shapes(math.inf)), list[str]()
@@ -267,7 +268,7 @@ def settled(
             if trial.problem.startswith(TIMED_OUT):
                 break
     if not seen:
-        return with_room(derived, first), first, -1, notes
+        return with_room(derived, first), first, -1, notes, False
     operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
@@ -289,7 +290,8 @@ def settled(
         if reached > math.prod(operand.sizes(shape)):
             operands[name] = replace(operand, extents=(reached,))
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
-    return replace(derived, operands=operands, indices=indices), shape, exact[best], notes
+    sure = len(seen) > 1 and min(exact) == len(operands)
+    return replace(derived, operands=operands, indices=indices), shape, exact[best], notes, sure
 
 
 def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]) -> Extents:

@@ -14,8 +14,9 @@ from tilewave.kernel import operations
 from tilewave.kernel.operations.base import Operation
 
 NAMES = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text("utf-8"))
-NOISE, OUTPUTS, OUTER, INNER, OTHER = (
-    frozenset(NAMES[key].split()) for key in ("noise", "outputs", "outer", "inner", "other")
+NOISE, OUTPUTS, OUTER, INNER, OTHER, NEUTRAL = (
+    frozenset(NAMES[key].split())
+    for key in ("noise", "outputs", "outer", "inner", "other", "neutral")
 )
 JOINED = re.compile(r"(?:d|dev|g|mat|matrix)(?=[a-d]$)")
 POSITIONS = {part: at for at, parts in enumerate(NAMES["inputs"]) for part in parts.split()}

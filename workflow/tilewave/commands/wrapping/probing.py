@@ -94,7 +94,9 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
         if settled[2] > best:
             best, best_settled, best_grid = settled[2], settled, grid
-    derived, shape, _, notes = best_settled
+    derived, shape, _, notes, sure = best_settled
+    if not sure:  # what is outside of an array is a guess
+        guess.tested = frozenset()
     if notes:  # another shape has other sizes
         guess.notes += notes
         sides = [f"{name} == {side}" for name, side in shape.items()]
