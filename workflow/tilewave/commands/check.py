@@ -577,6 +577,7 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         return f"{subject} {problem}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:
         at = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
+        at = at.replace(f"; the operation {operation} has no reference", "")
         return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
         named = "operation" in decisive.case.kernel.marked(GUESSED) and problem == result.WRONG
