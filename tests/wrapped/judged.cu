@@ -40,12 +40,32 @@ __global__ void swish_vec2_kernel(const float* x, float* y, int n) {
     }
 LAUNCHER(vec2, 2)
 
+// Each lane of a half warp stores its own number to the same word.
+__global__ void scale_rows(const float* x, float* y) {
+    __shared__ float first[2];
+    first[threadIdx.y] = x[threadIdx.y * 16 + threadIdx.x];
+    __syncthreads();
+    y[threadIdx.y * 16 + threadIdx.x] = x[threadIdx.y * 16 + threadIdx.x] / first[threadIdx.y];
+}
+
+// They store the same number.
+__global__ void scale_rows_alike(const float* x, float* y) {
+    __shared__ float first[2];
+    first[threadIdx.y] = x[threadIdx.y * 16];
+    __syncthreads();
+    y[threadIdx.y * 16 + threadIdx.x] = x[threadIdx.y * 16 + threadIdx.x] / first[threadIdx.y];
+}
+
 void launch(const float* a, const float* b, float* c, int rows, int cols, int depth) {
     const dim3 block(8, 8), grid(static_cast<int>(std::ceil(static_cast<float>(cols) / block.x / 4)), (rows + 7) / 8);
     gemm_strips<<<grid, block>>>(a, b, c, rows, cols, depth);
     softmax_rows_kernel<<<rows, 256>>>(a, c, rows, cols);
+    scale_rows<<<1, dim3(16, 2)>>>(a, c);
+    scale_rows_alike<<<1, dim3(16, 2)>>>(a, c);
 }
 
 // gemm_strips: 0, is right at
 // softmax_rows_kernel: 1, is not right as softmax at
 // swish_vec2_kernel: 1, it has a bounds test of n, the outcome is invalid access at n = 1201
+// scale_rows: 1, stored different values in one instruction (STS at line
+// scale_rows_alike: 3, no race or uninitialised read was found
