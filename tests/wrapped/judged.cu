@@ -56,10 +56,35 @@ __global__ void scale_rows_alike(const float* x, float* y) {
     y[threadIdx.y * 16 + threadIdx.x] = x[threadIdx.y * 16 + threadIdx.x] / first[threadIdx.y];
 }
 
+__global__ void row_dots(const float* matd, const float* vecd, float* resd, int n_rows, int n_cols) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    if (row >= n_rows) return;
+    for (int i = 0; i < n_cols; ++i) sum += matd[row * n_cols + i] * vecd[i];
+    resd[row] = sum;
+}
+
+// A function of the host computes the same, or the same but for the first element.
+__global__ void smooth(const float* x, float* y, float f, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = f * x[i] + (i > 0 ? x[i - 1] : 0) + (i + 1 < n ? x[i + 1] : 0);
+}
+__global__ void smooth_inside(const float* x, float* y, float f, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = f * x[i] + (i > 1 ? x[i - 1] : 0) + (i + 1 < n ? x[i + 1] : 0);
+}
+void smooth_cpu(const float* h_x, float* h_y, float factor, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+        h_y[i] = factor * h_x[i] + (i > 0 ? h_x[i - 1] : 0) + (i + 1 < count ? h_x[i + 1] : 0);
+}
+
 void launch(const float* a, const float* b, float* c, int rows, int cols, int depth) {
     const dim3 block(8, 8), grid(static_cast<int>(std::ceil(static_cast<float>(cols) / block.x / 4)), (rows + 7) / 8);
     gemm_strips<<<grid, block>>>(a, b, c, rows, cols, depth);
     softmax_rows_kernel<<<rows, 256>>>(a, c, rows, cols);
+    row_dots<<<(rows + 63) / 64, 64>>>(a, b, c, rows, cols);
+    smooth<<<(rows + 255) / 256, 256>>>(a, c, 0.25f, rows);
+    smooth_inside<<<(rows + 255) / 256, 256>>>(a, c, 0.25f, rows);
     scale_rows<<<1, dim3(16, 2)>>>(a, c);
     scale_rows_alike<<<1, dim3(16, 2)>>>(a, c);
 }
@@ -69,3 +94,6 @@ void launch(const float* a, const float* b, float* c, int rows, int cols, int de
 // swish_vec2_kernel: 1, it has a bounds test of n, the outcome is invalid access at n = 1201
 // scale_rows: 1, stored different values in one instruction (STS at line
 // scale_rows_alike: 3, no race or uninitialised read was found
+// row_dots: 0, where n == 1
+// smooth: 0, is right: equal to the file's own smooth_cpu (line
+// smooth_inside: 3, it differs from the file's own smooth_cpu (line

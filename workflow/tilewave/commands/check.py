@@ -23,9 +23,9 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import compiled, finding, matching, probing, trying
+from tilewave.commands.wrapping import compiled, finding, host_reference, matching, probing, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
-from tilewave.commands.wrapping.reading import Function
+from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
@@ -77,6 +77,7 @@ UNREAD = re.compile(
 MACRO = re.compile(r"\b[A-Z][A-Z\d_]{2,}\b")
 TWICE = re.compile(r"\b([a-z ]+: )(?=\1)")
 SHAPE = re.compile(r"--shape ([\dx]+)")
+UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [^:]+)(.*)")
 GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
@@ -166,7 +167,8 @@ def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
 @dataclass(frozen=True)
 class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
-    problem: why it could not; launched: whether the user's files launch it."""
+    problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
+    computes the same; sizes: more shapes at which it judges."""
 
     path: Path
     name: str
@@ -174,6 +176,8 @@ class _Source:
     notes: Sequence[str] = ()
     problem: str = ""
     launched: bool = True
+    judge: str = ""
+    sizes: Sequence[str] = ()
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -276,9 +280,29 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 launched = bool(near.launches(function.name) or given)
                 problem = problem or UNKNOWN
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
+                if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
+                    wrapped = _judged_by_host(wrapped, function, near)
             elif not (touched.kernel or named):
                 wrapped = touched
         yield replace(wrapped, notes=[line for line in wrapped.notes if not PROGRESS.search(line)])
+
+
+def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
+    """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
+    constant = any("__constant__" in note for note in source.notes)
+    for path, item in (
+        ()
+        if constant or source.faults or function.template
+        else host_reference.found(function, near)
+    ):
+        assert source.kernel is not None
+        host_reference.judge_by(path, item, source.kernel, function, near)
+        place, sizes = (
+            host_reference.place(near, path, item),
+            filter(None, map(UNJUDGED.match, source.notes)),
+        )
+        return replace(source, problem="", judge=place, sizes=[of[1] for of in sizes][1:])
+    return source
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -393,7 +417,9 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            tried = list(_tried(source, source.kernel, options, Path(folder), machine))
+            kernels = [source.kernel, *(_at(source.kernel, size) for size in source.sizes)]
+            runs = (_tried(source, kernel, options, Path(folder), machine) for kernel in kernels)
+            tried = [entry for run in runs for entry in run]
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -415,6 +441,9 @@ def _document(
     codes = [(WORST.index(entry.exit_code), _rests(source, kernel, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
+    if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
+        source = replace(source, judge="", problem=UNKNOWN)
+    unclear = unclear or (bool(source.judge) and decisive.outcome.verdict == result.WRONG)
     if unclear and _as_named(source, kernel, deciding):
         unclear = False
     if _promised(source, kernel, decisive):
@@ -600,20 +629,30 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
             chosen = "" if source.launched else f"with {CHOSEN} it ended "
             at = "; ".join([chosen + at, *faults])
         return f"could not tell whether {name} is right: {why}; {at}"
+    if code == result.UNCLEAR and source.judge:
+        return f"could not tell whether {name} is right: it differs from the file's own {source.judge} {at}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
         return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"
     shapes = len({entry.case.id for entry in ran})
     if decisive.case.probe_case is not None:
         return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
-    sentence = f"{name} is right at {plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
+    equal = f": equal to the file's own {source.judge}" if source.judge else ""
+    operands = operations.load(operation).operands.items() if source.judge else ()
+    zeroed = [name for name, operand in operands if operand.zeroed]
+    equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
+    sentence = (
+        f"{name} is right{equal} at {plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
+    )
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
     failed = f" ({', '.join(failures)})" if failures else ""
     why = f", which wrap inferred from trials that failed{failed}"
     texts = zip(source.limits, ("", why))
-    wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
+    wheres = [
+        f"where {' and '.join(limits)}{why}" for limits, why in texts if limits and not source.judge
+    ]
     sentence += f", {' and '.join(wheres)}" if wheres else ""
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
