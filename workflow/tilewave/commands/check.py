@@ -86,9 +86,7 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
 SEARCHED = "no race or uninitialised read was found"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
-PROMISED = re.compile(
-    rf"{wrap.FAULT}although it has a bounds test .*?, the outcome is ({result.INVALID_ACCESS}|{'|'.join(result.FINDINGS)})\b"
-)
+PROMISED = re.compile(r".*although it has a bounds test .*?, the outcome is (?!wrong)")
 EVERY = re.compile(r"\b(\d+) of \1 elements are wrong\b")
 NAMED = ("copy", "softmax", "transpose", "vector_add")
 """Operations of which a kernel's name says enough, that have no other layouts, and no sum to begin with."""
@@ -235,12 +233,10 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     names, functions = [options.kernel], dict[str | None, Function]()
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve(), macros=options.macro)
-        every = dict[str | None, Function]()
-        for item in source.functions():
-            every.setdefault(item.name, item)
-        functions = {name: item for name, item in every.items() if item.file == source.path}
-        if options.kernel in every or not (functions or options.path.is_dir()):
-            functions = functions | every
+        every = source.functions()
+        functions = {item.name: item for item in every if item.file == source.path}
+        if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
+            functions = {**{item.name: item for item in every}, **functions}
         if not functions and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
@@ -289,19 +285,13 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
 
 def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
     """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
-    constant = any("__constant__" in note for note in source.notes)
-    for path, item in (
-        ()
-        if constant or source.faults or function.template
-        else host_reference.found(function, near)
-    ):
+    if any("__constant__" in note for note in source.notes) or source.faults or function.template:
+        return source
+    for path, item in host_reference.found(function, near):
         assert source.kernel is not None
-        host_reference.judge_by(path, item, source.kernel, function, near)
-        place, sizes = (
-            host_reference.place(near, path, item),
-            filter(None, map(UNJUDGED.match, source.notes)),
-        )
-        return replace(source, problem="", judge=place, sizes=[of[1] for of in sizes][1:])
+        place = host_reference.judge_by(path, item, source.kernel, function, near)
+        sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
+        return replace(source, problem="", judge=place, sizes=sizes[1:])
     return source
 
 
@@ -444,8 +434,7 @@ def _document(
     if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
         source = replace(source, judge="", problem=UNKNOWN)
     unclear = unclear or (bool(source.judge) and decisive.outcome.verdict == result.WRONG)
-    if unclear and _as_named(source, kernel, deciding):
-        unclear = False
+    unclear = unclear and not _as_named(source, kernel, deciding)
     if _promised(source, kernel, decisive):
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
@@ -511,21 +500,26 @@ def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
 def _promised(source: _Source, kernel: Kernel, decisive: _Tried) -> bool:
     """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
     unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
-    unsized = any(note.startswith(UNSIZED) for note in source.notes)
-    sure = unknown and source.launched and not (unsized or kernel.marked(GUESSED))
+    sure = unknown and source.launched and not kernel.marked(GUESSED)
+    sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
     return sure and any(map(PROMISED.match, source.faults))
 
 
 def _as_named(source: _Source, kernel: Kernel, deciding: Sequence[_Tried]) -> bool:
     """Return whether each element of each trial is wrong, and the kernel's name says what it computes and no more."""
-    operation, words = kernel.front.operation, set(matching.snake(source.name).split("_"))
-    named = operation in NAMED and {*operation.split("_")} <= words
-    named = named and words <= {*operation.split("_"), *matching.NEUTRAL}
+    words, wanted = matching.snake(source.name).split("_"), kernel.front.operation.split("_")
+    named = kernel.front.operation in NAMED and {*wanted} <= {*words} <= {
+        *wanted,
+        *matching.NEUTRAL,
+    }
     sole = [*kernel.marked(GUESSED)] == ["operation"]
     sole = sole and all(note.startswith((COMPUTES, "operation ")) for note in source.guesses)
-    outcomes_of = [entry.outcome for entry in deciding]
-    each = all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in outcomes_of)
-    return named and sole and each
+    ends = [entry.outcome for entry in deciding]
+    return (
+        named
+        and sole
+        and all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in ends)
+    )
 
 
 def _undefined(path: Path, reason: str) -> list[str]:
@@ -609,8 +603,8 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         at = at.replace(f"; the operation {operation} has no reference", "")
         return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
-        named = "operation" in decisive.case.kernel.marked(GUESSED) and problem == result.WRONG
-        return f"{name} is not right {f'as {operation} ' * named}{at}"
+        by_name = "operation" in decisive.case.kernel.marked(GUESSED) and problem == result.WRONG
+        return f"{name} is not right {f'as {operation} ' * by_name}{at}"
     if code == result.UNCLEAR and source.problem:
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
@@ -641,19 +635,16 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     operands = operations.load(operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
-    sentence = (
-        f"{name} is right{equal} at {plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
-    )
+    inputs = f"{plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
+    sentence = f"{name} is right{equal} at {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
     failed = f" ({', '.join(failures)})" if failures else ""
     why = f", which wrap inferred from trials that failed{failed}"
     texts = zip(source.limits, ("", why))
-    wheres = [
-        f"where {' and '.join(limits)}{why}" for limits, why in texts if limits and not source.judge
-    ]
-    sentence += f", {' and '.join(wheres)}" if wheres else ""
+    wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
+    sentence += f", {' and '.join(wheres)}" if wheres and not source.judge else ""
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
     front = decisive.case.kernel.front

@@ -229,7 +229,8 @@ def _divided(node: ast.expr) -> ast.expr:
         return node
     over, under = node.left, node.right
     while isinstance(over, ast.BinOp) and isinstance(over.op, ast.Div):
-        over, under = over.left, ast.BinOp(over.right, ast.Mult(), under)
+        under = ast.BinOp(over.right, ast.Mult(), under)
+        over = over.left
     text = ast.unparse(under)
     return ast.BinOp(over, ast.Div(), under if names_in(text) else ast.Constant(evaluate(text)))
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tilewave.commands.wrapping.reading import Source
-from tilewave.compiling.declarations import Declaration
 from tilewave.kernel import includes
 
 SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc")
@@ -101,12 +100,6 @@ def read(
     return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), macro_names), tuple(folders)
 
 
-def _has_kernel(items: Sequence[tuple[Path, Declaration]], file: Path, name: str) -> bool:
-    """Return whether a file defines a kernel of a name: a host function of it may be the kernel's launcher."""
-    heads = (item.head for of, item in items if of == file and item.name == name and item.defined)
-    return any(token.text == "__global__" for head in heads for token in head)
-
-
 def bearing(source: Source, kernel: str) -> Source:
     """Keep the files that bear on a kernel: those that name it, its file or its launcher, and their headers.
     A neighbour's constants say nothing about it, nor does a file with a kernel of the same name."""
@@ -114,13 +107,13 @@ def bearing(source: Source, kernel: str) -> Source:
     for name in names:  # the list grows meanwhile, as that of files does
         word = re.compile(rf"\b{re.escape(name)}\b")
         items = [entry for entry in source.declarations(name) if name in entry[1].identifiers]
-        another = {file for file, item in items if item.name == name and item.defined} - {*files}
         launch = re.compile(rf"\b{re.escape(name)}\s*(?:<[^;<>]*>\s*)?<<<")
         another = {
             file
-            for file in another
-            if _has_kernel(items, file, name) or not launch.search(source.texts[file])
-        }
+            for file, item in items
+            if item.name == name and item.defined  # a host function may be the kernel's launcher
+            and ("__global__" in item.identifiers or not launch.search(source.texts[file]))
+        } - {*files}  # fmt: skip
         files += [
             file for file, of in source.texts.items() if word.search(of) and file not in another
         ]

@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from tilewave.commands.wrapping import matching, writing
+from tilewave.commands.wrapping.arithmetic import WHOLE
 from tilewave.commands.wrapping.reading import Function, Parameter, Source, signature
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration
@@ -32,18 +33,14 @@ def found(function: Function, source: Source) -> Iterator[tuple[Path, Declaratio
 
 def _type(item: Parameter) -> tuple[str, int]:
     """Return type and stars; all whole numbers are of one type."""
-    whole = not item.stars and {*item.type.split()} <= matching.WHOLE
+    whole = not item.stars and {*item.type.split()} <= WHOLE
     return "int" if whole else item.type, item.stars
-
-
-def place(source: Source, path: Path, item: Declaration) -> str:
-    return f"{item.name} (line {syntax.line_of(source.texts[path], item.start)})"
 
 
 def judge_by(
     path: Path, item: Declaration, kernel: Kernel, function: Function, source: Source
-) -> None:
-    """Make a function the reference of a kernel's operation: as a kernel of one thread, with the same arguments."""
+) -> str:
+    """Make a function, as a kernel of one thread, the reference of a kernel's operation; return its name and line."""
     text, names = source.texts[path], ", ".join(of.name for of in function.parameters)
     head = " ".join(token.text for token in function.declaration.head)
     inside = head.partition(f" {function.name} (")[2]
@@ -62,3 +59,4 @@ def judge_by(
     judged = file.read_text("utf-8").replace("reference = None", f'reference = "{code}"')
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
+    return f"{item.name} (line {syntax.line_of(text, item.start)})"

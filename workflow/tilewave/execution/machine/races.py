@@ -206,11 +206,9 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
             shadow[uint64(start + touched[index])] = entry_now
     row = view.code(m)[pc]
     if row[c.FAMILY] == c.STORE and not row[c.FLAGS] & c.STRONG:
-        lanes = uint32(mask)
         number = int64(0)
-        while lanes:
-            lanes &= lanes - uint32(1)
-            number += 1
+        for lane in range(32):
+            number += (int64(mask) >> lane) & 1
         if number * width > count << control[s.GRAIN]:
             for index in range(count):
                 unit = start + touched[index]

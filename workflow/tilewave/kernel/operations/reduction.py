@@ -28,17 +28,15 @@ def steps_of(job: Job, operation: Operation, name: str, steps: int, stream: int)
     dtype, count = operation.stored(job, name)
     drawn = uniform(job.seed, stream, count, "f32")
     if DTYPES[operation.dtype(job, name)].whole:
-        rows = {of: DTYPES[operation.dtype(job, of)] for of in operation.operands}
-        ends = [
-            np.iinfo(row.storage).max if row.whole else 1 / (row.roundoff or 1)
-            for row in rows.values()
-        ]
-        own, added = np.iinfo(dtype), sum(operation.stored(job, of)[1] for of in rows)
-        drawn *= min(max(min(ends) // added, 1), WHOLE, own.max)
-        return np.rint(drawn if own.min else np.abs(drawn)).astype(dtype)
-    drawn *= steps
-    np.rint(drawn, out=drawn)
-    drawn /= steps
+        rows = [DTYPES[operation.dtype(job, of)] for of in operation.operands]
+        ends = [np.iinfo(of.storage).max if of.whole else 1 / (of.roundoff or 1) for of in rows]
+        added = sum(operation.stored(job, of)[1] for of in operation.operands)
+        drawn *= min(max(min(ends) // added, 1), WHOLE)
+        np.rint(drawn if np.iinfo(dtype).min else np.abs(drawn), out=drawn)
+    else:
+        drawn *= steps
+        np.rint(drawn, out=drawn)
+        drawn /= steps
     return drawn.astype(dtype, copy=False)
 
 
