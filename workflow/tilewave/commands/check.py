@@ -287,7 +287,7 @@ def _judged_by_host(source: _Source, function: Function, near: Source) -> _Sourc
     """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
     if any("__constant__" in note for note in source.notes) or source.faults or function.template:
         return source
-    for path, item in host_reference.found(function, near):
+    for path, item in host_reference.candidates(function, near):
         assert source.kernel is not None
         place = host_reference.judge_by(path, item, source.kernel, function, near)
         sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]

@@ -281,8 +281,8 @@ def _needless(pieces: list[_Piece], defined: Mapping[str, Macro], roots: Set[str
     gone = {name for declaration in rest.values() for name in declaration.names}
     asserts = {i for i, declaration in rest.items() if declaration.head[0].text == "static_assert"}
     heads = (" ".join(token.text for token in piece.declaration.head) for piece in pieces)
-    known = {i for i, head in enumerate(heads) if KNOWN.fullmatch(head)}
-    return known | {i for i in rest if i not in asserts or pieces[i].identifiers & gone}
+    declared = {i for i, head in enumerate(heads) if KNOWN.fullmatch(head)}
+    return declared | {i for i in rest if i not in asserts or pieces[i].identifiers & gone}
 
 
 def _is_number(declaration: Declaration) -> bool:

@@ -18,7 +18,7 @@ NAMED = frozenset("cpu host ref reference serial sequential golden gold naive ve
 ENTRY = "computed_by_the_host"
 
 
-def found(function: Function, source: Source) -> Iterator[tuple[Path, Declaration]]:
+def candidates(function: Function, source: Source) -> Iterator[tuple[Path, Declaration]]:
     """Yield functions in the kernel's files that take what the kernel takes, in its order."""
     wanted = [(item.name, *_type(item)) for item in function.parameters]
     for path, item in source.near.declarations():
