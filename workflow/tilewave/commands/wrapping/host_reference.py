@@ -13,7 +13,7 @@ from tilewave.compiling.declarations import Declaration
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import Kernel
 
-NAMED = frozenset("cpu host ref reference serial sequential golden gold naive verify".split())
+NAMED = frozenset("cpu host ref reference serial sequential golden gold naive".split())
 """Parts of names of such functions; others need the names of the kernel's parameters."""
 ENTRY = "computed_by_the_host"
 
@@ -24,7 +24,8 @@ def candidates(function: Function, source: Source) -> Iterator[tuple[Path, Decla
     for path, item in source.near.declarations():
         texts = {token.text for token in item.head}
         plain = item.kind == "function" and item.body and "void" in texts and not item.scope
-        if plain and texts.isdisjoint(("template", "__global__", "__device__")):
+        launches = "<<<" in source.texts[path][item.start : item.end]
+        if plain and not launches and texts.isdisjoint(("template", "__global__", "__device__")):
             taken = [(of.name, *_type(of)) for of in signature(path, item).parameters]
             named = NAMED & {*matching.snake(item.name).split("_")}
             if taken == wanted or (named and [of[1:] for of in taken] == [of[1:] for of in wanted]):
