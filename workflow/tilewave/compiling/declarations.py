@@ -284,8 +284,7 @@ def _scan(
         text = stream[i].text
         if i == start and text in making and i + 1 < len(stream) and stream[i + 1].text == "(":
             start = closing(stream, i + 1) + 1
-            if start < len(stream) and stream[start].text == ";":
-                start += 1
+            start += [token.text for token in stream[start : start + 1]] == [";"]
             call = tuple(stream[i:start])
             yield Declaration("other", (), scope, call[0].at, call[-1].end, call)
             i = start

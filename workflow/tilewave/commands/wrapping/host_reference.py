@@ -43,20 +43,18 @@ def judge_by(
 ) -> str:
     """Make a function, as a kernel of one thread, the reference of a kernel's operation; return its name and line."""
     text, names = source.texts[path], ", ".join(of.name for of in function.parameters)
-    head = " ".join(token.text for token in function.declaration.head)
-    inside = head.partition(f" {function.name} (")[2]
+    head = [token.text for token in function.declaration.head]
+    inside = " ".join(head).partition(f" {function.name} (")[2]
     entry = f'extern "C" __global__ void {ENTRY}({inside} {{ {item.name}({names}); }}'
     front = yaml.safe_load(kernel.text.partition(writing.OPENING)[2].partition(writing.CLOSING)[0])
-    front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0, "requires": {}}
-    called = (
-        f"{text[: item.start]}__device__ {text[item.start : item.end]}\n{entry}{text[item.end :]}"
-    )
-    file, code = (
-        operations.MODULES.file(kernel.front.operation),
-        kernel.path.with_name(f"{ENTRY}.cu"),
-    )
+    front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0}
+    before, body, after = text[: item.start], text[item.start : item.end], text[item.end :]
+    file = operations.MODULES.file(kernel.front.operation)
+    code = kernel.path.with_name(f"{ENTRY}.cu")
     assert file is not None
-    code.write_text(f"{writing.front_matter({**front, 'macros': {}})}\n{called}", encoding="utf-8")
+    front |= {"requires": {}, "macros": {}}
+    called = f"{writing.front_matter(front)}\n{before}__device__ {body}\n{entry}{after}"
+    code.write_text(called, encoding="utf-8")
     judged = file.read_text("utf-8").replace("reference = None", f'reference = "{code}"')
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])

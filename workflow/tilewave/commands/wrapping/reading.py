@@ -300,8 +300,7 @@ class Source:
         for arguments in (values for text in self.texts.values() for values in call.findall(text)):
             by_name = dict(zip(macro.arguments or (), map(str.strip, arguments.split(","))))
             words = re.split(r"(\w+)", macro.body)
-            text = "".join(by_name.get(word, word) for word in words)
-            yield re.sub(r"\s*##\s*", "", text)
+            yield re.sub(r"\s*##\s*", "", "".join(by_name.get(word, word) for word in words))
 
     def _instantiated(self, outer: Declaration) -> dict[str, Tokens]:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""
