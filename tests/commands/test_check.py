@@ -1,6 +1,7 @@
 """`tilewave check` and `tilewave mcp`: verdict, exit code, and how far to trust them."""
 
 import json
+import random
 import re
 import shutil
 import sys
@@ -15,6 +16,7 @@ from tilewave.__main__ import main
 from tilewave.commands import mcp_server
 from tilewave.execution import trust
 from tilewave.kernel import result
+from tilewave.pipeline import compiling
 
 pytestmark = needs_nvrtc
 FAILING = ROOT / "tests" / "failing_kernels"
@@ -112,8 +114,27 @@ def test_kernels_of_a_header_and_a_host_function_of_the_same_name(capsys, tmp_pa
     path = tmp_path / "main.cu"
     path.write_text(host + "void run(int* x, int* y, int n) { copy<<<n / 64, 64>>>(x, y); }")
     for file in (path, tmp_path / "copy.cuh"):
-        code, document = check(capsys, file)
-        assert code == 0 and "n % 64 == 0" in document["sentence"], document["sentence"]
+        assert "n % 64 == 0" in check(capsys, file)[1]["sentence"]
+
+
+def test_what_one_kernel_compiled_serves_the_next(capsys, monkeypatch, tmp_path):
+    tasks, compiled = [], compiling.compiled
+    monkeypatch.setattr(
+        compiling, "compiled", lambda *arguments: tasks.extend(arguments[0]) or compiled(*arguments)
+    )
+    path = tmp_path / "sums.cu"
+    path.write_text(
+        f"const float EACH = {random.random()}f;\n"  # new code, which no cache has
+        "__global__ void add(float* c, const float* a, const float* b, int n) {"
+        " int i = blockIdx.x * 64 + threadIdx.x; if (i < n) c[i] = a[i] + b[i]; }\n"
+        "__global__ void scale(float* b, const float* a, int n) {"
+        " int i = blockIdx.x * 64 + threadIdx.x; if (i < n) b[i] = EACH * a[i]; }\n"
+        "void run(float* a, float* b, float* c, int n) {"
+        " add<<<(n + 63) / 64, 64>>>(c, a, b, n); scale<<<(n + 63) / 64, 64>>>(b, a, n); }\n"
+    )
+    _, document = check(capsys, path, "--budget", 1)
+    assert [entry["variant"] for entry in document["kernels"]] == ["add", "scale"]
+    assert len(tasks) == 1
 
 
 def test_what_a_file_leaves_to_others(capsys):

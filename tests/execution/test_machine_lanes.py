@@ -45,7 +45,7 @@ def image() -> elf.Image:
 def state(row: np.ndarray, seed: int, finite: bool = False):
     rows = np.stack([row, decode(Raw(16, "EXIT"))])
     instructions = tuple(program.Instruction(16 * k, "", "") for k in range(2))
-    block, _ = launch._state(
+    block, _ = launch.state_of(
         program.Program(image(), instructions, rows, {}), (1, 1, 1), (32, 1, 1), [], 0,
         launch.Limits(),
     )  # fmt: skip

@@ -125,6 +125,11 @@ class Machine:
         prints = {"printed": self.printed, "prints": 2 * len(self.printed)}
         return SimpleNamespace(**ended, **prints)
 
+    def predicted(self, program: Any, gpu: Any, footprint: float, **launch: Any) -> Any:
+        stalls = np.zeros((len(program.instructions), 2))
+        stalls[2:4, 1] = 3, 1
+        return SimpleNamespace(cycles=1980.0, stalls=stalls, reasons=("issue", "a busy pipe"))
+
 
 def listing(entry: str, file: str, first: int = 1, second: int = 2, third: int = 3) -> str:
     return LISTING.format(entry=entry, file=file, first=first, second=second, third=third)

@@ -137,5 +137,9 @@ class Unsupported(Exception):
         super().__init__(f"{opcode}{position}{': ' if detail else ''}{detail}")
 
 
+class NoTime(ValueError):
+    """The model of time has none for a launch; the message says why."""
+
+
 class BadLaunch(ValueError):
     """A launch that no GPU accepts, such as a block that is too large."""

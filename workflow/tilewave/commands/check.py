@@ -23,8 +23,9 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import compiled, finding, host_reference, matching, probing, trying
+from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import UNSIZED
+from tilewave.commands.wrapping.host_reference import candidates, judge_by
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
@@ -250,8 +251,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         home = folder / f"{path.stem}-{at}"
         (home / "touched").mkdir(parents=True)
         stem, suffix = matching.snake(name or path.stem), path.suffix
-        # Not the name of the user's file: lines are told apart by the names of their files.
-        output = f"{stem}_wrapped{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
+        # The name of trials: what they have compiled serves the kernels of the whole file.
+        output = f"{writing.TRIAL}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
         function = functions.get(name)
         named = function is None or matching.named_operation(function, source) is not None
@@ -287,9 +288,9 @@ def _judged_by_host(source: _Source, function: Function, near: Source) -> _Sourc
     """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
     if any("__constant__" in note for note in source.notes) or source.faults or function.template:
         return source
-    for path, item in host_reference.candidates(function, near):
+    for path, item in candidates(function, near):
         assert source.kernel is not None
-        place = host_reference.judge_by(path, item, source.kernel, function, near)
+        place = judge_by(path, item, source.kernel, function, near)
         sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
         return replace(source, problem="", judge=place, sizes=sizes[1:])
     return source
@@ -306,7 +307,7 @@ def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool
             raise
         return replace(source, problem=source.problem or str(error)), False, ""
     lines = [line.strip() for line in notes.getvalue().splitlines()]
-    kernel = load_kernel(Path(options["output"]))
+    kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name))
     settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
     settled = settled or "operation" not in kernel.marked(GUESSED)
     return replace(source, kernel=kernel, notes=lines), settled, verdict

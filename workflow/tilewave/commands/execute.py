@@ -23,7 +23,7 @@ from tilewave.basics.progress import say
 from tilewave.commands import flags
 from tilewave.commands import outcome as outcomes
 from tilewave.compiling import nvrtc
-from tilewave.execution import case, least, watched
+from tilewave.execution import case, least, predicted, watched
 from tilewave.execution.lanes.captured import Diagram
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.front_matter import INFERRED, Kernel, load_kernel
@@ -62,6 +62,9 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
     )
+    parser.add_argument(
+        "--time", action="store_true", help="only predict the time, from one block; check nothing"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     add_budget(parser)
 
@@ -96,6 +99,10 @@ def options_of(arguments: Sequence[str]) -> Namespace:
 def run(options: Namespace) -> int:
     """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
+    if options.time:
+        document = time_of(options, options.machine)
+        flags.show(json.dumps(document, indent=1) if options.json else outcomes.time_text(document))
+        return result.UNCLEAR if "reason" in document else result.RIGHT
     outcome = execute(options, options.machine, options.budget)
     flags.show(json.dumps(outcome, indent=1) if options.json else outcomes.text(outcome))
     return outcomes.exit_code(outcome)
@@ -244,11 +251,30 @@ def execute(options: Namespace, machine: Any = None, budget_s: float = 0.0) -> d
         outcome = outcomes.document(arch_of(options), selected, job, entry, done)
         if done is not None and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
+            if done.result.status == result.OK:
+                outcome["time"] = predicted.of_case(job, gpu, machine)
         if options.lanes is not None and done is not None:
             outcome["lanes"] = _drawn(watched.watched(done), outcome, options)
         elif budget_s > 0 and done is not None and done.result.verdict == result.CORRECT:
             outcome |= _trials(options, limited, selected, entry, budget_s, machine, done)
         return outcome
+
+
+def time_of(options: Namespace, machine: Any = None) -> dict[str, Any]:
+    """Predict the time of the command line's case, and execute no more than a block of it. Raises UserError."""
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        _, job, _ = planned(options, Path(folder))
+        if not isinstance(job, Job):
+            raise UserError.because(
+                HERE, f"the case cannot run: {job.reason}", "Choose another one"
+            )
+        machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
+        gpu = gpu_of(options)
+        document = None if gpu is None else predicted.of_case(job, gpu, machine)
+        return document or {
+            "gpu": gpu.name if gpu else job.device.get("name", ""),
+            "reason": predicted.UNKNOWN,
+        }
 
 
 def _trials(

@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewave.basics.columns import columns, count
 from tilewave.basics.paths import relative
-from tilewave.execution import case, least
+from tilewave.execution import case, least, predicted
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import GUESSED, Kernel
 from tilewave.kernel.job import Job
@@ -195,6 +195,7 @@ def _headline(outcome: Row) -> list[str]:
             f"registers, {count(shared)} bytes of shared memory"
         )
     texts.append(least.sentence(outcome["bound"]) if outcome.get("bound") else "")
+    texts.append(predicted.sentence(outcome["time"]) if outcome.get("time") else "")
     return [*lines, *(f"  {text}" for text in (*texts, outcome.get("tried")) if text)]
 
 
@@ -239,6 +240,22 @@ def _section(name: str, head: Sequence[str], rows: Iterable[Row], keys: Sequence
     return ["", name, *columns(head, cells)] if cells else []
 
 
+def _waits(outcome: Row) -> list[str]:
+    """Return the lines at which the warps wait, by the model of time."""
+    rows = [
+        {**row, "where": f"{row['file']}:{row['line']}", "percent": f"{100 * row['share']:.0f} %"}
+        for row in outcome.get("waits", ())
+    ]
+    keys = ["where", "percent", "reason", "text"]
+    return _section(
+        "Where the warps' time goes (predicted)", ["line", "share", "for", "source"], rows, keys
+    )
+
+
+def time_text(document: Row) -> str:
+    return "\n".join([predicted.sentence(document), *_waits(document)])
+
+
 def text(outcome: Row) -> str:
     lines = _headline(outcome) + _printed(outcome)
     if "lanes" in outcome:
@@ -265,6 +282,7 @@ def text(outcome: Row) -> str:
     lines += _section("Shared memory", head, outcome["shared"], names)
     head = ["kind", "requests", "sectors", "ideal"]
     lines += _section("Global memory", head, outcome["global"], ["kind", *GLOBAL])
+    lines += _waits(outcome.get("time") or {})
     calls = " (a line that calls a header includes its cost)" if outcome["headers"] else ""
     if outcome["lines"]:
         lines += ["", outcome["file"] + calls, *source_table(outcome["lines"])]

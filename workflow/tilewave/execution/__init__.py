@@ -55,6 +55,7 @@ def engine(
         maps,
         marking,
         program,
+        timing,
     )
 
     def load(*arguments_: Any) -> Any:
@@ -69,6 +70,7 @@ def engine(
     return SimpleNamespace(
         load=load,
         execute=launch.execute,
+        predicted=timing.predicted,
         Buffer=arguments.Buffer,
         TensorMap=maps.TensorMap,
         Struct=arguments.Struct,

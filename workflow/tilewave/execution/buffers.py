@@ -37,6 +37,16 @@ def operands(
     return arrays
 
 
+def zeros(operation: Operation, job: Job) -> dict[str, np.ndarray]:
+    """Return operands of zeros, whose memory is not touched yet."""
+    arrays = {}
+    for name, operand in operation.arrays(job).items():
+        dtype, count = operation.stored(job, name)
+        arrays[name] = np.zeros(count, dtype)
+        arrays[name].flags.writeable = operand.written
+    return arrays
+
+
 def scratch(job: Job) -> dict[str, np.ndarray]:
     """Return a launch's scratch buffers as the GPU's check makes them."""
     buffers = {}

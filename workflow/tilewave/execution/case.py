@@ -16,7 +16,7 @@ from tilewave import execution
 from tilewave.basics import memory
 from tilewave.compiling import sass
 from tilewave.execution import cost, counters
-from tilewave.execution.buffers import cluster_and_memory, operands, packed, scratch
+from tilewave.execution.buffers import cluster_and_memory, operands, packed, scratch, zeros
 from tilewave.execution.places import SHOWN, Places, by_lines, described, in_short, sentence
 from tilewave.kernel import operations
 from tilewave.kernel import result as model
@@ -27,6 +27,7 @@ from tilewave.kernel.result import Result
 from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.instructions import of_launches
 from tilewave.theory import architectures
+from tilewave.theory.data_sheets import DataSheet
 
 # A fault gives the case a status or, where the case ended, a verdict. The most severe come first.
 STATUSES = {
@@ -46,6 +47,7 @@ VERDICTS = {
 SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
 UNALIGNED = "an array in shared memory is declared with an alignment of {} bytes, and the memory begins at byte {} on sm_{}"
+FILLED_BYTES = 64 << 20
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 ADDRESSES = "c[0x4]"
 """The constant bank with the addresses of the module's variables; a kernel that does not read it has none."""
@@ -197,6 +199,20 @@ class _Case:
             budget -= executed
         return True
 
+    def launched(
+        self, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float
+    ) -> dict[str, Any]:
+        """Return what the machine needs of a launch besides its program."""
+        sizes = self.programs[job.entry].image.parameter_sizes
+        return {
+            "grid": job.launch.grid,
+            "block": job.launch.block,
+            "arguments": packed(self.machine, job, buffers, alpha, beta, sizes, self.written),
+            "shared_bytes": job.launch.shared_bytes,
+            **cluster_and_memory(self.machine, job, buffers, self.written, self.variables),
+            **({"sms": job.device["sms"]} if job.device.get("sms") else {}),
+        }
+
     def _step(
         self, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float, most: int
     ) -> int | None:
@@ -209,19 +225,12 @@ class _Case:
         seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
         reverse = self.both_ways and self.runs % 2 == 0
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
-        more = cluster_and_memory(self.machine, job, buffers, self.written, self.variables)
-        more |= {"sms": job.device["sms"]} if job.device.get("sms") else {}
-        sizes = program.image.parameter_sizes
         done = self.machine.execute(
             program,
-            grid=job.launch.grid,
-            block=job.launch.block,
-            arguments=packed(self.machine, job, buffers, alpha, beta, sizes, self.written),
-            shared_bytes=job.launch.shared_bytes,
             limits=self.machine.Limits(most, seconds, working=working, reverse=reverse),
             capture=job.watch and self.runs == 1,
             footprint=self.footprint,
-            **more,
+            **self.launched(job, buffers, alpha, beta),
         )
         self.spent += float(done.seconds)
         if self.runs == 1:
@@ -397,6 +406,34 @@ def launch_once(job: Job, machine: Any = None) -> Sequence[ExecutedLaunch]:
         case.load()
         case.launch(case.buffers(case.operation.inputs(job), 1.0))
     return case.ran
+
+
+@dataclass(frozen=True)
+class TimedLaunch:
+    """A launch with its predicted time (`execution.machine.timing.Time`)."""
+
+    program: Any
+    places: Places
+    time: Any
+
+
+def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
+    """Predict the time of each launch of a case, from one block of each.
+
+    Operands of more than `FILLED_BYTES` are zeros. Raises NoTime, and the machine's errors.
+    """
+    case = _Case(job, machine or execution.engine())
+    case.load()
+    operation, launches = case.operation, []
+    filled = cost.operand_bytes(job) <= FILLED_BYTES
+    buffers = case.buffers(operation.inputs(job), 0.0) if filled else zeros(operation, job)
+    buffers |= case.scratch
+    for step in case.job.steps:
+        program, footprint = case.programs[step.entry], sum(a.nbytes for a in buffers.values())
+        launch = case.launched(step, buffers, 1.0, 0.0)
+        predicted = case.machine.predicted(program, gpu, footprint, **launch)
+        launches.append(TimedLaunch(program, case.places[step.entry], predicted))
+    return launches
 
 
 @dataclass(frozen=True)

@@ -95,19 +95,21 @@ def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any
     return document
 
 
-def _duration(microseconds: float) -> str:
+def duration(microseconds: float) -> str:
     """Return a duration with three digits: ``41.2 us``, ``1.23 ms``."""
     scaled, unit = (microseconds / 1e3, "ms") if microseconds >= 1e3 else (microseconds, "us")
     digits = max(0, 2 - math.floor(math.log10(scaled))) if scaled > 0 else 0
     return f"{scaled:.{digits}f} {unit}"
 
 
+def named(gpu: str) -> str:
+    """Return ``an H200``."""
+    return f"{'an' if gpu[0] in 'AHLR8' else 'a'} {gpu}"
+
+
 def sentence(document: Mapping[str, Any]) -> str:
     """Return ``at least 41.2 us on an H200: shared memory and L1, 74 % of which is excess on line 52``."""
-    gpu = str(document["gpu"])
-    article = "an" if gpu[0] in "AHLR8" else "a"
-    duration = _duration(document["microseconds"])
-    text = f"at least {duration} on {article} {gpu}: {document['limiter']}"
+    text = f"at least {duration(document['microseconds'])} on {named(document['gpu'])}: {document['limiter']}"
     if "line" in document:
         share = f"{100 * document['share']:.0f} %"
         text += f", {share} of which is {document['what']} on {document['line']}"

@@ -237,15 +237,16 @@ class FrontMatter(Launched):
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel file: where it lies, its front matter and its text."""
+    """A kernel file: where it lies, its front matter and its text. called: its name, unless that is the file's."""
 
     path: Path
     front: FrontMatter
     text: str
+    called: str = ""
 
     @cached_property
     def name(self) -> str:
-        return self.path.stem
+        return self.called or self.path.stem
 
     @property
     def provider(self) -> Provider:

@@ -12,6 +12,8 @@ from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage; e4m3 and e5m2 round to n
 fits in i32.
 """
 
+import functools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,8 @@ from tilewave.theory.dtypes import DTYPES, Words, mix
 
 # Small enough that all steps stay in the cache: allocating memory takes longer than filling it.
 _CHUNK = 1 << 14
+_MOST_KEPT = 1 << 22
+"""Most elements of an array that is kept for the next trial."""
 FEW = 3
 """Elements of an array without a special one."""
 
@@ -68,6 +72,12 @@ def to_float64(values: np.ndarray, dtype: str) -> NDArray[np.float64]:
 
 def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> np.ndarray:
     """Return elements start .. start+count-1 of a stream, in `storage(dtype)`. Raises ValueError for a dtype without any."""
+    if count > _MOST_KEPT:
+        return _uniform(seed, stream, count, dtype, start)
+    return _kept(seed, stream, count, dtype, start).copy()
+
+
+def _uniform(seed: int, stream: int, count: int, dtype: str, start: int) -> np.ndarray:
     out, convert = np.empty(count, storage(dtype)), DTYPES[dtype].from_bits
     if convert is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")
@@ -78,3 +88,7 @@ def uniform(seed: int, stream: int, count: int, dtype: str, start: int = 0) -> n
         index = np.arange(start + first, start + last, dtype=np.uint64)
         out[first:last] = convert(_hashes(key, index))
     return out
+
+
+_kept = functools.lru_cache(maxsize=4)(_uniform)
+"""Elements that several trials of a kernel share."""

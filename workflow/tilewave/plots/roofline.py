@@ -81,16 +81,9 @@ def _bytes(study: StudyData) -> pd.DataFrame:
     frame = pd.DataFrame(index=counted.index)
     frame["dram"] = counted["dram_bytes"]
     frame["l2"] = counted[L2_SECTORS].map(roofline.l2_bytes)
-    frame["l1"] = [
-        roofline.l1_bytes(*parts)
-        for parts in zip(
-            sectors,
-            shared - bypassing["wavefronts"],
-            frame["l2"],
-            bypassing["sectors"],
-            strict=True,
-        )
-    ]
+    wavefronts = shared - bypassing["wavefronts"]
+    columns = sectors, wavefronts, frame["l2"], bypassing["sectors"]
+    frame["l1"] = list(map(roofline.l1_bytes, *columns))
     frame["bulk"] = sectors.map(roofline.l2_bytes) < frame["l2"]
     return frame
 

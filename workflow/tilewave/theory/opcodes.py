@@ -95,16 +95,9 @@ def class_of(opcode: str) -> str:
 WARPGROUP = 4
 """Warps of a warpgroup, which share the work of its instructions."""
 WARPGROUPS = ("HGMMA", "IGMMA", "QGMMA")
-SHAPES: Mapping[str, tuple[int, int, int]] = {
-    "884": (8, 8, 4),
-    "8816": (8, 8, 16),
-    "8832": (8, 8, 32),
-    "1684": (16, 8, 4),
-    "1688": (16, 8, 8),
-    "16816": (16, 8, 16),
-    "16832": (16, 8, 32),
-    "16864": (16, 8, 64),
-}
+_SIDES = ((8, 4), (8, 16), (8, 32), (16, 4), (16, 8), (16, 16), (16, 32), (16, 64))
+SHAPES: Mapping[str, tuple[int, int, int]] = {f"{m}8{k}": (m, 8, k) for m, k in _SIDES}
+"""Rows, columns and depth of a warp's tensor instruction, by its modifier: `16816`."""
 _SHAPE = re.compile(r"^(\d+)x(\d+)x(\d+)$")
 
 

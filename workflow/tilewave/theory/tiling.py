@@ -4,9 +4,9 @@ A block of BM x BN outputs loads BM + BN elements for every step of k. So larger
 fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``.
 """
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
+
+import pandas as pd
 
 from tilewave.theory import quantization
 from tilewave.theory.traffic import loads_per_element
@@ -51,12 +51,6 @@ def parallel_efficiency(
     return quantization.tile_efficiency(shape, tile) * waves.efficiency
 
 
-def _ranks(values: Sequence[float]) -> list[float]:
-    """Return the rank of each value, 1 for the smallest; equal values share the mean of their ranks."""
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]
-
-
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Spearman's rho, in [-1, 1], ties at their mean rank; NaN for fewer than two pairs or a constant side.
 
@@ -64,7 +58,5 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} values against {len(second)}")
-    try:
-        return statistics.correlation(_ranks(first), _ranks(second))
-    except statistics.StatisticsError:
-        return math.nan
+    ranks = pd.DataFrame([first, second]).rank(axis=1)
+    return float(ranks.T.corr().iloc[0, 1])

@@ -15,6 +15,8 @@ from tilewave.kernel.front_matter import FENCES
 OPENING, CLOSING, _ = FENCES[".cu"]
 SIGNATURE = "# written by tilewave wrap"
 """Last line of front matter that may be written anew with --force."""
+TRIAL = "tilewave_wrapped"
+"""Stem of a trial's file; its name is part of the compiled code, and no user's file has it."""
 ORDER = (
     "title operation cubin dtypes layouts macros block grid cluster shared_bytes requires "
     "architecture_specific reads_c compiler entry arguments"
@@ -24,9 +26,9 @@ ORDER = (
 def trial_path(source: Source, folder: Path) -> Path:
     """Return a file in a folder for trials; a cubin is copied beside it."""
     if source.path.suffix != compiled.SUFFIX:
-        return folder / "wrapped.cu"
+        return folder / f"{TRIAL}.cu"
     shutil.copy(source.path, folder)
-    return folder / "wrapped.yaml"
+    return folder / f"{TRIAL}.yaml"
 
 
 def front_matter(front: Mapping[str, Any], ready: bool = False) -> str:

@@ -123,6 +123,8 @@ def imported() -> None:
     from tilewave.execution.machine import (  # noqa: F401
         blocks,
         capturing,
+        cycles,
+        events,
         handlers,
         marking,
         overwriting,

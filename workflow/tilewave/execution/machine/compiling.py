@@ -33,7 +33,7 @@ from tilewave.theory import tensor_map_limits
 HERE = Path(__file__).parent
 NOT_COMPILED = (
     "arguments", "decode", "findings", "form", "launch", "liveness", "naming", "operands", "printing", "program", "registry",
-    "spreading",
+    "pipes", "spreading", "timing",
 )  # fmt: skip
 """Modules that no compiled code depends on; `building` does not import them."""
 SECONDS = {

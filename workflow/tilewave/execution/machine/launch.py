@@ -99,13 +99,14 @@ def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
         at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
-    memory = np.empty(at // 4, np.uint32)
+    memory = np.zeros(at // 4, np.uint32)
     view = memory.view(np.uint8)
     end = 0
     for start, buffer in zip(starts, buffers):
         view[end:start] = 0xFF
         end = start + buffer.array.nbytes
-        view[start:end] = _bytes(buffer.array)
+        if buffer.array.any():  # pages of zeros stay untouched
+            view[start:end] = _bytes(buffer.array)
     view[end:] = 0xFF
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
 
@@ -314,7 +315,7 @@ def _identity(
     return out
 
 
-def _state(
+def state_of(
     program: Program,
     grid: Sequence[int],
     block: Sequence[int],
@@ -429,7 +430,7 @@ def _contexts(program: Program, states: Sequence[s.State]) -> blocks.Contexts:
 ASYNCHRONOUS = (c.HGMMA, c.MBARRIER, c.BULK, c.CLUSTER)
 
 
-def _cluster(first: s.State, together: int) -> list[s.State]:
+def cluster_of(first: s.State, together: int) -> list[s.State]:
     """Return the blocks of a cluster by rank; ``first`` is rank 0."""
     states = [first]
     for _ in range(1, together):
@@ -508,7 +509,7 @@ def execute(
     clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
 
     def prepared() -> tuple[s.State, list[tuple[int, Buffer]]]:
-        return _state(program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms)
+        return state_of(program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms)
 
     state, buffers = prepared()
     states, done, seconds = [state], 0, 0.0
@@ -518,7 +519,7 @@ def execute(
     if cores > 1 and not alone and spreading.independent(program):
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
-            state, functools.partial(_cluster, together=together), _read_only(state, buffers), cores,
+            state, functools.partial(cluster_of, together=together), _read_only(state, buffers), cores,
             grid, cluster, threads, limits.instructions, limit, limits.working,
         )  # fmt: skip
         seconds = time.perf_counter() - started - limit.slept()
@@ -540,7 +541,7 @@ def execute(
 
     def in_order(first: s.State) -> tuple[list[s.State], int, float]:
         """Execute all blocks; return the states of a cluster, the finished blocks and the seconds."""
-        states = _cluster(first, together)
+        states = cluster_of(first, together)
         started, limit = time.perf_counter(), Deadline.after(allowed)
         tables = views.tables(states)
         kept.append(tables)  # they hold each other's addresses

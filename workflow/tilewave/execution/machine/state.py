@@ -179,11 +179,15 @@ class State(NamedTuple):
 
 
 Size = int | str
-FIELDS: dict[str, tuple[type, tuple[Size, ...]]] = {
-    name: (kind.__metadata__[0], kind.__metadata__[1:])
-    for name, kind in get_type_hints(State, include_extras=True).items()
-}
-"""Item type and sizes of each array: a number is fixed, a name is a size of the launch."""
+
+
+def fields(state: type) -> dict[str, tuple[type, tuple[Size, ...]]]:
+    """Return item type and sizes of each array of a state: a number is fixed, a name is a size of the launch."""
+    hints = get_type_hints(state, include_extras=True).items()
+    return {name: (kind.__metadata__[0], kind.__metadata__[1:]) for name, kind in hints}
+
+
+FIELDS = fields(State)
 
 
 def allocated(sizes: Mapping[str, int], **arrays: Array) -> State:

@@ -104,9 +104,8 @@ def peer(typingctx, m, rank):
     return kind(m, types.int64), build
 
 
-def _array(name, dtype, sizes):
-    """Return a function of the table that gives an array of the state."""
-    at = _column(name)
+def _array(at, dtype, sizes):
+    """Return a function of the table that gives an array whose address is there at ``at``."""
     kind = types.Array(from_dtype(np.dtype(dtype)), len(sizes), "C")
 
     @intrinsic
@@ -127,11 +126,17 @@ def _array(name, dtype, sizes):
     return array
 
 
-# A function for each array: `code(m)`, `registers(m)` and so on.
-globals().update({name: _array(name, *field) for name, field in FIELDS.items()})
+def accessors(fields):
+    """Return a function for each array of a state: `code(m)`, `registers(m)` and so on."""
+    return {
+        name: _array(at * (1 + SIZES), *field) for at, (name, field) in enumerate(fields.items())
+    }
 
 
-def table(state: State) -> np.ndarray:
+globals().update(accessors(FIELDS))
+
+
+def table(state: Sequence[np.ndarray]) -> np.ndarray:
     """Return the addresses and sizes of a state's arrays; the state must outlive it."""
     m = np.zeros((len(state), 1 + SIZES), np.int64)
     for row, array in zip(m, state):

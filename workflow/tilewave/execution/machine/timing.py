@@ -1,0 +1,191 @@
+"""Model of time: the cycles of a launch, from the events of one of its blocks.
+
+    events (beside this package)   what the warps of a block execute and access
+    instructions                   control bits and pipes, from the code
+    cycles                         an SM that runs so many blocks at a time, instruction by instruction
+
+A few rounds of blocks are simulated, and further ones take as long as the last. Not modelled: waits for other blocks,
+where in the L2 data lie, and clocks. docs/timing.md says how far off it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilewave.basics.errors import NoTime
+from tilewave.basics.tables import table_beside
+from tilewave.execution.machine import cycles, pipes, sm, views
+from tilewave.execution.machine import events as recorded
+from tilewave.execution.machine.arguments import Buffer
+from tilewave.execution.machine.events import BlockEvents
+from tilewave.execution.machine.launch import SMS, Limits, cluster_of, state_of
+from tilewave.execution.machine.program import Program
+from tilewave.theory import architectures
+from tilewave.theory.data_sheets import DataSheet
+from tilewave.theory.occupancy import SmLimits, occupancy, round_up
+
+CONSTANTS: dict[str, float] = table_beside(sm.__file__)
+MEASURED_ON = 4800e9  # bytes per second of the H200 whose constants these are
+ROUNDS = 3
+"""Rounds of blocks of an SM that are simulated; more take as long as the last of them."""
+MOST_CYCLES = 50_000_000
+MOST_EVENTS = 6_000_000
+L1_BYTES, L1_LEAST = 256 << 10, 8 << 10
+COMPULSORY = 0.8
+"""Share of its L2 above which a launch's stores reach DRAM while it runs."""
+SECTOR_BYTES = 32 * np.array([bin(mask).count("1") for mask in range(16)])
+
+
+@dataclass(frozen=True)
+class Time:
+    """Cycles of a launch, and of which instruction warps waited for what: float64 (instructions, reasons)."""
+
+    cycles: float
+    stalls: np.ndarray
+    reasons: tuple[str, ...] = sm.REASONS
+
+
+def _numbered(events: BlockEvents, table: np.ndarray) -> tuple[BlockEvents, np.ndarray]:
+    """Return events whose mbarriers are numbers from 0 on, and the arrivals that a phase of each needs."""
+    details = events.details.copy()
+    first = details[:, recorded.C] == recorded.INITIAL
+    needed = dict(details[first][:, [recorded.A, recorded.B]].tolist())
+    used = np.flatnonzero(events.places >= 0)
+    codes = events.instructions[used]
+    kinds = table[np.where(codes >= 0, codes, -1 - codes), sm.KIND]
+    marks = (sm.ARRIVAL, sm.TEST, sm.REMOTE, sm.BULK)
+    places = events.places[used[np.isin(kinds, marks)]]
+    offsets = np.unique(details[places, recorded.A])
+    details[places, recorded.A] = np.searchsorted(offsets, details[places, recorded.A])
+    bulk = details[places, recorded.A] < 0
+    details[places[bulk], recorded.A] = -1
+    return replace(events, details=details), np.array(
+        [needed.get(at, 1) for at in offsets.tolist()], np.int64
+    )
+
+
+def of_events(
+    program: Program,
+    of_block: BlockEvents,
+    grid: Sequence[int],
+    cluster: Sequence[int],
+    shared_bytes: int,
+    footprint: float,
+    gpu: DataSheet,
+    constants: Mapping[str, float] = CONSTANTS,
+) -> Time:
+    """Return the time of a launch from the `events` of a block. footprint: bytes of its buffers. Raises NoTime."""
+    if of_block.how not in (recorded.ENDED, recorded.FULL, recorded.POLLS):
+        raise NoTime("a block does not end on the CPU")
+    image, blocks, together = program.image, math.prod(grid), math.prod(cluster)
+    static = architectures.of(image.arch).declared(image.shared_size)
+    limits = SmLimits.of(image.arch)
+    fitting = occupancy(limits, 32 * of_block.warps, image.registers, static + shared_bytes).blocks
+    most = -(-blocks // (gpu.sms // together * together))  # of an SM
+    resident = max(1, min(fitting, most))
+    table = pipes.table(program)
+    numbered, needed = _numbered(of_block, table)
+    touched = float(SECTOR_BYTES[np.unique(of_block.lines) & 15].sum())
+    share = min(1.0, footprint / max(touched * blocks, 1.0))
+    busy = min(gpu.sms, blocks)
+    k = dict(constants)
+    bandwidth = k["dram_rate"] * gpu.machine.bandwidth / MEASURED_ON
+    for name, rate in (("l2_rate", k["l2_rate"]), ("dram_rate", bandwidth)):
+        k[name] = min(k["port"], rate * gpu.sms / busy)
+    of_shared = resident * round_up(
+        static + shared_bytes + limits.shared_reserved, limits.shared_unit
+    )
+    ways = max(1, min(sm.WAYS, max(L1_BYTES - of_shared, L1_LEAST) // (sm.SETS * int(sm.LINE))))
+    stores = footprint > COMPULSORY * gpu.l2_bytes
+    gap = k["next_cluster" if together > 1 else "next_block"]
+    launch = np.array([busy, share, share, stores, ways, gap], np.float64)
+
+    def run(rounds: int) -> tuple[float, sm.Sm]:
+        arrays = sm.allocated(table, numbered, needed, resident, k, launch)
+        spent = cycles.simulate(views.table(arrays), min(rounds * resident, most), MOST_CYCLES)
+        if spent < 0:
+            why = {-1: "a block waits for another", -2: f"it takes more than {MOST_CYCLES} cycles"}
+            raise NoTime(why[spent])
+        return float(spent), arrays
+
+    total, arrays = run(ROUNDS)
+    simulated = min(ROUNDS * resident, most)
+    if most > simulated:
+        total += (total - run(ROUNDS - 1)[0]) * (most - simulated) / resident
+    shared = float(arrays.shared[sm.BUSY_DRAM :].max()) * most / simulated
+    whole = of_block.executed / len(of_block.instructions)
+    return Time(whole * max(total, k["start"] + k["dram"] + shared), arrays.stalls)
+
+
+def predicted(
+    program: Program,
+    gpu: DataSheet,
+    footprint: float,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    cluster: Sequence[int] | None = None,
+    memory: Sequence[Buffer] = (),
+    sms: int = SMS,
+) -> Time:
+    """Return the time of a launch. footprint: bytes of its buffers; the rest as for `launch.execute`. Raises NoTime."""
+    cluster = tuple(cluster or (1, 1, 1))
+    together = math.prod(cluster)
+
+    def events(number: int) -> BlockEvents:
+        limits = Limits(races=False)
+        first, _ = state_of(
+            program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
+        )
+        states = cluster_of(first, together)
+        return recorded.of_block(states, grid, cluster, math.prod(block), number, MOST_EVENTS)
+
+    def time(of_block: BlockEvents) -> Time:
+        return of_events(program, of_block, grid, cluster, shared_bytes, footprint, gpu)
+
+    return slowest(samples(math.prod(grid) // together, sms // together), events, time)
+
+
+def samples(count: int, apart: int) -> list[list[int]]:
+    """Return numbers of blocks of the first SM, and of the SM of the last block, ``apart`` blocks from each other."""
+    last = count - 1
+    of_sms = (0, last // apart // 2 * apart), (last, last - (last // apart + 1) // 2 * apart)
+    return [list(dict.fromkeys(numbers)) for numbers in of_sms]
+
+
+def slowest(
+    of_sms: Iterable[Iterable[int]],
+    events: Callable[[int], BlockEvents],
+    time_of: Callable[[BlockEvents], Time],
+) -> Time:
+    """Return the time of the slowest SM, whose blocks take as long as its samples on average.
+
+    A block that waits for others, as in the fix-up of stream-K, counts only if all samples do.
+    """
+    times: dict[int, Time] = {}
+
+    @lru_cache
+    def of_block(number: int) -> tuple[bool, Time]:
+        block = events(number)
+        key = hash((block.executed, len(block.lines), block.details[:, : recorded.FIRST].tobytes()))
+        if key not in times:
+            times[key] = time_of(block)
+        return block.how == recorded.POLLS, times[key]
+
+    sampled = [[of_block(number) for number in numbers] for numbers in of_sms]
+    free = [[spent for waits, spent in blocks if not waits] for blocks in sampled]
+    kept = [blocks for blocks in free if blocks] or [[spent for _, spent in sampled[0]]]
+
+    def mean(blocks: Sequence[Time]) -> float:
+        return sum(spent.cycles for spent in blocks) / len(blocks)
+
+    longest = max(kept, key=mean)
+    return replace(longest[0], cycles=mean(longest))
