@@ -93,7 +93,9 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
     assert code == 3 and re.match(doubt, document["sentence"])
 
 
-@pytest.mark.parametrize("name", ["checked", "fixed", "inactive", "products", "sizes", "unended"])
+@pytest.mark.parametrize(
+    "name", ["checked", "fixed", "inactive", "judged", "products", "sizes", "unended"]
+)
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
     _, document = check(capsys, path, "--budget", 2)
@@ -103,6 +105,16 @@ def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     for kernel, code, text in expected:
         assert entries[kernel]["exit_code"] == int(code) and text in entries[kernel]["sentence"]
     assert str(tmp_path / "tilewave-") not in json.dumps(document)
+
+
+def test_kernels_of_a_header_and_a_host_function_of_the_same_name(capsys, tmp_path):
+    kernel = "__global__ void copy(const int* x, int* y) { int i = blockIdx.x * 64 + threadIdx.x; y[i] = x[i]; }"
+    (tmp_path / "copy.cuh").write_text(kernel)
+    host = '#include "copy.cuh"\nnamespace host { void copy(const int* x, int* y, int n) {} }\n'
+    path = tmp_path / "main.cu"
+    path.write_text(host + "void run(int* x, int* y, int n) { copy<<<n / 64, 64>>>(x, y); }")
+    for file in (path, tmp_path / "copy.cuh"):
+        assert "n % 64 == 0" in check(capsys, file)[1]["sentence"]
 
 
 def test_what_one_kernel_compiled_serves_the_next(capsys, monkeypatch, tmp_path):

@@ -153,6 +153,15 @@ def test_large_numbers_of_a_sum_have_many_bits_and_every_order_gives_the_same() 
     assert np.any(x.view(np.uint32) & 0xFFFF) and np.abs(x).max() > 1e35
 
 
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"), [("i32", -100, 100), ("u8", 0, 1), ("i64", -100, 100)]
+)
+def test_sums_of_whole_numbers(dtype: str, low: int, high: int) -> None:
+    job = a_job(operation="reduction", shape={"n": 200}, dtypes={"x": dtype, "total": dtype})
+    x = operations.load("reduction").inputs(job)["x"]
+    assert (x.min(), x.max()) == pytest.approx((low, high), abs=2) and np.mean(x == 0) < 0.6
+
+
 @pytest.mark.parametrize(("arguments", "target"), [(["d", "n"], "d"), (["a", "b", "n"], "b")])
 @pytest.mark.parametrize("dtype", ["i32", "f32"])
 def test_reverse(arguments: list[str], target: str, dtype: str) -> None:

@@ -25,7 +25,8 @@ from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import UNSIZED
-from tilewave.commands.wrapping.reading import Function
+from tilewave.commands.wrapping.host_reference import candidates, judge_by
+from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
@@ -77,6 +78,7 @@ UNREAD = re.compile(
 MACRO = re.compile(r"\b[A-Z][A-Z\d_]{2,}\b")
 TWICE = re.compile(r"\b([a-z ]+: )(?=\1)")
 SHAPE = re.compile(r"--shape ([\dx]+)")
+UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
 FAILURE = re.compile(r"inferred from this failure: (.+? at [^:]+)(.*)")
 GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
@@ -85,6 +87,10 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
 SEARCHED = "no race or uninitialised read was found"
 ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
+PROMISED = re.compile(r".*although it has a bounds test .*?, the outcome is (?!wrong)")
+EVERY = re.compile(r"\b(\d+) of \1 elements are wrong\b")
+NAMED = ("copy", "softmax", "transpose", "vector_add")
+"""Operations of which a kernel's name says enough, that have no other layouts, and no sum to begin with."""
 CHOSEN = "a block and grid of Tilewave's choice (--block, --grid)"
 COMPUTES = "That the kernel computes "
 GUESS = re.compile(r"\bis a guess\b")
@@ -160,7 +166,8 @@ def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
 @dataclass(frozen=True)
 class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
-    problem: why it could not; launched: whether the user's files launch it."""
+    problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
+    computes the same; sizes: more shapes at which it judges."""
 
     path: Path
     name: str
@@ -168,6 +175,8 @@ class _Source:
     notes: Sequence[str] = ()
     problem: str = ""
     launched: bool = True
+    judge: str = ""
+    sizes: Sequence[str] = ()
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -225,7 +234,10 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
     names, functions = [options.kernel], dict[str | None, Function]()
     if path.suffix != compiled.SUFFIX:
         source, _ = finding.read(path.resolve(), macros=options.macro)
-        functions = {item.name: item for item in source.functions() if item.file == source.path}
+        every = source.functions()
+        functions = {item.name: item for item in every if item.file == source.path}
+        if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
+            functions = {**{item.name: item for item in every}, **functions}
         if not functions and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
@@ -261,12 +273,27 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
                 kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
                 given = options.grid and (options.block or function.bound)
-                launched = bool(source.launches(function.name) or given)
+                near = finding.bearing(source, function.name)
+                launched = bool(near.launches(function.name) or given)
                 problem = problem or UNKNOWN
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
+                if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
+                    wrapped = _judged_by_host(wrapped, function, near)
             elif not (touched.kernel or named):
                 wrapped = touched
         yield replace(wrapped, notes=[line for line in wrapped.notes if not PROGRESS.search(line)])
+
+
+def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
+    """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
+    if any("__constant__" in note for note in source.notes) or source.faults or function.template:
+        return source
+    for path, item in candidates(function, near):
+        assert source.kernel is not None
+        place = judge_by(path, item, source.kernel, function, near)
+        sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
+        return replace(source, problem="", judge=place, sizes=sizes[1:])
+    return source
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -381,7 +408,9 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
         return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            tried = list(_tried(source, source.kernel, options, Path(folder), machine))
+            kernels = [source.kernel, *(_at(source.kernel, size) for size in source.sizes)]
+            runs = (_tried(source, kernel, options, Path(folder), machine) for kernel in kernels)
+            tried = [entry for run in runs for entry in run]
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -403,6 +432,12 @@ def _document(
     codes = [(WORST.index(entry.exit_code), _rests(source, kernel, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
+    if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
+        source = replace(source, judge="", problem=UNKNOWN)
+    unclear = unclear or (bool(source.judge) and decisive.outcome.verdict == result.WRONG)
+    unclear = unclear and not _as_named(source, kernel, deciding)
+    if _promised(source, kernel, decisive):
+        code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
     outcome = {
@@ -461,6 +496,31 @@ def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
+
+
+def _promised(source: _Source, kernel: Kernel, decisive: _Tried) -> bool:
+    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
+    unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
+    sure = unknown and source.launched and not kernel.marked(GUESSED)
+    sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
+    return sure and any(map(PROMISED.match, source.faults))
+
+
+def _as_named(source: _Source, kernel: Kernel, deciding: Sequence[_Tried]) -> bool:
+    """Return whether each element of each trial is wrong, and the kernel's name says what it computes and no more."""
+    words, wanted = matching.snake(source.name).split("_"), kernel.front.operation.split("_")
+    named = kernel.front.operation in NAMED and {*wanted} <= {*words} <= {
+        *wanted,
+        *matching.NEUTRAL,
+    }
+    sole = [*kernel.marked(GUESSED)] == ["operation"]
+    sole = sole and all(note.startswith((COMPUTES, "operation ")) for note in source.guesses)
+    ends = [entry.outcome for entry in deciding]
+    return (
+        named
+        and sole
+        and all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in ends)
+    )
 
 
 def _undefined(path: Path, reason: str) -> list[str]:
@@ -541,9 +601,11 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         return f"{subject} {problem}: {decisive.outcome.reason}"
     if code == result.NOT_RIGHT and source.faults:
         at = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
+        at = at.replace(f"; the operation {operation} has no reference", "")
         return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
-        return f"{name} is not right {at}"
+        by_name = "operation" in decisive.case.kernel.marked(GUESSED) and problem == result.WRONG
+        return f"{name} is not right {f'as {operation} ' * by_name}{at}"
     if code == result.UNCLEAR and source.problem:
         why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
         notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
@@ -562,13 +624,20 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
             chosen = "" if source.launched else f"with {CHOSEN} it ended "
             at = "; ".join([chosen + at, *faults])
         return f"could not tell whether {name} is right: {why}; {at}"
+    if code == result.UNCLEAR and source.judge:
+        return f"could not tell whether {name} is right: it differs from the file's own {source.judge} {at}"
     if code == result.UNCLEAR:
         rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
         return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"
     shapes = len({entry.case.id for entry in ran})
     if decisive.case.probe_case is not None:
         return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
-    sentence = f"{name} is right at {plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
+    equal = f": equal to the file's own {source.judge}" if source.judge else ""
+    operands = operations.load(operation).operands.items() if source.judge else ()
+    zeroed = [name for name, operand in operands if operand.zeroed]
+    equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
+    inputs = f"{plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
+    sentence = f"{name} is right{equal} at {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
@@ -576,7 +645,7 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     why = f", which wrap inferred from trials that failed{failed}"
     texts = zip(source.limits, ("", why))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
-    sentence += f", {' and '.join(wheres)}" if wheres else ""
+    sentence += f", {' and '.join(wheres)}" if wheres and not source.judge else ""
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
     front = decisive.case.kernel.front

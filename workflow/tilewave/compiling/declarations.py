@@ -275,10 +275,20 @@ def _described(head: Stream) -> tuple[str, tuple[str, ...]]:
     return "variable", tuple(dict.fromkeys(names))
 
 
-def _scan(stream: Stream, scope: tuple[str, ...]) -> Iterable[Declaration]:
+def _scan(
+    stream: Stream, scope: tuple[str, ...], making: Set[str] = frozenset()
+) -> Iterable[Declaration]:
+    """Yield declarations. making: macros whose calls are declarations, also without a semicolon."""
     i = start = 0
     while i < len(stream):
         text = stream[i].text
+        if i == start and text in making and i + 1 < len(stream) and stream[i + 1].text == "(":
+            start = closing(stream, i + 1) + 1
+            start += [token.text for token in stream[start : start + 1]] == [";"]
+            call = tuple(stream[i:start])
+            yield Declaration("other", (), scope, call[0].at, call[-1].end, call)
+            i = start
+            continue
         head = stream[start:i] if text in ";{" else ()
         if text == ";":
             if head:
@@ -294,7 +304,7 @@ def _scan(stream: Stream, scope: tuple[str, ...]) -> Iterable[Declaration]:
             if "namespace" in texts[:2] or (texts[:1] == ["extern"] and len(texts) == 2):
                 no_names = ("namespace", "inline", "extern")
                 inner = [token.text for token in head if token.word and token.text not in no_names]
-                yield from _scan(stream[i + 1 : end], (*scope, *inner))
+                yield from _scan(stream[i + 1 : end], (*scope, *inner), making)
                 start = end + 1
             elif _is_body(head):
                 _, names = _described([*head, Token(";", stream[i].at)])
@@ -330,7 +340,9 @@ def _is_body(head: Stream) -> bool:
 @functools.lru_cache(maxsize=2048)
 def declarations(text: str, macro_names: Set[str] | None = None) -> tuple[Declaration, ...]:
     """Return the declarations of a text in their order. Raises Unreadable."""
-    return tuple(_scan(tokens(text, macro_names), ()))
+    defined = macros(text, macro_names).items()
+    making = {name for name, macro in defined if macro.arguments is not None and "{" in macro.body}
+    return tuple(_scan(tokens(text, macro_names), (), making))
 
 
 def members(text: str, declaration: Declaration) -> tuple[Declaration, ...]:

@@ -44,6 +44,8 @@ PLAIN = frozenset(
 )
 UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 OPTIONS: Mapping[str, str] = TABLES["options"]
+KNOWN = re.compile(rf"using std :: (?:{'|'.join(TABLES['known'].split())}) ;")
+"""A using-declaration of a function that NVRTC declares outside of namespaces, with which it conflicts."""
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
 
 
@@ -147,12 +149,12 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
     read = {file: header for file, header in headers if file not in knowing}
     texts = {name: text, **read}
     try:
-        cut, left_out = _cut(texts, frozenset(re.findall(r"\w+", entry)))
+        cut, left_out, plain = _cut(texts, frozenset(re.findall(r"\w+", entry)))
         unread = False
     except Unreadable:
-        cut, left_out, unread = texts, (), True
+        cut, left_out, plain, unread = texts, (), False, True
     cut_headers = {file: cut[file] for file in read}
-    options = (UNANNOTATED,) if knowing else ()
+    options = (UNANNOTATED,) if knowing or plain else ()
     prelude = _prelude(tuple(map(source.code, cut.values())))
     return Adapted(name, cut[name], cut_headers, prelude, left_out, unread, options)
 
@@ -278,7 +280,9 @@ def _needless(pieces: list[_Piece], defined: Mapping[str, Macro], roots: Set[str
         new = {i for i, declaration in rest.items() if _needed(declaration, named, called)}
     gone = {name for declaration in rest.values() for name in declaration.names}
     asserts = {i for i, declaration in rest.items() if declaration.head[0].text == "static_assert"}
-    return {i for i in rest if i not in asserts or pieces[i].identifiers & gone}
+    heads = (" ".join(token.text for token in piece.declaration.head) for piece in pieces)
+    declared = {i for i, head in enumerate(heads) if KNOWN.fullmatch(head)}
+    return declared | {i for i in rest if i not in asserts or pieces[i].identifiers & gone}
 
 
 def _is_number(declaration: Declaration) -> bool:
@@ -299,8 +303,11 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
     return (fixed or not variable) and not named.isdisjoint(declaration.names)
 
 
-def _cut(texts: Mapping[str, str], roots: Set[str]) -> tuple[dict[str, str], tuple[Part, ...]]:
-    """Return the texts without host-only code, and the skipped parts. Raises Unreadable."""
+def _cut(
+    texts: Mapping[str, str], roots: Set[str]
+) -> tuple[dict[str, str], tuple[Part, ...], bool]:
+    """Return the texts without host-only code, the skipped parts, and whether a function without annotation is left:
+    a constexpr one. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():
         defined = {**syntax.macros(text), **defined}
@@ -315,7 +322,9 @@ def _cut(texts: Mapping[str, str], roots: Set[str]) -> tuple[dict[str, str], tup
             left_out.append(Part(piece.file, declaration.name, *lines))
             start, end, text = declaration.start, declaration.end, cut[piece.file]
             cut[piece.file] = text[:start] + _blanked(text[start:end]) + text[end:]
-    return cut, tuple(left_out)
+    functions = {i for i, piece in enumerate(pieces) if piece.declaration.kind == "function"}
+    plain = any(not pieces[i].device for i in functions - needless)
+    return cut, tuple(left_out), plain
 
 
 @functools.lru_cache(maxsize=1024)

@@ -15,7 +15,8 @@ from tilewave.theory.dtypes import SIZES
 
 VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
 WHOLE = frozenset(
-    "int unsigned long short char size_t ssize_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto".split()
+    "int unsigned long short char size_t ssize_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto"
+    " u_int ulong u_long ushort u_short u_int16_t u_int32_t u_int64_t uint16_t int16_t".split()
 )
 CASTS = WHOLE | {"float", "double"}
 CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", re.IGNORECASE)
@@ -128,7 +129,7 @@ class _Translation(ast.NodeTransformer):
                     python += f"({', '.join(values if called else values[-1:])})"
                 i = end
             elif token.text == "/":
-                python += "//"
+                python += "@" if self._divides_real(texts, depths, i) else "//"
             elif token.text == "ceil" and "/" in texts and not self._real(texts[i + 1 :]):
                 pass  # a quotient of whole numbers is rounded down before
             elif token.word:
@@ -139,6 +140,13 @@ class _Translation(ast.NodeTransformer):
                 python += token.text
             i += 1
         return python
+
+    def _divides_real(self, texts: list[str], depths: list[int], at: int) -> bool:
+        """Return whether a side of the division at a token is real."""
+        cuts = [i for i, text in enumerate(texts) if text in "+-," and depths[i] == depths[at]]
+        ends = [i for i in range(at + 1, len(texts)) if i in cuts or texts[i] in "*/%"]
+        start = max((i + 1 for i in cuts if i < at), default=0)
+        return self._real(texts[start : min(ends, default=len(texts))])
 
     def _real(self, texts: list[str]) -> bool:
         """Return whether an expression has a real literal or cast, also in the values of its names."""
@@ -175,6 +183,9 @@ class _Translation(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        for part in ast.walk(node) if name in ("ceil", "floor") else ():
+            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult):
+                part.op = ast.Div()
         macro, args = self.scope.source.macros.get(name), list(map(self.visit, node.args))
         ceiling = len(args) == 2 and (name == "ceil" or CEIL.fullmatch(name))
         returned = None if name in ("min", "max") else self.scope.returned(name, len(args))
@@ -197,6 +208,7 @@ class _Translation(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
+        node.op = ast.FloorDiv() if isinstance(node.op, ast.MatMult) else node.op
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             return ast.Constant(evaluate(ast.unparse(node)))
         return _rounded_up(node)
@@ -212,9 +224,15 @@ def _ceil(over: ast.expr, under: ast.expr) -> ast.expr:
 
 
 def _divided(node: ast.expr) -> ast.expr:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):
-        return ast.BinOp(node.left, ast.Div(), node.right)
-    return node
+    """Return a division of real numbers: ``n / 32`` for ``n / 8 / 4``."""
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Div)):
+        return node
+    over, under = node.left, node.right
+    while isinstance(over, ast.BinOp) and isinstance(over.op, ast.Div):
+        under = ast.BinOp(over.right, ast.Mult(), under)
+        over = over.left
+    text = ast.unparse(under)
+    return ast.BinOp(over, ast.Div(), under if names_in(text) else ast.Constant(evaluate(text)))
 
 
 def _rounded_up(node: Any) -> ast.expr:

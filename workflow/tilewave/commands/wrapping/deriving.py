@@ -26,9 +26,9 @@ from tilewave.kernel.result import TIMED_OUT
 from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import SIZES
 
-ROOM, MOST = 8, 1 << 22
+ROOM, MOST, LIMIT = 8, 1 << 22, 1 << 25
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
-no more than MOST elements unless the product is larger."""
+no more than MOST elements unless the product is larger; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 SMALL = re.compile(
     r"nh|n_h|b|bs|g|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
@@ -193,10 +193,10 @@ def _at_launch(
     return expressions, loose
 
 
-def with_room(derived: DerivedOperation, shape: Sizes) -> DerivedOperation:
+def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    extents = (max(product, min(product * max(ROOM, largest) ** 2, MOST)),)
+    extents = (max(product, least, min(product * max(ROOM, largest) ** 2, MOST)),)
     held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
 
@@ -222,6 +222,7 @@ def trials(
     names = dimensions[1:] and dimensions
     small = [name for name in names if SMALL.fullmatch(name) or name in steps]
     large = [name for name in dimensions if name not in small]
+    yielded = list[dict[str, int]]()
     sets = list(zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
@@ -235,6 +236,10 @@ def trials(
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
             if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
+                shape = {
+                    name: max(size // (1 + (shape in yielded)), 1) for name, size in shape.items()
+                }
+                yielded.append(shape)
                 yield fit(shape)
                 break
 
@@ -246,8 +251,9 @@ def settled(
     shapes: Callable[[float], Iterator[dict[str, int]]],
     aligned: bool,
     roomy: bool,
-) -> tuple[DerivedOperation, dict[str, int], int, list[str]]:
-    """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, and notes.
+) -> tuple[DerivedOperation, dict[str, int], int, list[str], bool]:
+    """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, notes,
+    and whether each shape touches each array to its end.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(shapes(math.inf)), list[str]()
@@ -262,7 +268,7 @@ def settled(
             if trial.problem.startswith(TIMED_OUT):
                 break
     if not seen:
-        return with_room(derived, first), first, -1, notes
+        return with_room(derived, first), first, -1, notes, False
     operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
@@ -284,7 +290,8 @@ def settled(
         if reached > math.prod(operand.sizes(shape)):
             operands[name] = replace(operand, extents=(reached,))
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
-    return replace(derived, operands=operands, indices=indices), shape, exact[best], notes
+    sure = len(seen) > 1 and min(exact) == len(operands)
+    return replace(derived, operands=operands, indices=indices), shape, exact[best], notes, sure
 
 
 def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]) -> Extents:

@@ -107,7 +107,13 @@ def bearing(source: Source, kernel: str) -> Source:
     for name in names:  # the list grows meanwhile, as that of files does
         word = re.compile(rf"\b{re.escape(name)}\b")
         items = [entry for entry in source.declarations(name) if name in entry[1].identifiers]
-        another = {file for file, item in items if item.name == name and item.defined} - {*files}
+        launch = re.compile(rf"\b{re.escape(name)}\s*(?:<[^;<>]*>\s*)?<<<")
+        another = {
+            file
+            for file, item in items
+            if item.name == name and item.defined  # a host function may be the kernel's launcher
+            and ("__global__" in item.identifiers or not launch.search(source.texts[file]))
+        } - {*files}  # fmt: skip
         files += [
             file for file, of in source.texts.items() if word.search(of) and file not in another
         ]

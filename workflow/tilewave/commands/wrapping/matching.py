@@ -14,8 +14,9 @@ from tilewave.kernel import operations
 from tilewave.kernel.operations.base import Operation
 
 NAMES = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text("utf-8"))
-NOISE, OUTPUTS, OUTER, INNER, OTHER = (
-    frozenset(NAMES[key].split()) for key in ("noise", "outputs", "outer", "inner", "other")
+NOISE, OUTPUTS, OUTER, INNER, OTHER, NEUTRAL = (
+    frozenset(NAMES[key].split())
+    for key in ("noise", "outputs", "outer", "inner", "other", "neutral")
 )
 JOINED = re.compile(r"(?:d|dev|g|mat|matrix)(?=[a-d]$)")
 POSITIONS = {part: at for at, parts in enumerate(NAMES["inputs"]) for part in parts.split()}
@@ -28,7 +29,8 @@ ARRAY = r"(?:num|dim|n)?_?{}(?P<of>[abc]|m?[123]){}"
 SIDES = ARRAY.format("", rf"[_.]?{SIDE}"), ARRAY.format(rf"{SIDE}_?(?:of_?)?", "")
 """Names of the rows and the columns of one array: ``numARows``, ``a_cols``, ``wB``, ``A.width``."""
 VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec|(?:^|_)[sd]?mv(?:_|$)", re.IGNORECASE)
-"""Names of products with a vector, whose n is 1."""
+SECOND = re.compile(r"(?:d|dev|h)?(?:x|v|vec|vector)(?:d|dev)?|vec(?:tor)?[bx]")
+"""Names of products with a vector, whose n is 1, and of their second array."""
 LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
 SYNONYMS = {part: name for name, parts in NAMES["synonyms"].items() for part in parts.split()}
 """Part of a kernel's name -> name of the operation."""
@@ -171,7 +173,7 @@ def of_vector(function: Function, operation: Operation) -> bool:
     numbers = [item for item in function.parameters if not item.stars and item.type in WHOLE]
     second = _core(arrays[1]) if len(arrays) == 3 and len(numbers) <= 2 else ""
     matrix = second and re.search(rf"\b{arrays[1]} \[[^;\]]*\*", function.text)
-    named = VECTOR.search(function.name) or (second in ("x", "v", "vec", "vector") and not matrix)
+    named = VECTOR.search(function.name) or (SECOND.fullmatch(second) and not matrix)
     return operation.name == "matmul" and bool(named)
 
 

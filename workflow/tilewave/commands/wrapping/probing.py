@@ -29,6 +29,8 @@ WIDE, SHORT = 512, 64
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
 TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
+PAST = re.compile(r"\) of \w+, which has ")
+"""Message for an access behind the end of an array."""
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
@@ -61,13 +63,20 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         operations.written(candidate.name, [folder])
 
     def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
-        keep(deriving.with_room(candidate, shape))
+        room = 0
         while True:
+            keep(deriving.with_room(candidate, shape, room))
             trial = target.trial(guess.front, shape, candidate.indices)
             front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
-            if front is None:
+            if front is not None:
+                guess.front = front
+            elif derived.sizes.keys() != {""} or not PAST.search(trial.problem):
                 return trial
-            guess.front = front
+            elif room == deriving.LIMIT:
+                problem = f"it takes no size, touches more than {room} elements, and is {TOO_LARGE}"
+                raise UserError.because(HERE, problem, "Check a copy with smaller constants")
+            else:
+                room = 2 * room or deriving.MOST
 
     say(f"{function.name}: executing it on the CPU to see what it touches")
     grids = [guess.front["grid"]]
@@ -85,7 +94,9 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
         if settled[2] > best:
             best, best_settled, best_grid = settled[2], settled, grid
-    derived, shape, _, notes = best_settled
+    derived, shape, _, notes, sure = best_settled
+    if not sure:  # what is outside of an array is a guess
+        guess.tested = frozenset()
     if notes:  # another shape has other sizes
         guess.notes += notes
         sides = [f"{name} == {side}" for name, side in shape.items()]
@@ -118,7 +129,7 @@ def _independent(guess: Guess, touch: Callable[[], case.UnjudgedRun]) -> bool:
         guess.front = {**front, "block": block, "grid": grid}
         runs.append(touch())
     guess.front = front
-    memory = [run.buffers.items() if not run.fatal else () for run in runs]
+    memory = [run.buffers.items() if not run.problem else () for run in runs]
     first, *halved = ({name: held.tobytes() for name, held in items} for items in memory)
     return bool(first) and first in halved
 

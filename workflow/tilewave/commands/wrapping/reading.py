@@ -278,9 +278,13 @@ class Source:
             for values in [(self._instantiated(outer), self._passed(item))]
         ]
         for macro in self.macros.values():
-            if kernel in macro.identifiers and "<<" in macro.body:
-                body = syntax.tokens(macro.body)
-                bodies.append((body, functools.partial(self._defined, macro), ({}, {})))
+            pasted = (
+                self._pasted(macro) if {"##", "<<"} <= {*re.findall("##|<<", macro.body)} else ()
+            )
+            for text in (macro.body, *pasted):
+                if re.search(rf"\b{kernel}\b", text) and "<<" in text:
+                    body = syntax.tokens(text)
+                    bodies.append((body, functools.partial(self._defined, macro), ({}, {})))
         launches = (
             replace(launch, scope=replace(launch.scope, template=template, passed=passed))
             for body, place, (template, passed) in bodies
@@ -289,6 +293,14 @@ class Source:
             for launch in self._launch(body, i, place)
         )
         return sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
+
+    def _pasted(self, macro: Macro) -> Iterator[str]:
+        """Yield the text of each call of a macro that makes names of its arguments."""
+        call = re.compile(rf"\b{macro.name}\s*\(([^()]*)\)")
+        for arguments in (values for text in self.texts.values() for values in call.findall(text)):
+            by_name = dict(zip(macro.arguments or (), map(str.strip, arguments.split(","))))
+            words = re.split(r"(\w+)", macro.body)
+            yield re.sub(r"\s*##\s*", "", "".join(by_name.get(word, word) for word in words))
 
     def _instantiated(self, outer: Declaration) -> dict[str, Tokens]:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""

@@ -31,11 +31,12 @@ KINDS = {
     s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
     s.MAYBE_ENDED: "race", s.UNPUBLISHED: "race", s.BARRIER_ONLY: HINT, s.UNWRITTEN: "uninitialised read",
     s.SPLIT_BARRIER: HINT, s.NOT_MET: "race", s.LANES_APART: "race", s.STILL_READ: "race",
+    s.CONTESTED: "race",
 }  # fmt: skip
 # Faults whose address lies in shared memory, where it is no device address.
 IN_SHARED = (
     s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
-    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET, s.LANES_APART,
+    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET, s.LANES_APART, s.CONTESTED,
 )  # fmt: skip
 TABLE = table_beside(__file__)
 SENTENCES = {getattr(s, name): sentence for name, sentence in TABLE.items()}
@@ -107,6 +108,9 @@ class Explainer(Names):
                 f"{does} while the asynchronous copy of {other} into it{it} may still run: put a "
                 "barrier before the copy, or wait for it and put a barrier after the wait"
             )
+        if kind == s.CONTESTED:
+            why = "which of them it holds is undefined"
+            return f"{does}, to which {other} stored different values in one instruction{it}: {why}"
         if kind == s.UNFENCED:
             return (
                 f"{does} through the asynchronous proxy, which {other} wrote{it}: each writer needs a "
@@ -325,7 +329,7 @@ def _retraced(
     chosen = [
         index
         for index, row in enumerate(rows)
-        if int(row[s.F_KIND]) in (s.RACE, s.IN_FLIGHT, s.UNINITIALISED, s.UNFENCED)
+        if int(row[s.F_KIND]) in (s.RACE, s.IN_FLIGHT, s.UNINITIALISED, s.UNFENCED, s.CONTESTED)
     ]
     if not chosen or len(states) > 1:  # a block of a cluster cannot be executed alone
         return matches
@@ -420,7 +424,7 @@ def _explanation(
     """Return kind and sentence of a fault that one warp's instruction caused."""
     number = int(row[s.F_KIND])
     who = f"{explainer.named(threads)} of block {place}" if threads else f"block {place}"
-    if number in (s.RACE, s.IN_FLIGHT, s.UNFENCED):
+    if number in (s.RACE, s.IN_FLIGHT, s.UNFENCED, s.CONTESTED):
         return KINDS[number], explainer.collision(row, index, threads, who, match)
     if number == s.UNINITIALISED:
         # A later write exists and nothing orders the read after it: a race, but between atomics.

@@ -24,7 +24,7 @@ from tilewave.basics.jit import njit
 from tilewave.execution.machine import exchanges
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
-from tilewave.execution.machine.races import BY_COPY, CLOCK, FLYING, writer
+from tilewave.execution.machine.races import BY_ATOMIC, BY_COPY, CLOCK, FLYING, writer
 from tilewave.execution.machine.validity import fault
 
 PROXIES, BLOCKS = int64(0), int64(1)  # kinds of fences: between the proxies, for other blocks
@@ -190,7 +190,7 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
         return
     who = writer(where, entry)
     if entry & FLYING:
-        _blame(m, s.IN_FLIGHT, pc, warp, unit, who)
+        _blame(m, s.CONTESTED if entry & BY_ATOMIC else s.IN_FLIGHT, pc, warp, unit, who)
         return
     clock = view.clocks(m)[warp]
     if clock[shifted + who] < tick and not (shifted == 0 and who == warp):

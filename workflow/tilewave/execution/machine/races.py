@@ -15,9 +15,10 @@ from tilewave.execution.machine import views as view
 from tilewave.execution.machine.validity import fault
 
 # A shadow entry: tick << 10 | in flight << 9 | atomic << 8 | warp, or BY_COPY | number of the
-# mbarrier at which a bulk copy completes.
+# mbarrier at which a bulk copy completes. In flight and atomic: lanes of the warp stored different values at once.
 FLYING, BY_ATOMIC, WHO = uint32(1 << 9), uint32(1 << 8), uint32(255)
 BY_COPY = uint32(1 << 7)
+CONTESTED = FLYING | BY_ATOMIC
 CLOCK = uint32(10)
 
 
@@ -53,7 +54,8 @@ def note_read(m, warp, pc, mask, addresses, width, unit, atomic):
     if tick < uint32(view.control(m)[s.FIRST_TICK]):
         _blame(m, int64(s.UNINITIALISED), warp, pc, mask, addresses, width, unit, int64(-1))
     elif entry & FLYING:
-        _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(entry & WHO))
+        kind = int64(s.CONTESTED if entry & BY_ATOMIC else s.IN_FLIGHT)
+        _blame(m, kind, warp, pc, mask, addresses, width, unit, int64(entry & WHO))
     else:
         who = writer(m, entry)
         if who != warp and view.clocks(m)[warp, who] < tick and not (atomic and entry & BY_ATOMIC):
@@ -77,6 +79,23 @@ def _keeps(m, warp, pc, mask, addresses, width, unit):
 
 
 @njit
+def _disagree(m, warp, row, mask, addresses, width, unit):
+    """Return whether lanes of a store write different values to a byte of a unit of shared memory."""
+    grain, R = view.control(m)[s.GRAIN], view.registers(m)[warp]
+    for byte in range(unit << grain, (unit + 1) << grain):
+        first = int64(-1)
+        for lane in range(32):
+            at = byte - addresses[lane]
+            if (mask >> uint32(lane)) & uint32(1) and 0 <= at < width:
+                word = uint32(0) if row[c.DST] == 255 else R[row[c.DST] + (at >> 2), lane]
+                value = int64((word >> uint32(8 * (at & 3))) & uint32(255))
+                if first >= 0 and value != first:
+                    return True
+                first = value
+    return False
+
+
+@njit
 def note_write(m, warp, pc, mask, addresses, width, unit, mark):
     """Check that earlier reads, and writes of another value, are ordered before a warp's write."""
     entry = view.shadow(m)[unit]
@@ -93,7 +112,7 @@ def note_write(m, warp, pc, mask, addresses, width, unit, mark):
             kept = kept and _keeps(m, warp, pc, mask, addresses, width, unit)
             if not kept:
                 _blame(m, int64(s.RACE), warp, pc, mask, addresses, width, unit, int64(who))
-        elif entry & FLYING:
+        elif entry & CONTESTED == FLYING:
             _blame(m, int64(s.IN_FLIGHT), warp, pc, mask, addresses, width, unit, int64(who))
     for other in range(view.control(m)[s.READERS]):
         if other == warp or view.clocks(m)[warp, other] >= view.last_read(m)[other]:
@@ -182,9 +201,19 @@ def note_writes(m, warp, pc, memo, mask, addresses, width, base, mark):
     if strange:
         for index in range(count):
             note_write(m, warp, pc, mask, addresses, width, start + touched[index], mark)
-        return
-    for index in range(count):
-        shadow[uint64(start + touched[index])] = entry_now
+    else:
+        for index in range(count):
+            shadow[uint64(start + touched[index])] = entry_now
+    row = view.code(m)[pc]
+    if row[c.FAMILY] == c.STORE and not row[c.FLAGS] & c.STRONG:
+        number = int64(0)
+        for lane in range(32):
+            number += (int64(mask) >> lane) & 1
+        if number * width > count << control[s.GRAIN]:
+            for index in range(count):
+                unit = start + touched[index]
+                if _disagree(m, warp, row, mask, addresses, width, unit):
+                    shadow[uint64(unit)] |= CONTESTED
 
 
 @njit

@@ -1,16 +1,15 @@
 """sums[i] = x[i, 0] + x[i, 1] + ...: the sums that a reduction's blocks leave, with `each` elements a block.
 
-The elements are whole eighths, as those of `reduction`, so that every order of adding gives the same sum.
+The elements are those of `reduction`, so that every order of adding gives the same sum.
 """
 
 from typing import ClassVar
 
 import numpy as np
 
-from tilewave.kernel.inputs import uniform
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation
-from tilewave.kernel.operations.reduction import EIGHTHS
+from tilewave.kernel.operations.reduction import EIGHTHS, steps_of
 
 
 class BlockSums(Operation):
@@ -23,9 +22,7 @@ class BlockSums(Operation):
     }
 
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
-        dtype, count = self.stored(job, "x")
-        drawn = EIGHTHS * uniform(job.seed, 0, count, "f32")
-        return {"x": (np.rint(drawn) / EIGHTHS).astype(dtype)}
+        return {"x": steps_of(job, self, "x", EIGHTHS, 0)}
 
     def reference(self, job: Job, given: Arrays, alpha: float = 1.0, beta: float = 0.0) -> Arrays:
         return {"sums": self.wide(job, "x", given["x"]).sum(axis=1)}

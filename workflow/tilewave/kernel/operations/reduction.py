@@ -2,7 +2,8 @@
 
 The elements are whole eighths from -1 to 1, so that no partial sum needs more than a float's 24 bits (partial sums of
 2^26 of them stay below 2^17). Every order of adding gives the same sum, and an element that is forgotten or added twice
-shows. With other numbers a float's sum depends on the order, and with atomics on the run.
+shows. With other numbers a float's sum depends on the order, and with atomics on the run. Elements of a type of whole
+numbers are those up to `WHOLE`, or fewer so that no sum leaves the range of the types.
 """
 
 import math
@@ -17,9 +18,26 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays, Operand, Operation, Work
 from tilewave.theory.dtypes import DTYPES
 
-EIGHTHS = 8
+EIGHTHS, WHOLE = 8, 100
 PART = 1 << 16
 """Elements that are widened at a time, so that they stay in the cache."""
+
+
+def steps_of(job: Job, operation: Operation, name: str, steps: int, stream: int) -> np.ndarray:
+    """Return elements whose sum is the same in every order: multiples of 1 / steps up to 1, or whole numbers."""
+    dtype, count = operation.stored(job, name)
+    drawn = uniform(job.seed, stream, count, "f32")
+    if DTYPES[operation.dtype(job, name)].whole:
+        rows = [DTYPES[operation.dtype(job, of)] for of in operation.operands]
+        ends = [np.iinfo(of.storage).max if of.whole else 1 / (of.roundoff or 1) for of in rows]
+        added = sum(operation.stored(job, of)[1] for of in operation.operands)
+        drawn *= min(max(min(ends) // added, 1), WHOLE)
+        np.rint(drawn if np.iinfo(dtype).min else np.abs(drawn), out=drawn)
+    else:
+        drawn *= steps
+        np.rint(drawn, out=drawn)
+        drawn /= steps
+    return drawn.astype(dtype, copy=False)
 
 
 class Reduction(Operation):
@@ -35,13 +53,8 @@ class Reduction(Operation):
     def _whole_steps(self, job: Job, steps: int) -> dict[str, np.ndarray]:
         values = {}
         for name, operand in self.operands.items():
-            dtype, count = self.stored(job, name)
             assert operand.stream is not None
-            drawn = uniform(job.seed, operand.stream, count, "f32")
-            drawn *= steps
-            np.rint(drawn, out=drawn)
-            drawn /= steps
-            values[name] = drawn.astype(dtype, copy=False)
+            values[name] = steps_of(job, self, name, steps, operand.stream)
         return values
 
     def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
