@@ -88,11 +88,6 @@ def named(count: str) -> str:
     return count.replace("_", " ")
 
 
-def amount(value: float) -> str:
-    """Format a count; a fraction, as of a percentage, gets one decimal."""
-    return count(value) if value == int(value) else f"{value:.1f}"
-
-
 def times(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the table of times for readers: by verdict, the largest change first."""
     rows = rows.astype(dict.fromkeys(("ratio", "low", "high"), float))
