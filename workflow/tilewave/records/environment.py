@@ -32,11 +32,9 @@ LIBCUDA_PLACES = (
 ).split()
 # Newest first; the matches of a glob are tried in descending order of version.
 NCU_PLACES = (
-    "/usr/local/cuda/bin/ncu",
-    "/usr/local/cuda-*/bin/ncu",
-    "/opt/nvidia/nsight-compute/*/ncu",
-    "/usr/local/cuda*/nsight-compute-*/ncu",
-)
+    "/usr/local/cuda/bin/ncu /usr/local/cuda-*/bin/ncu /opt/nvidia/nsight-compute/*/ncu "
+    "/usr/local/cuda*/nsight-compute-*/ncu"
+).split()
 ANSWER_S = 60.0
 """Seconds until the driver must have answered."""
 # Keys that `environment_id` covers, besides the measuring packages.

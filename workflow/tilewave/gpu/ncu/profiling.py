@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.gpu.ncu.idle import idle
-from tilewave.gpu.ncu.run import (
-    NO_PERMISSION,
-    NcuOutcome,
-    build_command,
-    explain,
-    interrupted,
-    run_ncu,
-)
+from tilewave.gpu.ncu.run import DOMAIN, NO_PERMISSION, RANGE, explain, interrupted, run_ncu
 from tilewave.kernel.job import Job, write_jobs
 from tilewave.kernel.result import OK, SAMPLE, STATUSES
 from tilewave.records.counters import catalogue
@@ -118,6 +112,24 @@ def settings_of(job: Job) -> Settings:
     )
 
 
+def build_command(
+    program: str, session: NcuSession, metrics: Iterable[str], jobs: Path, events: Path, cache: Path
+) -> list[str]:
+    """Return the command line that profiles a session's cases. metrics: those that ncu has."""
+    settings = session.settings
+    report = str(session.report_path).removesuffix(".ncu-rep").replace("%", "%%")
+    command = [program, "--nvtx", "--nvtx-include", f"{DOMAIN}@{RANGE}/"]
+    command += ["--clock-control", settings.clock_control]
+    command += ["--cache-control", settings.cache_control, "--metrics", ",".join(metrics)]
+    for section in settings.sections:
+        command += ["--section", section]
+    # Rules cost time for every kernel, and Nsight Compute can apply them later.
+    command += ["--apply-rules", "yes" if settings.rules else "no", "--import-source", "yes"]
+    command += ["--force-overwrite", "-o", report]
+    command += [sys.executable, "-m", "tilewave.gpu.worker", "counters", str(jobs)]
+    return [*command, "--events", str(events), "--cache", str(cache)]
+
+
 def run_session(
     session: NcuSession,
     program: str,
@@ -135,23 +147,11 @@ def run_session(
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
     write_jobs(jobs_path, session.batch)
     metrics = [name for name in settings.metrics if name not in refused]
-    outcome = NcuOutcome()
     while True:
         for path in (report_path, events_path):
             path.unlink(missing_ok=True)
         events_path.touch()
-        command = build_command(
-            program,
-            jobs_path=jobs_path,
-            events_path=events_path,
-            report_path=report_path,
-            cache=cache,
-            metrics=metrics,
-            sections=settings.sections,
-            rules=settings.rules,
-            clock_control=settings.clock_control,
-            cache_control=settings.cache_control,
-        )
+        command = build_command(program, session, metrics, jobs_path, events_path, cache)
         outcome = run_ncu(command, log_path, limit_s, meanwhile)
         unknown = [name for name in metrics if name in outcome.unknown]
         if not unknown or len(unknown) == len(metrics):

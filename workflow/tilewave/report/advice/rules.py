@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tilewave.basics.columns import count
 from tilewave.compiling.origins import NOWHERE, Origin
@@ -308,28 +307,20 @@ def small_copies(subject: Subject) -> Finding | None:
     )
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A rule and the least `Finding.amount` that it reports."""
-
-    find: Callable[[Subject], Finding | None]
-    least: float
-
-
-RULES = (
-    Rule(busiest_pipe, FULL),
-    Rule(excess_wavefronts, 0.02),
-    Rule(sectors_over_ideal, 0.02),
-    Rule(last_wave, 0.02),
-    Rule(tile_waste, 0.02),
-    Rule(occupancy_limiter, WAITING),
-    Rule(spills, 1.0),
-    Rule(register_banks, 0.05),
+RULES: dict[Callable[[Subject], Finding | None], float] = {
+    busiest_pipe: FULL,
+    excess_wavefronts: 0.02,
+    sectors_over_ideal: 0.02,
+    last_wave: 0.02,
+    tile_waste: 0.02,
+    occupancy_limiter: WAITING,
+    spills: 1.0,
+    register_banks: 0.05,
     # Some state always comes first; below a quarter it does not stand out.
-    Rule(top_stall, 0.25),
-    Rule(small_copies, 0.05),
-)
-"""All rules; findings with equal bounds keep this order."""
+    top_stall: 0.25,
+    small_copies: 0.05,
+}
+"""All rules with the least `Finding.amount` that each reports; findings with equal bounds keep this order."""
 OF_SHAPE = ("idle part of the last wave", "tile waste")
 """Findings that hold for one shape only."""
 WAITED = ("excess shared wavefronts", "sectors over ideal", "spills")
@@ -340,9 +331,9 @@ def for_case(subject: Subject) -> list[Finding]:
     """Return the findings on a case, the largest bound first; those without a bound come last."""
     findings = [
         finding
-        for rule in RULES
-        if (finding := rule.find(subject)) is not None
-        and finding.amount >= rule.least
+        for rule, least in RULES.items()
+        if (finding := rule(subject)) is not None
+        and finding.amount >= least
         and (finding.bound is None or finding.bound >= LEAST_BOUND)
     ]
     return sorted(findings, key=lambda finding: 1.0 if finding.bound is None else -finding.bound)
