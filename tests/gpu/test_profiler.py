@@ -54,10 +54,9 @@ def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> Resu
 
 
 def test_command_line() -> None:
-    settings = profiling.Settings(("x.sum", "y.avg"), ("SourceCounters",), False, "base", "all")
-    session = profiling.NcuSession(1, [], [], settings, Path("/r/a%.ncu-rep"))
-    paths = map(Path, ("/r/a.jobs.json", "/r/a.events.jsonl", "/c"))
-    line = " ".join(profiling.build_command("/opt/ncu", session, settings.metrics, *paths))
+    settings = profile_run.Settings(("x.sum", "y.avg"), ("SourceCounters",), False, "base", "all")
+    paths = map(Path, ("/r/a.jobs.json", "/r/a.events.jsonl", "/r/a%.ncu-rep", "/c"))
+    line = " ".join(profile_run.build_command("/opt/ncu", settings, settings.metrics, *paths))
     assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
     assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
     assert (

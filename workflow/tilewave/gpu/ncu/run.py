@@ -10,9 +10,10 @@ import contextlib
 import os
 import re
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
@@ -21,6 +22,7 @@ import psutil
 from tilewave.basics.deadline import Deadline
 from tilewave.basics.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 from tilewave.basics.paths import child_environment
+from tilewave.records.counters import catalogue
 
 DOMAIN = "tilewave"
 RANGE = "measure"
@@ -55,6 +57,55 @@ class NcuOutcome:
     code: int | None = None
     timed_out: bool = False
     unknown: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The collection settings of a session; ``rules``: True to apply ncu's rules."""
+
+    metrics: tuple[str, ...]
+    sections: tuple[str, ...]
+    rules: bool
+    clock_control: str
+    cache_control: str
+
+    @property
+    def slow(self) -> bool:
+        """True if ncu patches or samples the kernel for counters of instructions."""
+        return bool(self.sections) or catalogue.of_instructions(self.metrics)
+
+    def alike(self, other: Settings) -> bool:
+        """Return whether both collect in the same way and as fast, apart from the metrics."""
+        return replace(other, metrics=self.metrics) == self and self.slow == other.slow
+
+    def includes(self, other: Settings) -> bool:
+        return self.alike(other) and set(other.metrics) <= set(self.metrics)
+
+    def united(self, other: Settings) -> Settings:
+        return replace(self, metrics=tuple(sorted({*self.metrics, *other.metrics})))
+
+
+def build_command(
+    program: str,
+    how: Settings,
+    metrics: Iterable[str],
+    jobs: Path,
+    events: Path,
+    report: Path,
+    cache: Path,
+) -> list[str]:
+    """Return the command line that profiles these jobs. metrics: those that ncu has."""
+    stem = str(report).removesuffix(".ncu-rep").replace("%", "%%")
+    command = [program, "--nvtx", "--nvtx-include", f"{DOMAIN}@{RANGE}/"]
+    command += ["--clock-control", how.clock_control]
+    command += ["--cache-control", how.cache_control, "--metrics", ",".join(metrics)]
+    for section in how.sections:
+        command += ["--section", section]
+    # Rules cost time for every kernel, and Nsight Compute can apply them later.
+    command += ["--apply-rules", "yes" if how.rules else "no", "--import-source", "yes"]
+    command += ["--force-overwrite", "-o", stem]
+    command += [sys.executable, "-m", "tilewave.gpu.worker", "counters", str(jobs)]
+    return [*command, "--events", str(events), "--cache", str(cache)]
 
 
 def _group_members(group: int) -> list[psutil.Process]:
