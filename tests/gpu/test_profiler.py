@@ -54,14 +54,15 @@ def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> Resu
 
 
 def test_command_line() -> None:
-    paths = {"jobs": "a.jobs.json", "events": "a.events.jsonl", "report": "a%.ncu-rep"}
-    arguments = {"metrics": ["x.sum", "y.avg"], "sections": ["SourceCounters"]}
-    arguments |= {f"{name}_path": Path("/r", path) for name, path in paths.items()}
-    how = {"cache": Path("/c"), "clock_control": "base", "python": "python3"}
-    line = " ".join(profile_run.build_command("/opt/ncu", **arguments, **how))
+    settings = profile_run.Settings(("x.sum", "y.avg"), ("SourceCounters",), False, "base", "all")
+    paths = map(Path, ("/r/a.jobs.json", "/r/a.events.jsonl", "/r/a%.ncu-rep", "/c"))
+    line = " ".join(profile_run.build_command("/opt/ncu", settings, settings.metrics, *paths))
     assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
     assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
-    assert "--import-source yes --force-overwrite -o /r/a%% python3 -m tilewave.gpu.worker" in line
+    assert (
+        "--import-source yes --force-overwrite -o /r/a%%" in line
+        and f"{sys.executable} -m tilewave.gpu.worker" in line
+    )
     assert line.endswith("counters /r/a.jobs.json --events /r/a.events.jsonl --cache /c")
 
 

@@ -350,7 +350,7 @@ def judged(
         both = here.keys() & there.keys()
         if not both or any(there[name] < SAME_WORK * here[name] for name in both):
             continue
-        remaining = [rule.find(after) for rule in RULES]
+        remaining = [rule(after) for rule in RULES]
         later = {finding.rule: finding.amount for finding in remaining if finding}
         for finding in for_case(before):
             fixed = later.get(finding.rule, math.inf) <= FIXED * finding.amount

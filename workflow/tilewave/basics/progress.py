@@ -5,9 +5,11 @@ every `TERMINAL_S` or `LOG_S`. The stage prints the end itself, with its counts.
 """
 
 import contextlib
+import itertools
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tilewave.basics.errors import printable
@@ -88,12 +90,9 @@ class Progress:
 
     def _whose(self) -> str:
         """Return the studies that the items are for, each with its number of items."""
-        counts: dict[str, int] = {}
-        for names in self._studies.values():
-            for name in names:
-                counts[name] = counts.get(name, 0) + 1
-        most = sorted(counts, key=lambda name: -counts[name])
-        return f" for {_listed([f'{name} ({counts[name]})' for name in most])}" if most else ""
+        counts = Counter(itertools.chain.from_iterable(self._studies.values()))
+        listed = _listed([f"{name} ({count})" for name, count in counts.most_common()])
+        return f" for {listed}" if listed else ""
 
     def done(self, name: str) -> None:
         """Count an item that ended. A name that is not among the items does not count."""

@@ -1,25 +1,17 @@
 """``tilewave compare``: compare kernels of two folders, files or git revisions."""
 
-import contextlib
 import json
-import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from tilewave.commands import flags
 from tilewave.kernel import result
 from tilewave.records.store import write_atomically
 from tilewave.report.comparing import output, sides
-from tilewave.report.comparing.changes import OCCUPANCY, Comparison, Side, totals
-
-BENCHER, ACTION = FORMATS = ("bencher", "benchmark-action")
-"""Bencher Metric Format, and the customSmallerIsBetter of github-action-benchmark."""
+from tilewave.report.comparing.changes import Comparison
 
 
 def add(commands: Any) -> None:
@@ -42,16 +34,14 @@ def add(commands: Any) -> None:
         help="exit with 1 if one of these rules is broken (default: %(default)s): "
         + "; ".join(f"{name}: {description}" for name, description in output.RULES.items()).replace("%", "%%"),
     )  # fmt: skip
-    parser.add_argument("--format", choices=FORMATS, help="print the counts of B as such JSON")
     flags.add_operations(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="text for a pull request")
-    parser.add_argument("--page", type=Path, metavar="FOLDER", help="write FOLDER/index.html")
     parser.set_defaults(run=run)
 
 
 def compared(options: Namespace, work: Path) -> Comparison:
-    """Compare the two sides; their listings stay in the folder ``work``. Raises UserError."""
+    """Compare the two sides; ``work``: a folder for intermediate files. Raises UserError."""
     chosen = options.kernels, options.shapes, flags.use_operations(options), options.all
     return sides.compared(options.before, options.after, work, *chosen)
 
@@ -70,48 +60,19 @@ def show_broken(fail_on: str, broken: Sequence[str]) -> None:
         flags.show("\n  ".join([f"\nFailed (--fail-on {fail_on}):", *broken]))
 
 
-def benchmarks(side: Side, form: str) -> Any:
-    """Return the counts of a side's cases as the document of a benchmark service, without percentages."""
-    counted = totals(side).drop(columns=OCCUPANCY, errors="ignore").rename_axis("case")
-    sums = counted.reset_index().melt("case", var_name="metric")
-    sums["unit"] = np.where(sums["metric"].str.endswith("_bytes"), "byte", "count")
-    records = side.records[side.records["stage"].isin(["counters", result.EXECUTE])]
-    rows = pd.concat([records.sort_values("stage"), sums]).dropna(subset="value")
-    rows = rows[rows["unit"] != "%"].drop_duplicates(["case", "metric"])
-    if form == ACTION:
-        return [
-            {"name": f"{row.case}: {row.metric}", "unit": row.unit, "value": float(row.value)}
-            for row in rows.itertuples()
-        ]
-    measures: dict[str, dict[str, Any]] = {}
-    for row in rows.itertuples():
-        measures.setdefault(row.case, {})[row.metric] = {"value": float(row.value)}
-    return measures
-
-
 def run(options: Namespace) -> int:
     """Compare and return the exit code. Raises UserError."""
     output.rules(options.fail_on)  # a mistake there ends the command before anything runs
     with tempfile.TemporaryDirectory(prefix="tilewave-") as work:
         comparison = compared(options, Path(work))
-        if options.format:
-            print(json.dumps(benchmarks(comparison.after, options.format), indent=1))
-        else:
-            flags.show(output.text(comparison))
-        if options.json:
-            document = json.dumps(comparison.document(), indent=1)
-            write_atomically(options.json, f"{document}\n".encode())
-        if options.markdown:
-            write_atomically(options.markdown, output.markdown(comparison).encode())
-        if options.page:
-            from tilewave.report.comparing import page  # draws: matplotlib takes a second to load
-
-            path = page.write(options.page, comparison).resolve()
-            print(f"The page is {path}", file=sys.stderr if options.format else None)
+    flags.show(output.text(comparison))
+    if options.json:
+        document = json.dumps(comparison.document(), indent=1)
+        write_atomically(options.json, f"{document}\n".encode())
+    if options.markdown:
+        write_atomically(options.markdown, output.markdown(comparison).encode())
     code, broken = judged(comparison, options.fail_on)
-    # A service reads the document from standard output.
-    with contextlib.redirect_stdout(sys.stderr) if options.format else contextlib.nullcontext():
-        show_broken(options.fail_on, broken)
-        if code == result.UNCLEAR:
-            print("\nCould not tell: nothing checked any of these cases")
+    show_broken(options.fail_on, broken)
+    if code == result.UNCLEAR:
+        print("\nCould not tell: nothing checked any of these cases")
     return code

@@ -69,9 +69,8 @@ class Part:
     last: int
 
     def __str__(self) -> str:
-        lines = (
-            f"lines {self.first}-{self.last}" if self.last > self.first else f"line {self.first}"
-        )
+        several = self.last > self.first
+        lines = f"lines {self.first}-{self.last}" if several else f"line {self.first}"
         return f"{self.name or 'a declaration'} ({lines})"
 
 
@@ -256,8 +255,7 @@ def _needless(pieces: list[_Piece], defined: Mapping[str, Macro], roots: Set[str
 
     def stays(piece: _Piece) -> bool:
         declaration = piece.declaration
-        first = declaration.head[0].text
-        other = declaration.kind == "other"
+        first, other = declaration.head[0].text, declaration.kind == "other"
         instantiation = first == "template" and other
         return (
             piece.device

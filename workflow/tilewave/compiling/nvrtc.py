@@ -33,6 +33,9 @@ MESSAGE = re.compile(
 UNREAD = re.compile(r'(cannot open source file "[^"\n]*")[^\n]*')
 """A file that cannot be read: the reason would tell whether a file outside the kernel's folders exists."""
 OF_PTXAS = re.compile(r"\bptxas (?P<kind>error|fatal)\s*: (?P<text>.*)")
+TOO_MUCH_SHARED = (
+    " (more than 48 KB must be `extern __shared__` memory: set `shared_bytes` in the front matter)"
+)
 OF_NVRTC = "__nv_nvrtc_builtin_header.h"
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
 NUMBER = r"\b(\d{1,18})"
@@ -311,11 +314,7 @@ def _message(log: str, adapted: nvcc.Adapted | None, options: Sequence[str] = ()
         of_ptxas = OF_PTXAS.search(log)
         if of_ptxas is None:
             return log.strip().partition("\n")[0]
-        hint = (
-            " (more than 48 KB must be `extern __shared__` memory: set `shared_bytes` in the front matter)"
-            if "too much shared data" in of_ptxas["text"]
-            else ""
-        )
+        hint = TOO_MUCH_SHARED if "too much shared data" in of_ptxas["text"] else ""
         return f"ptxas {of_ptxas['kind']}: {mangling.plain(of_ptxas['text'])}{hint}"
     file = os.path.basename(match["file"])
     hint = adapted.hint(int(match["line"]), match["text"]) if adapted else ""

@@ -45,25 +45,16 @@ def disassembler() -> str | None:
     )
 
 
-def _run(arguments: list[str], cubin: Path) -> str:
+def as_text(cubin: Path) -> str:
+    """Return nvdisasm's listing with source lines and inlined calls, without its slow analysis of data flow."""
     tool = disassembler()
     if tool is None:
         raise FileNotFoundError("nvdisasm is missing: install the package nvidia-cuda-nvdisasm")
-    done = subprocess.run(
-        [tool, *arguments, str(cubin)],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=MOST_S,
-    )
+    command = [tool, "-gi", "-c", "-ndf", str(cubin)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=MOST_S)
     if done.returncode:
-        raise RuntimeError(f"nvdisasm {' '.join(arguments)}: {done.stderr.strip()}")
+        raise RuntimeError(f"nvdisasm {' '.join(command[1:-1])}: {done.stderr.strip()}")
     return done.stdout
-
-
-def as_text(cubin: Path) -> str:
-    """Return nvdisasm's listing with source lines and inlined calls, without its slow analysis of data flow."""
-    return _run(["-gi", "-c", "-ndf"], cubin)
 
 
 def of_cubin(cubin: Path) -> str:

@@ -184,11 +184,9 @@ def _reference(
         error = np.abs(want.download(np.dtype(np.float64)) - flat)
         bound = 1e-14 * (1 + job.shape["k"])
         if not bool(np.all(error <= bound)):
-            raise CudaError(
-                "REFERENCE_ERROR",
-                f"the device's float64 product differs from numpy's by {np.max(error):.3g}, "
-                f"allowed {bound:.3g}",
-            )
+            detail = f"by {np.max(error):.3g}, allowed {bound:.3g}"
+            problem = f"the device's float64 product differs from numpy's {detail}"
+            raise CudaError("REFERENCE_ERROR", problem)
     return want
 
 

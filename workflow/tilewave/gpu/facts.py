@@ -12,6 +12,7 @@ import contextlib
 import json
 import re
 from typing import Any
+from uuid import UUID
 
 from tilewave.basics.packages import nvrtc_version
 from tilewave.records.environment import (
@@ -48,8 +49,7 @@ def _cublas_version() -> str:
 
 def uuid_text(raw: bytes) -> str:
     """Return ``GPU-`` and the sixteen bytes in the format of nvidia-smi."""
-    text = raw.hex()
-    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
+    return f"GPU-{UUID(bytes=raw)}"
 
 
 def _device_facts(gpu_index: int | None, nvrtc: str) -> dict[str, Any]:

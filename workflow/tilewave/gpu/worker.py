@@ -103,8 +103,7 @@ def _still_alive(session: Session) -> bool:
 def _warm(session: Session, jobs: Sequence[Job]) -> None:
     """Load shared resources in advance, so that their time counts for no case."""
     _ = session.support
-    wants = any(job.provider == "cublaslt" or job.baseline for job in jobs)
-    if wants:
+    if any(job.provider == "cublaslt" or job.baseline for job in jobs):
         with contextlib.suppress(Exception):
             _ = session.cublaslt
 

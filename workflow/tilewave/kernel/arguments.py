@@ -55,17 +55,15 @@ def _kind(
     """Return the kind of an argument, the bytes that it may have, and its default."""
     if name is None:
         return "a null pointer", (ADDRESS,), ADDRESS
-    if isinstance(name, float):
-        return "a number", tuple(REAL), np.dtype(scalar_type(job.dtypes.get("accumulate"))).itemsize
     if isinstance(name, int):
         return "a whole number", tuple(WHOLE), 4
     if name in buffers:
         return "a buffer's address", (ADDRESS,), ADDRESS
     if name in maps:
         return "a tensor map", (ADDRESS, TENSOR_MAP), TENSOR_MAP
-    if name in ("alpha", "beta"):
+    if isinstance(name, float) or name in ("alpha", "beta"):
         scalar = np.dtype(scalar_type(job.dtypes.get("accumulate")))
-        if scalar.kind == "i":
+        if scalar.kind == "i" and not isinstance(name, float):
             return "a whole number", tuple(WHOLE), scalar.itemsize
         return "a number", tuple(REAL), scalar.itemsize
     if name in job.numbers:

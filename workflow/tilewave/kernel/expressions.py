@@ -164,11 +164,8 @@ def evaluate(
         try:
             used = tuple((n, type(scope[n]), scope[n]) for n in _names_used(text) if n in scope)
             return _cached_value(text, used)
-        except (
-            ExpressionError,
-            TypeError,
-        ):  # no value, or an array: again, with all names for the message
-            pass
+        except (ExpressionError, TypeError):
+            pass  # no value, or an array: again, with all names for the message
     return _evaluate(text, names, functions)
 
 

@@ -49,9 +49,7 @@ class Probe:
 
     def names(self, *scopes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the names for its expressions: these scopes, the case's macros and its scalars."""
-        names: dict[str, Any] = {}
-        for source in (*scopes, self.macros):
-            names.update(source)
+        names = {name: scope[name] for scope in (*scopes, self.macros) for name in scope}
         for name, text in self.scalars.items():
             names[name] = evaluate(text, names)
         return names

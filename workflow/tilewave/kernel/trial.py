@@ -73,6 +73,7 @@ def _check_places(variant: Variant) -> None:
     """Check that the file has only keys that its operation and its provider can have, and lists of their lengths."""
     front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
     probe, compiled = front.operation == "probe", variant.kernel.provider == "nvrtc"
+    no_beta = "beta" not in operation.scalars
     for key, refused, problem in (
         ("launches", probe, "a probe has one launch"),
         ("launches", not compiled, "only a .cu file or a cubin has several kernels"),
@@ -80,11 +81,7 @@ def _check_places(variant: Variant) -> None:
         ("strides", not operation.stride_names(), f"no array of {front.operation} has rows"),
         ("strides", not compiled, "only a kernel that NVRTC compiles has strides"),
         ("work", not probe, "only a probe states its work"),
-        (
-            "reads_c",
-            "beta" not in operation.scalars,
-            f"the operation {front.operation} has no beta",
-        ),
+        ("reads_c", no_beta, f"the operation {front.operation} has no beta"),
         ("tensor_maps", probe, "a probe has no tensor maps"),
     ):
         if refused and getattr(front, key):

@@ -261,16 +261,16 @@ class Variant:
         ]
         leading = steps[self.kernel.leading]
         tile = front.tile and tuple(self.integer("tile", text, names) for text in front.tile)
-        working = front.working_blocks
+        blocks, working = math.prod(leading.grid), front.working_blocks
         scratch, tensor_maps = self._memory(shape, names)
         return LaunchPlan(
             grid=leading.grid,
             block=leading.block,
             shared_bytes=leading.shared_bytes,
             tile=tile or None,
-            working_blocks=math.prod(leading.grid)
-            if working is None
-            else self.integer("working_blocks", working, names),
+            working_blocks=self.integer(
+                "working_blocks", blocks if working is None else working, names
+            ),
             scratch=scratch,
             cluster=leading.cluster,
             tensor_maps=tensor_maps,

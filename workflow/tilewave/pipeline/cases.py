@@ -29,8 +29,8 @@ from tilewave.records.counters.catalogue import OF_INSTRUCTIONS
 
 WANTS = ("time", "tune", "counters", "execute")
 """Keys of a study that say what is done with its cases; a block may override them."""
-WANTED = ("time", "tune", "execute")
-"""The keys among `WANTS` that are true or false."""
+Wanted = Mapping[str, Any]
+"""Their values."""
 ELSEWHERE = "elsewhere"
 """A block's `shapes` where other keys name them: `shapes=`, or a study that takes its cases."""
 
@@ -212,16 +212,16 @@ def expand_study(
     kernels: Mapping[str, Kernel],
     where_file: object,
     left_out: Mapping[str, UserError] = MappingProxyType({}),
-) -> Iterator[tuple[Case, bool, bool, str, bool]]:
-    """Yield the study's cases in config order, each with (timed, tuned, metric set, executed)."""
+) -> Iterator[tuple[Case, Wanted]]:
+    """Yield the study's cases in config order, each with what is done with it, by `WANTS`."""
     for index, block in enumerate(study.cases):
         key = f"studies.{name}.cases.{index}"
-        time, tune, counters, execute = (
-            getattr(study, want) if getattr(block, want) is None else getattr(block, want)
+        wanted = {
+            want: getattr(study, want) if getattr(block, want) is None else getattr(block, want)
             for want in WANTS
-        )
+        }
         for case in _block_cases(_without(block, left_out), kernels, where_file, key):
-            yield case, time, tune, counters, execute
+            yield case, wanted
 
 
 def wants(stage: str, case: Case) -> bool:
@@ -322,6 +322,24 @@ def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
     return not named["shapes"] or (case.shape is not None and case.shape.id in named["shapes"])
 
 
+def _requested(case: Case, requests: Sequence[tuple[str, Wanted, bool]]) -> Case:
+    """Return a case with what studies want of it. requests: study, wishes, and whether `only` keeps it there."""
+    wishes = [wanted for _, wanted, kept in requests if kept]
+    sets = {wanted["counters"] for _, wanted, _ in requests} - {"none"}
+    counted = any(wanted["counters"] != "none" for wanted in wishes)
+    timed = all(wanted["time"] or wanted["tune"] for wanted in wishes)
+    flags: dict[str, Any] = {
+        want: any(wanted[want] for wanted in wishes) for want in ("time", "tune", "execute")
+    }
+    return replace(
+        case,
+        studies=tuple(dict.fromkeys(study for study, _, kept in requests if kept)),
+        counters=frozenset(sets if counted else ()),
+        only_timed=timed and not counted and not flags["execute"],
+        **flags,
+    )
+
+
 def _studies(config: Config, where: object) -> dict[str, Study]:
     """Return the config's studies; those with tuning runs have the shapes of ``config.shapes``, if it has any."""
     shapes = split_names(config.shapes)
@@ -352,13 +370,13 @@ def expand(
     and studies; a case keeps the counters of the full run, because the metrics are part of its key. Raises UserError
     for unknown kernels, macros, shapes and names, and for a study without a case.
     """
-    flat = []
+    flat: list[tuple[str, Case, Wanted]] = []
     chosen, selected_studies = _studies(config, where_file), _named_studies(config)
     numbers = Counter[bool]()  # cases of the studies that `only` names, and of the rest
     for name, study in chosen.items():
         selected, cases_key = name in selected_studies, f"studies.{name}.cases"
-        for entry in expand_study(name, study, kernels, where_file, left_out):
-            flat.append((name, *entry))
+        for case, wanted in expand_study(name, study, kernels, where_file, left_out):
+            flat.append((name, case, wanted))
             numbers[selected] += 1
             bounded(numbers[selected], "cases in all studies", where_file, cases_key, MOST_LISTED)
     for name in config.studies:
@@ -367,43 +385,26 @@ def expand(
             raise refusal(where_file, f"studies.{name}.cases", " selects no case", remedy)
     named = _narrow(config, kernels, [(name, case) for name, case, *_ in flat], where_file)
     cases: dict[str, Case] = {}
-    wanted: dict[str, dict[str, Any]] = {}  # by case, of the studies that `only` keeps
-    counters: dict[str, set[str]] = {}  # by case, of all studies
-    studies: dict[str, list[str]] = {}
-    counted: set[str] = set()  # cases whose counters a kept study wants
-    more_than_timed: set[str] = set()  # cases of which a kept study wants more than the time
-    for name, case, time, tune, counter_set, execute in flat:
+    requests: dict[str, list[tuple[str, Wanted, bool]]] = {}
+    studies: dict[str, dict[str, None]] = {}
+    for name, case, wanted in flat:
         first, second = cases.setdefault(case.id, case).kernel.path, case.kernel.path
         if first != second:
             problem = f": {first} has a variant of the same name, {case.variant.id}"
             raise refusal(second, "file name", problem, "Rename one of the files")
-        if counter_set != "none":
-            counters.setdefault(case.id, set()).add(counter_set)
-        if not _wanted(name, case, named):
-            continue
-        request = wanted.setdefault(case.id, {**dict.fromkeys(WANTED, False), "studies": {}})
-        if name not in request["studies"]:
-            request["studies"][name] = None
-            studies.setdefault(name, []).append(case.id)
-        if not (time or tune) or counter_set != "none" or execute:
-            more_than_timed.add(case.id)
-        for want, on in zip(WANTED, (time, tune, execute), strict=True):
-            request[want] |= on
-        if counter_set != "none":
-            counted.add(case.id)
-    if not wanted:
+        kept = _wanted(name, case, named)
+        requests.setdefault(case.id, []).append((name, wanted, kept))
+        if kept:
+            studies.setdefault(name, {})[case.id] = None
+    selected_cases = set().union(*studies.values())
+    if not selected_cases:
         problem = f" selects no case: none has all of {config.only!r}"
         raise refusal(where_file, "only", problem, "Give names that at least one case has")
     return Plan(
         {
-            case_id: replace(
-                case,
-                counters=frozenset(counters[case_id] if case_id in counted else ()),
-                only_timed=case_id not in more_than_timed,
-                **{**wanted[case_id], "studies": tuple(wanted[case_id]["studies"])},
-            )
-            for case_id, case in cases.items()
-            if case_id in wanted
+            name: _requested(case, requests[name])
+            for name, case in cases.items()
+            if name in selected_cases
         },
-        studies,
+        {name: list(members) for name, members in studies.items()},
     )

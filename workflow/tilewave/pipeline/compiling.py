@@ -182,11 +182,8 @@ def compiled(tasks: Iterable[Task], store: Store, cores: int) -> Iterator[tuple[
 
 
 def _ended(task: Task, store: Store, end: Ended) -> Entry:
-    kernel = task.variant.kernel
-    options, message = (
-        nvrtc.options(kernel, task.arch, task.variant.names),
-        f"compiling it: {end.reason}",
-    )
+    options = nvrtc.options(task.variant.kernel, task.arch, task.variant.names)
+    message = f"compiling it: {end.reason}"
     entry = _entry(task, nvrtc.Compiled(None, options, nvrtc.version(), "", message))
     if end.lasting:
         store.write(store.blob(KIND, task.key, ".json"), entry)

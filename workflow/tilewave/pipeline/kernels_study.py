@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def config(
     timed: bool,
     operation_folders: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the config for the kernels of these folders.
+    """Return the config for the kernels of these folders: a block without `macros` has one variant for each dtype.
 
     shapes: to time and count, besides those that are checked. timed: whether there is a GPU or a recording of one;
     without, the CPU executes small shapes. Raises UserError for folders without a usable kernel.
@@ -139,7 +140,11 @@ def config(
     ]
     moving = [kernel for kernel in measured if kernel.front.operation not in (*PRODUCTS, "probe")]
     beside = _named(followed)
-    each: dict[str, Any] = {"macros": "each_dtype"}
+    studies: dict[str, dict[str, Any]] = {}
+
+    def add(plot: str, title: str, question: str, *cases: Mapping[str, Any], **more: Any) -> None:
+        about = {"plot": plot, "title": title, "question": question}
+        studies[plot] = {**about, "cases": list(cases), **more}
 
     def requested_shapes(operation: str) -> list[int | str]:
         return _requested(operation, shapes, timed)
@@ -150,54 +155,43 @@ def config(
     def checked(operation: str) -> list[int | str]:
         return [*_checked(operation), *(_requested(operation, shapes, False) if shapes else [])]
 
-    studies: dict[str, Any] = {}
     products = [kernel for kernel in measured if kernel.front.operation == "matmul"]
     if timed and products:
-        studies["ladder"] = {
-            "plot": "ladder", "title": "Speed", "time": True,
-            "question": "What share of cuBLAS does each kernel reach at which size?",
-            "cases": blocks(products, requested_shapes, **each),
-        }  # fmt: skip
+        question = "What share of cuBLAS does each kernel reach at which size?"
+        add("ladder", "Speed", question, *blocks(products, requested_shapes), time=True)
     computing = [kernel for kernel in measured if _computes(kernel.front.operation)]
     if timed and computing:
         roofs = [name for name in CEILINGS if name not in kernels]
         beside += _named(roofs)
-        studies["roofline"] = {
-            "plot": "roofline", "title": "Roofline", "time": True,
-            "question": "Which measured ceiling, of arithmetic or of the memory, is each kernel under?",
-            "cases": [
-                *blocks(computing, largest, counters="memory", **each),
-                {"operation": "probe", "kernels": roofs},
-            ],
-        }  # fmt: skip
+        question = "Which measured ceiling, of arithmetic or of the memory, is each kernel under?"
+        below = blocks(computing, largest, counters="memory")
+        ceilings = {"operation": "probe", "kernels": roofs}
+        add("roofline", "Roofline", question, *below, ceilings, time=True)
     copies = ["copy"] if timed and moving and "copy" not in kernels else []
     beside += _named(copies)
     copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []
     further = [kernel for kernel in measured if kernel.front.operation not in ("matmul", "probe")]
     if timed and further:
-        studies["operations"] = {
-            "plot": "operations", "title": "Speed of other operations", "time": True,
-            "question": "What share of cuBLAS, or of a copy, does each kernel reach at which size?",
-            "cases": [
-                *blocks(further, requested_shapes, **each),
-                *blocks(moving, largest, counters="memory", **each),
-                *copied,
-            ],
-        }  # fmt: skip
-    studies["wavefronts"] = {
-        "plot": "wavefronts", "title": "Shared-memory wavefronts", "counters": "memory",
-        "question": "Which instructions need more shared-memory wavefronts than their data does?",
-        "cases": blocks(shown, largest, **each),
-    }  # fmt: skip
+        question = "What share of cuBLAS, or of a copy, does each kernel reach at which size?"
+        cases = (
+            blocks(further, requested_shapes),
+            blocks(moving, largest, counters="memory"),
+            copied,
+        )
+        flat = itertools.chain.from_iterable(cases)
+        add("operations", "Speed of other operations", question, *flat, time=True)
+    question = "Which instructions need more shared-memory wavefronts than their data does?"
+    add(
+        "wavefronts",
+        "Shared-memory wavefronts",
+        question,
+        *blocks(shown, largest),
+        counters="memory",
+    )
     varied = [kernel for kernel in kernels.values() if kernel.front.operation != "probe"]
-    studies["correctness"] = {
-        "plot": "correctness", "title": "Correctness",
-        "question": "Is every variant right where sizes are neither square nor divisible?",
-        "cases": [
-            *blocks(shown, checked, **each),
-            *blocks(varied, checked, macros="one_at_a_time", most=MOST_VARIANTS),
-        ],
-    }  # fmt: skip
+    one_by_one = blocks(varied, checked, macros="one_at_a_time", most=MOST_VARIANTS)
+    question = "Is every variant right where sizes are neither square nor divisible?"
+    add("correctness", "Correctness", question, *blocks(shown, checked), *one_by_one)
     return {
         "kernel_folders": [*folders, *dict.fromkeys(beside)],
         "operation_folders": list(operation_folders),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,18 +116,13 @@ class Sources:
         outcome = self.recorded and self.recorded.answer(job)
         return replace(outcome, case=job.case) if outcome else None
 
-    def _order(self, job: Job) -> tuple[Callable[[Job], Result | None], ...]:
-        if job.stage == result.EXECUTE:
-            return self._stored, self._recorded
-        if self.target["live"]:
-            return (self._stored,)
-        # Recorded values first, so that all of them come from one environment.
-        return (self._recorded, self._stored) if job.provider == "cpu" else (self._recorded,)
-
     def find(self, job: Job) -> Result | None:
         """Return the result of a job without measuring, None if no source has it."""
-        answers = (source(job) for source in self._order(job))
-        return next((answer for answer in answers if answer is not None), None)
+        executed = job.stage == result.EXECUTE
+        if executed or self.target["live"]:
+            return self._stored(job) or (self._recorded(job) if executed else None)
+        # Recorded values first, so that all of them come from one environment.
+        return self._recorded(job) or (self._stored(job) if job.provider == "cpu" else None)
 
     def missing(self, job: Job) -> Result:
         """Return the result, with its reason, of a job that no source has and that is not measured."""

@@ -20,7 +20,7 @@ from tilewave.records.store import write_atomically
 
 CONVERTED = ("variant", "shape", "studies", "counters", "refusal", "launch", "arguments")
 PLAIN = tuple(field.name for field in fields(Case) if field.name not in CONVERTED)
-"""Fields that are written to JSON unchanged."""
+"""Fields that JSON holds as they are."""
 
 
 def resolved(plan: Plan, target: Mapping[str, Any]) -> Plan:
@@ -29,15 +29,9 @@ def resolved(plan: Plan, target: Mapping[str, Any]) -> Plan:
 
 
 def _document(case: Case) -> dict[str, Any]:
-    return {name: getattr(case, name) for name in PLAIN} | {
-        "variant": case.variant.id,
-        "shape": case.shape and case.shape.dimensions,
-        "studies": case.studies,
-        "counters": sorted(case.counters),
-        "refusal": case.refusal,
-        "launch": case.launch,
-        "arguments": case.arguments,
-    }
+    shape, counters = case.shape and case.shape.dimensions, sorted(case.counters)
+    written = {field.name: getattr(case, field.name) for field in fields(Case)}
+    return written | {"variant": case.variant.id, "shape": shape, "counters": counters}
 
 
 def write(
@@ -49,13 +43,8 @@ def write(
         for name, variant in plan.variants.items()
     }
     cases = {name: _document(case) for name, case in plan.cases.items()}
-    document = {
-        "variants": variants,
-        "cases": cases,
-        "studies": plan.studies,
-        "left_out": left_out,
-        "no_kernels": no_kernels,
-    }
+    document = {"variants": variants, "cases": cases, "studies": plan.studies}
+    document |= {"left_out": left_out, "no_kernels": no_kernels}
     text = json.dumps(document, default=vars, separators=(",", ":"))
     write_atomically(path, text.encode())
 

@@ -55,9 +55,8 @@ def _work(case: Case, device: Mapping[str, Any]) -> dict[str, float]:
             amounts[key] = float(evaluate(text, names))
         except (ExpressionError, TypeError, ValueError) as error:
             remedy = "Use numbers and names that the front matter defines"
-            raise UserError.because(
-                case.kernel.path, f"work.{key}: {error}", remedy, f"work.{key}"
-            ) from error
+            problem, path = f"work.{key}: {error}", case.kernel.path
+            raise UserError.because(path, problem, remedy, f"work.{key}") from error
     return {key: amount for key, amount in amounts.items() if amount > 0}
 
 

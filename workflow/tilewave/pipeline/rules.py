@@ -358,8 +358,7 @@ def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, results: Resu
 
 def _measure(run: Run, stage: str, workers: int) -> Measure:
     """Return the function that runs a stage's jobs on this machine. workers: processes at a time, if several may run."""
-    project = run.project
-    cache = _cache(project)
+    project, cache = run.project, _cache(run.project)
     log = Path(f"{run.log}.worker") if run.log else project.results / f"{stage}.log"
     log.unlink(missing_ok=True)
     os.environ[CHOICE_VARIABLE] = str(_number(run))
@@ -387,39 +386,27 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
             )
         from tilewave.workers import supervisor
 
+        how: dict[str, Any] = {"log_path": log, "module": WORKER}
         if stage == result.EXECUTE:
             from tilewave import execution
 
             execution.prepare(lambda line: say(f"  {line}"), workers, len(waiting))
             # The machine keeps the limit itself. Building inputs, judging and compiling come on top.
-            return supervisor.share_jobs(
-                stage,
-                sorted(waiting, key=cost.predicted_s),  # a small case shows early what is wrong
-                workers,
-                limit_s=project.config.execute.case_limit_s * 2 + COMPILING_S,
-                grace_s=COMPILING_S,
-                on_result=finished,
-                log_path=log,
-                module=WORKER,
-                weight=_cost,
-            )
+            limit_s = project.config.execute.case_limit_s * 2 + COMPILING_S
+            how.update(limit_s=limit_s, grace_s=COMPILING_S, on_result=finished, weight=_cost)
+            # A small case shows early what is wrong.
+            waiting = sorted(waiting, key=cost.predicted_s)
+            return supervisor.share_jobs(stage, waiting, workers, **how)
         if stage in ("check", "time"):
             # Cases with the same inputs share buffers, and in a check the reference.
             waiting = sorted(waiting, key=_inputs)
+        how["cache"] = cache
         if stage == "check" and workers > 1:
-            options = {"cache": cache, "log_path": log, "module": WORKER}
-            return _checked_together(waiting, workers, finished, **options)
-        # Inputs, a warm-up and cuBLAS's choice come on top of a timing's limit.
-        limit_s = None if stage == "check" else project.config.timing.case_limit_s * 3 + 20
-        return supervisor.run_jobs(
-            stage,
-            waiting,
-            cache=cache,
-            limit_s=limit_s,
-            on_result=finished,
-            log_path=log,
-            module=WORKER,
-        )
+            return _checked_together(waiting, workers, finished, **how)
+        if stage != "check":
+            # Inputs, a warm-up and cuBLAS's choice come on top of a timing's limit.
+            how["limit_s"] = project.config.timing.case_limit_s * 3 + 20
+        return supervisor.run_jobs(stage, waiting, on_result=finished, **how)
 
     return measure
 
@@ -446,17 +433,15 @@ def _checked_together(
             on_result(outcome)
 
     together = [job for job in waiting if not (job.probe and job.probe.reports)]
-    outcomes = supervisor.share_jobs(
-        "check",
-        together,
-        workers,
-        on_result=keep,
-        alike=lambda job: _inputs(job) if _on_gpu(job) else job.case,
-        weight=lambda job: (
-            CASE_BYTES + cost.operand_bytes(job) * (1 if _on_gpu(job) else HOST_COST)
-        ),
-        **options,
-    )
+
+    def alike(job: jobs.Job) -> str:
+        return _inputs(job) if _on_gpu(job) else job.case
+
+    def weight(job: jobs.Job) -> float:
+        return CASE_BYTES + cost.operand_bytes(job) * (1 if _on_gpu(job) else HOST_COST)
+
+    how = {"on_result": keep, "alike": alike, "weight": weight, **options}
+    outcomes = supervisor.share_jobs("check", together, workers, **how)
     again = [job for job, outcome in zip(together, outcomes, strict=True) if hindered(outcome)]
     again += [job for job in waiting if job.probe and job.probe.reports]
     alone = supervisor.run_jobs("check", again, on_result=on_result, **options)
@@ -550,20 +535,16 @@ def record(run: Run, pipeline: Pipeline, results: Results) -> str:
         seen = "; ".join(f"{outcome.case}: {entry.reason}" for outcome, entry in doubtful)
         remedy = "Run `make report` again: it measures these cases anew"
         raise UserError.because("record", f"times disagree: {seen}", remedy, "time")
-    watched = watching.chosen(pipeline)
-    _watch(run, pipeline, watched, os.cpu_count() or 1)
-    accesses = watching.document(pipeline, watched)
+    chosen = watching.chosen(pipeline)
+    _watch(run, pipeline, chosen, os.cpu_count() or 1)
+    accesses = watching.document(pipeline, chosen).items()
     drawn = watching.drawn(pipeline).values()
     shown = pipeline.shown(access["variant"] for access in drawn)
     counted = {outcome.case.partition("@")[0] for outcome in kept if outcome.instructions}
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))
-    shipped.merge_accesses(
-        folder,
-        [
-            {"case": case, "key": access["key"], **row}
-            for case, access in accesses.items()
-            for row in access["accesses"]
-        ],
+    rows = (
+        {"case": case, "key": of["key"], **row} for case, of in accesses for row in of["accesses"]
     )
+    shipped.merge_accesses(folder, rows)
     summary = ", ".join(f"{number} {unit}" for unit, number in counts.items())
     return f"{RECORDED / name}: {summary}"

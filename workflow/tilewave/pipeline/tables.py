@@ -23,18 +23,15 @@ if TYPE_CHECKING:
     from tilewave.pipeline.cases import Case
 from tilewave.records.columns import LAUNCHES
 
-RECORD_COLUMNS = [
-    "case", "kernel", "variant", "macros", "operation", "dtype", "m", "n", "k", "probe_case",
-    "stage", "metric", "value", "unit", "text", "source", "status", "reason", "verdict", "key",
-    "environment",
-]  # fmt: skip
-CASE_COLUMNS = [
-    "case", "kernel", "variant", "title", "provider", "macros", "layouts", "operation", "dtype", "m", "n",
-    "k", "sizes", "shape", "probe_case", "tile_m", "tile_n", "tile_k", "grid", "blocks", "working_blocks",
-    "cluster_blocks", "block_threads", "registers", "static_shared_bytes", "shared_bytes", "spill_bytes", "scratch_bytes",
-    "expect", "claimed", "instruction", "note", "ends", "finds", "verdict", "studies", "follows", "flop",
-    "byte",
-]  # fmt: skip
+RECORD_COLUMNS = (
+    "case kernel variant macros operation dtype m n k probe_case stage metric value unit text source status reason "
+    "verdict key environment"
+).split()
+CASE_COLUMNS = (
+    "case kernel variant title provider macros layouts operation dtype m n k sizes shape probe_case tile_m tile_n tile_k "
+    "grid blocks working_blocks cluster_blocks block_threads registers static_shared_bytes shared_bytes spill_bytes "
+    "scratch_bytes expect claimed instruction note ends finds verdict studies follows flop byte"
+).split()
 EMPTY = float("nan")
 BEHIND = "tune_behind"
 KERNEL_NAME = "kernel_name"
@@ -78,20 +75,12 @@ def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
     }
     if case.probe_case is not None:
         probe = front.cases[case.probe_case]
-        row |= {
-            "expect": json.dumps(probe.expect),
-            "claimed": json.dumps(probe.claimed),
-            "instruction": probe.instruction,
-            "note": probe.note,
-            "ends": probe.status,
-            "finds": probe.finds,
-        }
+        row |= {"expect": json.dumps(probe.expect), "claimed": json.dumps(probe.claimed)}
+        row |= {"ends": probe.status, "finds": probe.finds}
+        row |= {"instruction": probe.instruction, "note": probe.note}
     resources = entry.get("resources", {}).get(variant.kernel.entry, {})
-    row |= {
-        "registers": resources.get("registers"),
-        "static_shared_bytes": resources.get("static_shared_bytes"),
-        "spill_bytes": resources.get("spill_store_bytes"),
-    }
+    row |= {name: resources.get(name) for name in ("registers", "static_shared_bytes")}
+    row["spill_bytes"] = resources.get("spill_store_bytes")
     row |= {name: value for name, value in case.sizes.items() if name in row}
     row["sizes"] = json.dumps(case.sizes)
     if case.sizes and front.operation != "probe":
@@ -103,7 +92,7 @@ def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
             "blocks": launch.blocks,
             "working_blocks": launch.working_blocks,
             "cluster_blocks": launch.cluster_blocks,
-            "block_threads": launch.block[0] * launch.block[1] * launch.block[2],
+            "block_threads": math.prod(launch.block),
             "shared_bytes": (row["static_shared_bytes"] or 0) + launch.shared_bytes,
             "scratch_bytes": launch.scratch_bytes,
         }
@@ -116,19 +105,18 @@ def case_row(case: Case, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _launches(case: Case, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     assert case.launch is not None
-    rows = []
-    for step in case.launch.series:
-        used = entry.get("resources", {}).get(step.entry, {})
-        rows.append(
-            {
-                "entry": step.entry,
-                "grid": step.grid,
-                "block_threads": math.prod(step.block),
-                "registers": used.get("registers"),
-                "shared_bytes": used.get("static_shared_bytes", 0) + step.shared_bytes,
-            }
-        )
-    return rows
+    resources = entry.get("resources", {})
+    used = [resources.get(step.entry, {}) for step in case.launch.series]
+    return [
+        {
+            "entry": step.entry,
+            "grid": step.grid,
+            "block_threads": math.prod(step.block),
+            "registers": uses.get("registers"),
+            "shared_bytes": uses.get("static_shared_bytes", 0) + step.shared_bytes,
+        }
+        for step, uses in zip(case.launch.series, used)
+    ]
 
 
 def cases_table(
@@ -151,8 +139,7 @@ def _behind(outcome: Result) -> list[dict[str, Any]]:
     """Return the ratio of an eliminated candidate's time to its rival's, in the same laps or screening.
 
     `text` names the rival. Later laps run at another clock, so only this ratio ranks the candidate."""
-    figures = outcome.by_metric
-    notes = outcome.notes
+    figures, notes = outcome.by_metric, outcome.notes
     if not figures.get("tune_eliminated") or not notes.get("compared_us"):
         return []
     ratio = figures["tune_duration"] / notes["compared_us"]

@@ -106,14 +106,9 @@ def drawn(pipeline: Pipeline) -> dict[str, Any]:
 def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
     """Return the known accesses (`captured.patterns`) by case, with kernel, variant and a probe's ``instruction``."""
     by_case = {job.case: (job, look_up(pipeline, job)) for job in wanted}
+    about = ("kernel", "variant", "instruction", "key")
     return {
-        case: {
-            "kernel": job.kernel,
-            "variant": job.variant,
-            "instruction": job.instruction,
-            "key": job.key,
-            "accesses": rows,
-        }
+        case: {**{name: getattr(job, name) for name in about}, "accesses": rows}
         for case, (job, rows) in by_case.items()
         if rows
     }

@@ -240,11 +240,10 @@ class Recorded:
     @functools.cached_property
     def size(self) -> int:
         """Number of results; it reads none."""
-
-        def count(data: bytes, _: str) -> int:
-            return int(pq.read_metadata(pa.BufferReader(data)).num_rows)
-
-        return (self._load(RESULTS, count) or 0) if self.environments else 0
+        if not self.environments:
+            return 0
+        about = self._load(RESULTS, lambda data, _: pq.read_metadata(pa.BufferReader(data)))
+        return int(about.num_rows) if about else 0
 
     def get(self, stage: str, case: str) -> Result | None:
         """Return the recorded result of a case, without samples and instructions."""
@@ -308,8 +307,7 @@ def _of_rows(
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=together, **PACKING)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return bytes(sink.getvalue())
 
 
 def _digest(data: bytes) -> str:

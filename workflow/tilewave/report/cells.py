@@ -1,9 +1,7 @@
 """Numbers and tables as text for the pages."""
 
-import difflib
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -117,15 +115,6 @@ class Listing(NamedTuple):
     caption: str
     columns: list[str]
     rows: list[tuple[str, list[str]]]
-
-
-_KINDS = {"+": "added", "-": "removed", "@": "place"}
-
-
-def unified(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (kind, line) of a unified diff without its head; kinds: added, removed, place, same."""
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
-    return [(_KINDS.get(text[:1], "same"), text) for text in lines]
 
 
 _LATEX = str.maketrans(

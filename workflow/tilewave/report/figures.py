@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import markupsafe
 import pandas as pd
 from matplotlib.figure import Figure
 
 from tilewave import plots
-from tilewave.basics.errors import UserError
+from tilewave.basics.errors import UserError, one_line
 from tilewave.basics.packages import package_versions
 from tilewave.basics.paths import relative
 from tilewave.pipeline.project import Project, read
@@ -37,18 +37,6 @@ MOST = 400
 """The most characters of the reason why a figure could not be drawn; the log has all."""
 DRAWING = ("matplotlib", "seaborn", "pandas", "numpy")
 """Packages whose version may change a figure's bytes."""
-
-
-class Inputs(Protocol):
-    """Paths of the tables, as in Snakemake's input object; the last three are for the pages only."""
-
-    target: Any
-    cases: Any
-    records: Any
-    instructions: Any
-    stalls: Any
-    kernels: Any
-    accesses: Any
 
 
 def environments(target: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -90,8 +78,8 @@ def table_of(path: Path) -> pd.DataFrame:
     return table.astype(dict.fromkeys(texts, "category")).astype(dict.fromkeys(texts, object))
 
 
-def loaded(inputs: Inputs) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Read the target document and the tables of cases, records and instructions."""
+def loaded(inputs: Any) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Read the target document and the tables of cases, records and instructions. inputs: as Snakemake names them."""
     paths = (inputs.cases, inputs.records, inputs.instructions)
     cases, records, instructions = (table_of(Path(str(path))) for path in paths)
     target: dict[str, Any] = read(Path(str(inputs.target)))
@@ -228,12 +216,9 @@ def why_undrawn(error: BaseException, plot: str) -> Undrawn:
     file = user_file or Path(plots.__file__).parent / f"{plot}.py"
     lines = [frame.lineno for frame in trace.stack if Path(frame.filename) == file]
     reason = str(error) if isinstance(error, UserError) else "".join(trace.format_exception_only())
-    line = " ".join(reason.encode("utf-8", "backslashreplace").decode().split())
-    line = "".join(sign if sign.isprintable() else "?" for sign in line)
+    words = reason.encode("utf-8", "backslashreplace").decode().split()
     place = f"{relative(file) if user_file else f'plots/{plot}.py'}{f', line {lines[-1]}' if lines else ''}"
-    return Undrawn(
-        f"{line[:MOST]}{'...' if len(line) > MOST else ''} ({place})", "".join(trace.format())
-    )
+    return Undrawn(f"{one_line(' '.join(words), MOST)} ({place})", "".join(trace.format()))
 
 
 def caption_text(study: StudyData, figure: Figure) -> str:
@@ -320,7 +305,7 @@ def _taken(kept: Mapping[Path, Path]) -> bool:
 def write_all(
     project: Project,
     names: Sequence[str],
-    inputs: Inputs,
+    inputs: Any,
     outputs: Iterable[str | Path],
     workers: int = 1,
     done: Callable[[str], object] = lambda name: None,

@@ -5,6 +5,7 @@ Counters stand beside lines of source and machine code; lanes are those of acces
 
 from __future__ import annotations
 
+import difflib
 import functools
 import itertools
 import json
@@ -24,7 +25,7 @@ from tilewave.execution.lanes.layout import finding
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
 from tilewave.records.columns import LAUNCHES
-from tilewave.report.cells import Listing, number, plural, unified
+from tilewave.report.cells import Listing, number, plural
 from tilewave.theory.occupancy import SmLimits, if_known
 
 DRAWN = 6
@@ -113,7 +114,10 @@ def change(kernel: Kernel, before: Kernel) -> tuple[str, list[tuple[str, str]]] 
     if not {kernel.path.suffix, before.path.suffix} <= {".cu"}:
         return None
     rungs = [rung.text.splitlines()[rung.front_lines :] for rung in (before, kernel)]
-    lines = unified(*("\n".join(code).strip("\n").splitlines() for code in rungs))
+    old, new = ("\n".join(code).strip("\n").splitlines() for code in rungs)
+    kinds = {"+": "added", "-": "removed", "@": "place"}
+    diff = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
+    lines = [(kinds.get(line[:1], "same"), line) for line in diff]
     count = Counter(kind for kind, _ in lines)
     return f"{count['added']} lines added, {count['removed']} removed", lines
 

@@ -89,7 +89,7 @@ def _narrow(project: Project, drawing: figures.Drawing, reports: Path) -> dict[s
 
 def write(
     project: Project,
-    inputs: figures.Inputs,
+    inputs: Any,
     path: str | Path,
     workers: int = 1,
     done: Callable[[str], object] = lambda kernel: None,

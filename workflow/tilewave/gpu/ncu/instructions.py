@@ -24,9 +24,7 @@ a row."""
 def _instruction(action: Any, address: int) -> dict[str, Any] | None:
     sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
     opcode = opcode_of(sass)
-    if not KEPT.match(opcode):
-        return None
-    return {"opcode": opcode, "sass": sass}
+    return {"opcode": opcode, "sass": sass} if KEPT.match(opcode) else None
 
 
 def value_of(action: Any, name: str) -> Any:
@@ -97,23 +95,17 @@ def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any
                 row[column] = int(value)
         return row
 
-    addresses = _addresses(metrics)
-    start = _start(metrics)
+    addresses, start = _addresses(metrics), _start(metrics)
     if start is None:
         return []
     code = {} if code is None else code
     rows = []
     for address in addresses[addresses.index(start) :]:
         offset = address - start
-        if offset in code and code[offset] is None:
-            continue
-        counted = counters(address)
-        if not counted:
+        if code.get(offset, {}) is None or not (counted := counters(address)):
             continue
         if offset not in code:
             code[offset] = _instruction(action, address)
-        instruction = code[offset]
-        if instruction is None:
-            continue
-        rows.append(with_excess({"address": offset, **instruction, **counted}))
+        if instruction := code[offset]:
+            rows.append(with_excess({"address": offset, **instruction, **counted}))
     return rows

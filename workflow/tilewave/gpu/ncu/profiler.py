@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tilewave.gpu.ncu.profiling import NcuSession, Settings, metrics_of, run_session, settings_of
+from tilewave.gpu.ncu.profiling import NcuSession, metrics_of, run_session, settings_of
 from tilewave.gpu.ncu.reading import Reading
-from tilewave.gpu.ncu.run import NO_PERMISSION
+from tilewave.gpu.ncu.run import NO_PERMISSION, Settings
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import NOT_MEASURED, OK, Result
 from tilewave.records.counters import catalogue

@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tilewave.gpu.ncu import run
 from tilewave.gpu.ncu.idle import idle
-from tilewave.gpu.ncu.run import (
-    NO_PERMISSION,
-    NcuOutcome,
-    build_command,
-    explain,
-    interrupted,
-    run_ncu,
-)
+from tilewave.gpu.ncu.run import NO_PERMISSION, Settings
 from tilewave.kernel.job import Job, write_jobs
 from tilewave.kernel.result import OK, SAMPLE, STATUSES
-from tilewave.records.counters import catalogue
 
 
 @dataclass
@@ -53,32 +46,6 @@ def read_events(path: Path) -> SessionEvents:
             if result.get("status") in STATUSES and result["status"] != OK:
                 events.failures[index] = (str(result["status"]), str(result.get("reason") or ""))
     return events
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The collection settings of a session; ``rules``: True to apply ncu's rules."""
-
-    metrics: tuple[str, ...]
-    sections: tuple[str, ...]
-    rules: bool
-    clock_control: str
-    cache_control: str
-
-    @property
-    def slow(self) -> bool:
-        """True if ncu patches or samples the kernel for counters of instructions."""
-        return bool(self.sections) or catalogue.of_instructions(self.metrics)
-
-    def alike(self, other: Settings) -> bool:
-        """Return whether both collect in the same way and as fast, apart from the metrics."""
-        return replace(other, metrics=self.metrics) == self and self.slow == other.slow
-
-    def includes(self, other: Settings) -> bool:
-        return self.alike(other) and set(other.metrics) <= set(self.metrics)
-
-    def united(self, other: Settings) -> Settings:
-        return replace(self, metrics=tuple(sorted({*self.metrics, *other.metrics})))
 
 
 @dataclass
@@ -135,24 +102,14 @@ def run_session(
     jobs_path, events_path = Path(f"{stem}.jobs.json"), Path(f"{stem}.events.jsonl")
     write_jobs(jobs_path, session.batch)
     metrics = [name for name in settings.metrics if name not in refused]
-    outcome = NcuOutcome()
     while True:
         for path in (report_path, events_path):
             path.unlink(missing_ok=True)
         events_path.touch()
-        command = build_command(
-            program,
-            jobs_path=jobs_path,
-            events_path=events_path,
-            report_path=report_path,
-            cache=cache,
-            metrics=metrics,
-            sections=settings.sections,
-            rules=settings.rules,
-            clock_control=settings.clock_control,
-            cache_control=settings.cache_control,
+        command = run.build_command(
+            program, settings, metrics, jobs_path, events_path, report_path, cache
         )
-        outcome = run_ncu(command, log_path, limit_s, meanwhile)
+        outcome = run.run_ncu(command, log_path, limit_s, meanwhile)
         unknown = [name for name in metrics if name in outcome.unknown]
         if not unknown or len(unknown) == len(metrics):
             break
@@ -161,8 +118,8 @@ def run_session(
     session.names = [[name for name in metrics_of(job) if name in metrics] for job in session.batch]
     session.unknown = set(settings.metrics) - set(metrics)
     session.events = read_events(events_path)
-    session.why = explain(outcome, limit_s)
-    session.interrupted = interrupted(outcome)
+    session.why = run.explain(outcome, limit_s)
+    session.interrupted = run.interrupted(outcome)
     if session.events.general and NO_PERMISSION not in session.why:
         session.why = session.events.general
     session.seconds = time.monotonic() - began

@@ -12,8 +12,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
@@ -22,6 +22,7 @@ import psutil
 from tilewave.basics.deadline import Deadline
 from tilewave.basics.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 from tilewave.basics.paths import child_environment
+from tilewave.records.counters import catalogue
 
 DOMAIN = "tilewave"
 RANGE = "measure"
@@ -36,24 +37,15 @@ NO_PERMISSION = (
     "--cap-add SYS_ADMIN; a rented machine needs a provider that allows profiling"
 )
 # Text in ncu's log -> the reason for the user.
-REASONS = (
-    ("ERR_NVGPUCTRPERM", NO_PERMISSION),
-    (
-        "driver resource was unavailable",
-        "another tool holds the GPU's counters: stop DCGM, another profiler or a monitoring agent, "
-        "and run again",
-    ),
-    (
-        "nsight-compute-lock",
-        "ncu could not lock its lock file: remove another user's nsight-compute-lock in /tmp, "
-        "or set TMPDIR",
-    ),
-    (
-        "Profiling is not supported",
-        "this GPU, or this virtual slice of a GPU, does not support profiling",
-    ),
-    ("No kernels were profiled", "no kernel was launched inside the range that ncu watches"),
-)
+REASONS = {
+    "ERR_NVGPUCTRPERM": NO_PERMISSION,
+    "driver resource was unavailable": "another tool holds the GPU's counters: stop DCGM, another profiler or a "
+    "monitoring agent, and run again",
+    "nsight-compute-lock": "ncu could not lock its lock file: remove another user's nsight-compute-lock in /tmp, "
+    "or set TMPDIR",
+    "Profiling is not supported": "this GPU, or this virtual slice of a GPU, does not support profiling",
+}
+NONE_PROFILED = "No kernels were profiled"
 UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(?:regex:\^)?([A-Za-z0-9_.:\\]+)")
 
 
@@ -67,35 +59,53 @@ class NcuOutcome:
     unknown: list[str] = field(default_factory=list)
 
 
-# -------------------------------------------------------------------------------------- running ncu
+@dataclass(frozen=True)
+class Settings:
+    """The collection settings of a session; ``rules``: True to apply ncu's rules."""
+
+    metrics: tuple[str, ...]
+    sections: tuple[str, ...]
+    rules: bool
+    clock_control: str
+    cache_control: str
+
+    @property
+    def slow(self) -> bool:
+        """True if ncu patches or samples the kernel for counters of instructions."""
+        return bool(self.sections) or catalogue.of_instructions(self.metrics)
+
+    def alike(self, other: Settings) -> bool:
+        """Return whether both collect in the same way and as fast, apart from the metrics."""
+        return replace(other, metrics=self.metrics) == self and self.slow == other.slow
+
+    def includes(self, other: Settings) -> bool:
+        return self.alike(other) and set(other.metrics) <= set(self.metrics)
+
+    def united(self, other: Settings) -> Settings:
+        return replace(self, metrics=tuple(sorted({*self.metrics, *other.metrics})))
 
 
 def build_command(
-    ncu: str,
-    *,
-    jobs_path: Path,
-    events_path: Path,
-    report_path: Path,
+    program: str,
+    how: Settings,
+    metrics: Iterable[str],
+    jobs: Path,
+    events: Path,
+    report: Path,
     cache: Path,
-    metrics: Sequence[str],
-    sections: Sequence[str] = (),
-    rules: bool = False,
-    clock_control: str = "none",
-    cache_control: str = "all",
-    python: str = sys.executable,
 ) -> list[str]:
-    """Return the command line that profiles a batch; ``rules``: with the findings of ncu's rules."""
-    report = str(report_path).removesuffix(".ncu-rep").replace("%", "%%")
-    command = [ncu, "--nvtx", "--nvtx-include", f"{DOMAIN}@{RANGE}/"]
-    command += ["--clock-control", clock_control, "--cache-control", cache_control]
-    command += ["--metrics", ",".join(metrics)]
-    for section in sections:
+    """Return the command line that profiles these jobs. metrics: those that ncu has."""
+    stem = str(report).removesuffix(".ncu-rep").replace("%", "%%")
+    command = [program, "--nvtx", "--nvtx-include", f"{DOMAIN}@{RANGE}/"]
+    command += ["--clock-control", how.clock_control]
+    command += ["--cache-control", how.cache_control, "--metrics", ",".join(metrics)]
+    for section in how.sections:
         command += ["--section", section]
     # Rules cost time for every kernel, and Nsight Compute can apply them later.
-    command += ["--apply-rules", "yes" if rules else "no", "--import-source", "yes"]
-    command += ["--force-overwrite", "-o", report]
-    command += [python, "-m", "tilewave.gpu.worker", "counters", str(jobs_path)]
-    return [*command, "--events", str(events_path), "--cache", str(cache)]
+    command += ["--apply-rules", "yes" if how.rules else "no", "--import-source", "yes"]
+    command += ["--force-overwrite", "-o", stem]
+    command += [sys.executable, "-m", "tilewave.gpu.worker", "counters", str(jobs)]
+    return [*command, "--events", str(events), "--cache", str(cache)]
 
 
 def _group_members(group: int) -> list[psutil.Process]:
@@ -201,7 +211,7 @@ def interrupted(outcome: NcuOutcome) -> str:
 
 def explain(outcome: NcuOutcome, limit_s: float) -> str:
     """Return the reason why a case is missing in ncu's report, and the remedy."""
-    for sign, reason in REASONS[:-1]:
+    for sign, reason in REASONS.items():
         if sign in outcome.log:
             return reason
     if outcome.timed_out:
@@ -215,5 +225,6 @@ def explain(outcome: NcuOutcome, limit_s: float) -> str:
         return f"ncu: {errors[-1]}"
     if outcome.code not in (0, None):
         return f"the profiled process ended early (exit code {outcome.code})"
-    sign, reason = REASONS[-1]
-    return reason if sign in outcome.log else "ncu's report lacks this case"
+    if NONE_PROFILED in outcome.log:
+        return "no kernel was launched inside the range that ncu watches"
+    return "ncu's report lacks this case"

@@ -36,17 +36,13 @@ def samples_of(action: Any) -> list[dict[str, int]] | None:
     for name, reason in reasons.items():
         metric = action.metric_by_name(name)
         waits = not reason.endswith(NOT_ISSUED)
-        column = STALL_SAMPLES.format(reason)
+        columns = (STALL_SAMPLES.format(reason), SAMPLES) if waits else (NOT_ISSUED_SAMPLES,)
         for address, index in places_of(metric).items():
             value = metric.value(index)
             if not catalogue.usable(value) or value <= 0 or address < start:
                 continue
             row = rows.setdefault(address - start, Counter())
-            if waits:
-                row[column] += int(value)
-                row[SAMPLES] += int(value)
-            else:
-                row[NOT_ISSUED_SAMPLES] += int(value)
+            row.update(dict.fromkeys(columns, int(value)))
     return [
         {"address": address, SAMPLES: row[SAMPLES], **{name: row[name] for name in sorted(row)}}
         for address, row in sorted(rows.items())
@@ -80,12 +76,8 @@ def rules_of(action: Any) -> list[dict[str, Any]]:
         if estimate and catalogue.usable(estimate["speedup"]):
             rule["speedup"] = float(estimate["speedup"])
             rule["speedup_of"] = SPEEDUPS.get(int(estimate["type"]), "")
-        focus = result.get("focus_metrics") or []
-        rule["metrics"] = {
-            metric["name"]: float(metric["value"])
-            for metric in focus
-            if catalogue.usable(metric["value"])
-        }
+        values = {metric["name"]: metric["value"] for metric in result.get("focus_metrics") or []}
+        rule["metrics"] = {name: float(v) for name, v in values.items() if catalogue.usable(v)}
         rules.append(rule)
     return rules
 

@@ -3,8 +3,8 @@
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tilewave.basics.columns import count
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.plots.base import present
 from tilewave.records.counters import catalogue
@@ -42,10 +42,6 @@ WIDTH = re.compile(r"\.(?:BYPASS\.)?(?:LTC\d+B\.)?(?P<bits>64|128)\b")
 LOCAL = re.compile(r"^(?:LDL|STL)\b")
 
 
-def _count(count: float) -> str:
-    return f"{count:,.0f}"
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -74,7 +70,7 @@ def _over_ideal(subject: Subject, column: str, is_: str) -> tuple[float, float, 
     actual, share = total(rows, column), _percent(most / needless) if needless else "none"
     part = is_.format(_percent(needless / (actual or 1.0)))
     where = f"{share} of them at {_at(origin)}"
-    return actual, needless, f"{_count(needless)} of {_count(actual)} {part}, {where}", origin
+    return actual, needless, f"{count(needless)} of {count(actual)} {part}, {where}", origin
 
 
 def busiest_pipe(subject: Subject) -> Finding | None:
@@ -229,7 +225,7 @@ def spills(subject: Subject) -> Finding | None:
         longest = math.ceil(filled[0]) * per_warp * LONGEST_LATENCY / subject.elapsed
         waiting = min(longest, waiting if waiting is not None else longest)
     origin, _ = worst_line(rows, lambda row: float(row["executed"]))
-    counted = f", {_count(executed)} accesses" if subject.instructions else ""
+    counted = f", {count(executed)} accesses" if subject.instructions else ""
     return Finding(
         "spills",
         f"each thread spills {spilled} bytes of registers to local memory{counted}",
@@ -260,12 +256,12 @@ def top_stall(subject: Subject) -> Finding | None:
     state = max(waits, key=lambda name: waits[name])
     share = waits[state]
     column = catalogue.STALL_SAMPLES.format(catalogue.SAMPLE_OF.get(state, state))
-    origin, count = worst_line(
+    origin, most = worst_line(
         subject.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
     )
     where = shape = ""
-    if count:
-        share_here = _percent(count / total(subject.samples, column))
+    if most:
+        share_here = _percent(most / total(subject.samples, column))
         shape = subject.samples[0]["case"].partition("@")[2]
         where = f"; {share_here} of its samples are in {_at(origin)}"
     return Finding(
@@ -273,7 +269,7 @@ def top_stall(subject: Subject) -> Finding | None:
         f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}",
         share,
         subject.bounded(share),
-        origin if count else NOWHERE,
+        origin if most else NOWHERE,
         shape,
     )
 
@@ -303,36 +299,28 @@ def small_copies(subject: Subject) -> Finding | None:
     sizes = " and ".join(map(str, widths)) if widths else "no fewer than 16"
     return Finding(
         "cp.async with small pieces",
-        f"{_count(total(small, 'executed'))} of {_count(copies)} cp.async copy {sizes} bytes a thread, most of them at "
-        f"{_at(origin)}; with {COPY_BYTES} bytes each there would be {_count(needless)} fewer",
+        f"{count(total(small, 'executed'))} of {count(copies)} cp.async copy {sizes} bytes a thread, most of them at "
+        f"{_at(origin)}; with {COPY_BYTES} bytes each there would be {count(needless)} fewer",
         needless / copies if copies else 0.0,
         subject.bounded(subject.on_sms(cycles), saves={bounds.ISSUE}),
         origin,
     )
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A rule and the least `Finding.amount` that it reports."""
-
-    find: Callable[[Subject], Finding | None]
-    least: float
-
-
-RULES = (
-    Rule(busiest_pipe, FULL),
-    Rule(excess_wavefronts, 0.02),
-    Rule(sectors_over_ideal, 0.02),
-    Rule(last_wave, 0.02),
-    Rule(tile_waste, 0.02),
-    Rule(occupancy_limiter, WAITING),
-    Rule(spills, 1.0),
-    Rule(register_banks, 0.05),
+RULES: dict[Callable[[Subject], Finding | None], float] = {
+    busiest_pipe: FULL,
+    excess_wavefronts: 0.02,
+    sectors_over_ideal: 0.02,
+    last_wave: 0.02,
+    tile_waste: 0.02,
+    occupancy_limiter: WAITING,
+    spills: 1.0,
+    register_banks: 0.05,
     # Some state always comes first; below a quarter it does not stand out.
-    Rule(top_stall, 0.25),
-    Rule(small_copies, 0.05),
-)
-"""All rules; findings with equal bounds keep this order."""
+    top_stall: 0.25,
+    small_copies: 0.05,
+}
+"""All rules with the least `Finding.amount` that each reports; findings with equal bounds keep this order."""
 OF_SHAPE = ("idle part of the last wave", "tile waste")
 """Findings that hold for one shape only."""
 WAITED = ("excess shared wavefronts", "sectors over ideal", "spills")
@@ -343,9 +331,9 @@ def for_case(subject: Subject) -> list[Finding]:
     """Return the findings on a case, the largest bound first; those without a bound come last."""
     findings = [
         finding
-        for rule in RULES
-        if (finding := rule.find(subject)) is not None
-        and finding.amount >= rule.least
+        for rule, least in RULES.items()
+        if (finding := rule(subject)) is not None
+        and finding.amount >= least
         and (finding.bound is None or finding.bound >= LEAST_BOUND)
     ]
     return sorted(findings, key=lambda finding: 1.0 if finding.bound is None else -finding.bound)

@@ -8,7 +8,7 @@ interval lies on one side of 1.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,9 +40,7 @@ FIRST = (EXCESS, "spill_bytes", "registers", OCCUPANCY)
 class Side:
     """Tables of a side.
 
-    instructions: counts by instruction; environments: by id; listing: returns a variant's machine code as from
-    `sass.as_text`, empty where unknown; texts: returns a variant's source files by last name; gpu: the GPU of
-    least times.
+    instructions: counts by instruction; gpu: the GPU of least times.
     """
 
     label: str
@@ -51,9 +49,6 @@ class Side:
         default_factory=lambda: pd.DataFrame(columns=["case", "stage", "value", "environment"])
     )
     instructions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    listing: Callable[[str], str] = lambda variant: ""
-    texts: Callable[[str], Mapping[str, str]] = lambda variant: {}
     gpu: DataSheet | None = None
 
 

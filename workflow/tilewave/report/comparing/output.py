@@ -59,7 +59,7 @@ def failures(comparison: Comparison, wanted: dict[str, float]) -> list[str]:
     def slower() -> list[str]:
         rows = comparison.times[comparison.times["verdict"] == ratios.SLOWER]
         rows = rows[rows["ratio"] >= 1 + wanted["slower"] / 100]
-        return [f"{row.case}: {percent(row.ratio)}" for row in rows.itertuples()]
+        return [f"{row.case}: {100 * (row.ratio - 1):.1f} % slower" for row in rows.itertuples()]
 
     rules: dict[str, Callable[[], list[str]]] = {
         "wrong": wrong, "slower": slower, "excess": lambda: grown(EXCESS),
@@ -78,19 +78,9 @@ def undecided(comparison: Comparison) -> bool:
     return len(verdicts) > 0 and bool((verdicts == result.NOT_CHECKED).all())
 
 
-def percent(ratio: float) -> str:
-    """Format a ratio of times: `3.0 % slower`."""
-    return f"{abs(ratio - 1) * 100:.1f} % {'slower' if ratio > 1 else 'faster'}"
-
-
 def named(count: str) -> str:
     """Return a count's name with spaces."""
     return count.replace("_", " ")
-
-
-def amount(value: float) -> str:
-    """Format a count; a fraction, as of a percentage, gets one decimal."""
-    return count(value) if value == int(value) else f"{value:.1f}"
 
 
 def times(rows: pd.DataFrame) -> pd.DataFrame:
@@ -142,23 +132,17 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
     ]
 
 
-def times_text(comparison: Comparison) -> str:
-    """Return how many cases are faster, the same, slower, ..."""
-    counts = comparison.times["verdict"].value_counts()
-    parts = [f"{counts[name]} {name}" for name in ratios.VERDICTS if name in counts]
-    return ", ".join(parts) or "no case timed on both sides"
-
-
-def counts_text(comparison: Comparison) -> str:
-    """Return in how many cases counts differ."""
-    cases = comparison.counts["case"].nunique()
-    return f"counts differ in {plural(cases, 'case')}" if cases else "no count differs"
-
-
 def headline(comparison: Comparison) -> str:
+    """Return how many cases are faster, the same, slower, ..., and in how many counts differ."""
+    judged, differing = (
+        comparison.times["verdict"].value_counts(),
+        comparison.counts["case"].nunique(),
+    )
+    times = ", ".join(f"{judged[name]} {name}" for name in ratios.VERDICTS if name in judged)
+    counts = f"counts differ in {plural(differing, 'case')}" if differing else "no count differs"
     sides = f"{comparison.before.label} to {comparison.after.label}"
-    cases = plural(comparison.compared, "case")
-    return f"{sides}: {cases} on both sides; {times_text(comparison)}; {counts_text(comparison)}"
+    cases = f"{plural(comparison.compared, 'case')} on both sides"
+    return f"{sides}: {cases}; {times or 'no case timed on both sides'}; {counts}"
 
 
 def unmatched(comparison: Comparison) -> list[str]:

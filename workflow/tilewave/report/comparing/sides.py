@@ -14,7 +14,6 @@ from typing import Any
 import pandas as pd
 
 from tilewave.basics.errors import HERE, UserError
-from tilewave.compiling import origins
 from tilewave.execution import least
 from tilewave.kernel import includes, result
 from tilewave.kernel.digests import source_digest
@@ -50,7 +49,7 @@ def compared(
     """Compare two folders, files or git revisions.
 
     before: also ``A..B`` without an ``after``; after: None for the working tree; work: a folder for
-    intermediate files, in which the sides' listings stay; folders: to take from a revision; shapes: as for
+    intermediate files; folders: to take from a revision; shapes: as for
     `tilewave report --shapes`; operations: folders of user-defined operations; all_of_them: also compare
     kernels whose code does not differ. Raises UserError.
     """
@@ -212,8 +211,7 @@ def of_kernels(
 ) -> tuple[Side, Pipeline]:
     """Compile kernels and execute them, or check and count them where there is a GPU.
 
-    shapes: as for `tilewave report --shapes`; work: a folder for intermediate files, in which the side's
-    listings stay. Raises UserError for mistakes in the kernels and for shapes that fit no kernel.
+    shapes: as for `tilewave report --shapes`; work: a folder for intermediate files. Raises UserError for mistakes in the kernels and for shapes that fit no kernel.
     """
     kernels = [kernel for name, kernel in gathered(folders, {}).items() if name in names]
     config = _config(folders, kernels, work, shapes, operation_folders)
@@ -225,22 +223,10 @@ def of_kernels(
     results = rules.measure_part(run, pipeline, cores, STAGES)
     results[result.EXECUTE] = rules.execute_part(run, pipeline, cores)
     frames = rules.tables(run, pipeline, results).all()
-    environments = run.target["environments"]
-    limits = _limits(environments, run.target["arch"])
+    limits = _limits(run.target["environments"], run.target["arch"])
     frames["cases"] = with_occupancy(frames["cases"], limits)
-
-    def listing(variant: str) -> str:
-        entry = pipeline.compiled.get(variant, {}).get(pipeline.arch)
-        text = entry and pipeline.compilations.listing(pipeline.variants[variant], entry)
-        return text or ""
-
-    def texts(variant: str) -> Mapping[str, str]:
-        kernel = pipeline.variants[variant].kernel
-        return origins.by_last_name(origins.kernel_texts(kernel))
-
     side = Side(
         label, **{name: frames[name] for name in ("cases", "records", "instructions")},
-        environments=environments, listing=listing, texts=texts,
         gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
     )  # fmt: skip
     return side, pipeline
