@@ -8,7 +8,7 @@ interval lies on one side of 1.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,8 @@ FIRST = (EXCESS, "spill_bytes", "registers", OCCUPANCY)
 class Side:
     """Tables of a side.
 
-    instructions: counts by instruction; gpu: the GPU of least times.
+    instructions: counts by instruction; gpu: the GPU of least times; predicted: microseconds by the model of time, of
+    cases that were not timed.
     """
 
     label: str
@@ -50,6 +51,7 @@ class Side:
     )
     instructions: pd.DataFrame = field(default_factory=pd.DataFrame)
     gpu: DataSheet | None = None
+    predicted: Mapping[str, float] = field(default_factory=dict)
 
 
 TIMES = ["case", "before_us", "after_us", "ratio", "low", "high", "margin", "verdict"]
@@ -81,6 +83,14 @@ def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame
         if (new := bounds[1].get(case)) and old.microseconds != new.microseconds
     ]
     return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "limiter"])
+
+
+def predicted_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each case that was not timed and whose predicted time differs: microseconds."""
+    old, new = (pd.Series(side.predicted, dtype=float) for side in (before, after))
+    both = pd.DataFrame({"before_us": old, "after_us": new}).dropna().drop(timed, errors="ignore")
+    both = both[both["before_us"] != both["after_us"]]
+    return both.rename_axis("case").reset_index()
 
 
 def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str, Bound]:
@@ -192,13 +202,13 @@ class Comparison:
         sides = self.before, self.after
         self.times = times(self.in_turn)
         self.least = least_times(*sides, list(self.times["case"]))
+        self.predicted = predicted_times(*sides, list(self.times["case"]))
         self.counts, self.lines, self.verdicts = counts(*sides), lines(*sides), verdicts(*sides)
         self.compared = len(set.intersection(*(set(side.cases["case"]) for side in sides)))
 
     def document(self) -> dict[str, Any]:
-        tables = {
-            name: getattr(self, name) for name in ("times", "least", "counts", "lines", "verdicts")
-        }
+        names = ("times", "least", "predicted", "counts", "lines", "verdicts")
+        tables = {name: getattr(self, name) for name in names}
         return {
             "schema_version": 1, "before": self.before.label, "after": self.after.label,
             "compared": self.compared, "gone": list(self.gone), "new": list(self.new),

@@ -106,6 +106,16 @@ def least(comparison: Comparison) -> pd.DataFrame:
     return shown.sort_values("change (%)", key=lambda column: -column.abs(), kind="stable")
 
 
+def predicted(comparison: Comparison) -> pd.DataFrame:
+    """Return the table of predicted times for readers, the largest change first."""
+    rows = comparison.predicted.rename(
+        columns={"before_us": "before (us)", "after_us": "after (us)"}
+    )
+    change = 100 * (rows["after (us)"] / rows["before (us)"] - 1)
+    shown = rows.assign(**{"change (%)": change}).round(2)
+    return shown.sort_values("change (%)", key=lambda column: -column.abs(), kind="stable")
+
+
 def counts(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the table of counts for readers, with the change in percent, empty from 0."""
     change = 100 * (rows["after"] / rows["before"].where(rows["before"] != 0) - 1)
@@ -121,6 +131,7 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
     tables = {
         "Verdicts that changed": comparison.verdicts,
         "Times": times(comparison.times[comparison.times["verdict"] != ratios.SAME]),
+        "Predicted times of cases that were not timed": predicted(comparison),
         "Least times of cases that were not timed": least(comparison),
         "Counts and resources that differ": counts(comparison.counts),
         "Lines whose excess wavefronts differ": lines,

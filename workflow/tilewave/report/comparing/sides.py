@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from tilewave.basics.errors import HERE, UserError
-from tilewave.execution import least
+from tilewave.execution import least, predicted
 from tilewave.kernel import includes, result
 from tilewave.kernel.digests import source_digest
 from tilewave.kernel.discovery import find_kernels, gathered, reasons
@@ -225,9 +225,15 @@ def of_kernels(
     frames = rules.tables(run, pipeline, results).all()
     limits = _limits(run.target["environments"], run.target["arch"])
     frames["cases"] = with_occupancy(frames["cases"], limits)
+    gpu = least.gpu_of(run.target["arch"], str(run.target["label"]))
+    planned = {} if gpu is None or run.target["live"] else pipeline.planned("counters")
+    jobs = [job for job in planned.values() if isinstance(job, Job) and job.cubin]
+    pipeline.provide({job.variant for job in jobs})
+    times = {job.case: predicted.of_case(job, gpu) or {} for job in jobs if gpu is not None}
     side = Side(
         label, **{name: frames[name] for name in ("cases", "records", "instructions")},
-        gpu=least.gpu_of(run.target["arch"], str(run.target["label"])),
+        gpu=gpu,
+        predicted={name: row["microseconds"] for name, row in times.items() if "microseconds" in row},
     )  # fmt: skip
     return side, pipeline
 
