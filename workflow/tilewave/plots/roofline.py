@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import BANDWIDTHS, Ceilings, Peak, kernels_of
-from tilewave.plots._panels import names_beside
+from tilewave.plots._panels import names_beside, slanted
 from tilewave.plots._rungs import Rungs, drawn, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BLUE, GREY, INK, PURPLE, RED, Style
@@ -212,7 +212,6 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     peaks = limits.of(dtype)
     top = peaks[0].tflops if peaks else high
-    small: dict[str, Any] = {"size": style.small, "va": "bottom", "rotation_mode": "anchor"}
     for level, bandwidth in limits.bandwidths.items():
         start = max(left, low / bandwidth)
         ends = [start, top / bandwidth]
@@ -221,16 +220,14 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
             linestyle=_DASHES[level], zorder=1,
         )  # fmt: skip
         at = start * (ends[1] / start) ** 0.27
-        ax.text(
-            at, 1.05 * at * bandwidth, f"{_NAMES[level]} {base.digits(bandwidth)} TB/s", color=_COLORS[level],
-            rotation=math.degrees(math.atan(bandwidth)), transform_rotates_text=True, **small,
-        )  # fmt: skip
+        name = f"{_NAMES[level]} {base.digits(bandwidth)} TB/s"
+        slanted(ax, name, (at, 1.05), bandwidth, style, color=_COLORS[level], va="bottom")
     for peak in peaks[: 1 if style.narrow else 2]:
         dashes = "-" if peak is peaks[0] else (0, (6, 2))
         ax.hlines(peak.tflops, left, right, color=INK, linewidth=0.9, linestyle=dashes, zorder=1)
         name = f"{_ceilings.UNITS.get(peak.unit, peak.unit)} {base.digits(peak.tflops)} TFLOP/s"
         at, side = (right, "right") if style.narrow else (1.05 * left, "left")
-        ax.text(at, 1.04 * peak.tflops, name, ha=side, **small)
+        ax.text(at, 1.04 * peak.tflops, name, ha=side, va="bottom", size=style.small)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: Style) -> None:
