@@ -106,11 +106,9 @@ def sm_limits(study: StudyData) -> occupancy.SmLimits:
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
     """Return the blocks of an SM by the occupancy rules with the environment's limits; at least 1."""
-    numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
-    if not base.present(numbers[0]) or not base.present(numbers[1]):
-        return 1
-    threads, registers, shared = (int(float(str(v))) if base.present(v) else 0 for v in numbers)
-    return max(1, occupancy.occupancy(sm_limits(study), threads, registers, shared).blocks)
+    numbers: list[Any] = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
+    closed_form = occupancy.if_known(sm_limits(study), *numbers)
+    return max(1, closed_form.blocks) if closed_form else 1
 
 
 @cache
@@ -155,50 +153,30 @@ def _model(
     }
 
 
-def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the key of a product: sizes, dtype, layouts."""
-    layouts = tuple(sorted(base.layouts_of(row).items()))
-    return (row["m"], row["n"], row["k"], row["dtype"], layouts)
-
-
-_UNKNOWN = dict.fromkeys(("tflops", "duration", *VENDOR_TILE, "ratio"), math.nan)
-_NO_VENDOR: dict[str, Any] = {**_UNKNOWN, "kernel": ""}
-
-
-def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, Any]]:
-    """Return the figures of cuBLAS by `_product`, from its own correct cases."""
-    rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
-    if not rows:
-        return {}
+def _vendor(study: StudyData, cases: pd.Series[str]) -> pd.DataFrame:
+    """Return cuBLAS's figures by case: the paired ones where they exist, else those of its own correct case of the same
+    sizes, dtype and layouts."""
+    products = pd.Series(
+        {
+            row["case"]: str(
+                [*(row[name] for name in ("m", "n", "k", "dtype")), base.layouts_of(row)]
+            )
+            for row in study.cases.to_dict("records")
+        }
+    )
     values = base.pivot(study, ["tflops", "duration"], "time")
     values = values.join(base.pivot(study, VENDOR_TILE, "counters"))
-    values["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS).reindex(values.index)
-    names = base.text_of(study, "kernel_name")
-    return {
-        _product(row): {
-            **values.loc[str(row["case"])].to_dict(),
-            "kernel": names.get(str(row["case"]), ""),
-        }
-        for row in rows
-        if str(row["case"]) in may_rank
-    }
-
-
-def _beside(
-    vendor: Mapping[str, Any], paired: pd.Series[float], shape: Mapping[str, int]
-) -> dict[str, Any]:
-    """Return cuBLAS's columns of one row: its paired figures where they exist, else those of its own case."""
-    tile = [float(vendor[name]) for name in VENDOR_TILE]
-    shown = vendor if paired.isna().iloc[0] else paired.set_axis(["tflops", "duration"])
-    pair = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
-    return {
-        "cublas_tflops": shown["tflops"],
-        "cublas_duration": shown["duration"],
-        **dict(zip(VENDOR_TILE, tile, strict=True)),
-        "cublas_kernel": vendor["kernel"],
-        "cublas_ratio": vendor["ratio"],
-        "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
-    }
+    values["cublas_ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
+    values["cublas_kernel"] = pd.Series(base.text_of(study, "kernel_name"), dtype=object)
+    vendors = study.cases.loc[study.cases["kernel"] == BASELINE, "case"]
+    own = values[values.index.isin(vendors) & values.index.isin(base.ranking(study))]
+    own = own.set_axis(products[own.index]).groupby(level=0).last()
+    beside = own.reindex(products[cases]).set_axis(pd.Index(cases))
+    paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time").loc[beside.index]
+    known = paired["baseline_tflops"].notna()
+    for name in ("tflops", "duration"):
+        beside[f"cublas_{name}"] = beside[name].mask(known, paired[f"baseline_{name}"])
+    return beside.drop(columns=["tflops", "duration"]).fillna({"cublas_kernel": ""})
 
 
 def sweeps(study: StudyData) -> list[Sweep]:
@@ -208,14 +186,13 @@ def sweeps(study: StudyData) -> list[Sweep]:
     if study.cases.empty or sms < 1:
         return []
     values = base.pivot(study, ["tflops", "duration"], "time")
-    paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time")
     counted = base.pivot(study, [WAVES, AVERAGE, BUSIEST])
     ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
     may_rank = set(base.ranking(study))
-    vendor = _vendor(study, may_rank)
     all_sweeps = []
     tiled = study.cases[study.cases["tile_m"].notna() & study.cases["tile_n"].notna()]
     tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
+    vendor = _vendor(study, tiled["case"])
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
         sides = [name for name in ("tile_m", "tile_n", "tile_k") if name in group]
@@ -230,14 +207,15 @@ def sweeps(study: StudyData) -> list[Sweep]:
             case, n = str(row["case"]), int(row["n"])
             shape, tile = {"m": int(m), "n": n, "k": int(k)}, tiles[case]
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            cublas = _NO_VENDOR | vendor.get(_product(row), {})
-            operations = ratio.get(case, math.nan)
+            cublas, operations = vendor.loc[case], ratio.get(case, math.nan)
+            pair = [*map(int, cublas[[*VENDOR_TILE]].dropna())]
             form = _model(shape, tile, largest, sms, per_sm, blocks)
             rows.append(
                 {
                     "case": case, "n": n, "ranks": case in may_rank,
                     "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
-                    **_beside(cublas, paired.loc[case], shape),
+                    **cublas,
+                    "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
                     **form, "ratio": operations, "useful": 1 / operations,
                     "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
                     "cycles": counted.at[case, BUSIEST], "counted_waves": counted.at[case, WAVES],
