@@ -30,7 +30,6 @@ def test_work_and_compulsory_bytes() -> None:
     # A 10, B 15, C 6 elements.
     assert t.compulsory_bytes(shape, 2) == 2 * 31
     assert t.compulsory_bytes(shape, 2, 4) == 2 * 25 + 4 * 6
-    assert t.compulsory_bytes(shape, 2, 4, beta=0.5) == 2 * 25 + 4 * 6 * 2
 
 
 def test_intensities_of_the_documents_examples() -> None:
@@ -133,9 +132,6 @@ def test_products_at_64() -> None:
     # Twice the tile, half of everything.
     half, _ = t.product_traffic(cube, (32, 32, 32), {}, 4)
     assert (half.requests * 2, half.sectors * 2) == (loads.requests, loads.sectors)
-    # C is read where beta is not 0.
-    more, _ = t.product_traffic(cube, (32, 32, 32), {}, 4, beta=-0.5)
-    assert (more.requests - half.requests, more.sectors - half.sectors) == (128, 512)
 
 
 def test_pieces_must_divide_the_tile() -> None:

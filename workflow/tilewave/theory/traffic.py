@@ -13,7 +13,7 @@ Three questions, each by arithmetic alone:
   Nsight Compute counts both: ``l1tex__t_requests_pipe_lsu_mem_global_op_{ld,st}.sum`` and
   ``l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st}.sum``.
 
-Shapes are mappings with the keys ``m``, ``n`` and ``k``; tiles are (rows, columns, k step).
+Shapes are mappings with the keys ``m``, ``n`` and ``k`` (also frames, for many shapes); tiles are (rows, columns, k step).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.quantization import positive, tiles
@@ -59,24 +60,21 @@ class Machine:
 V100 = Machine(112e12, 900e9)
 
 
-def flops(shape: Mapping[str, int]) -> int:
+def flops(shape: Mapping[str, Any]) -> Any:
     """Return 2 m n k: a multiplication and an addition for each of the m n k products."""
     return 2 * shape["m"] * shape["n"] * shape["k"]
 
 
-def compulsory_bytes(
-    shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
-) -> int:
-    """Return the bytes that move even with a perfect cache: A, B and C once, C twice where it is read (beta not 0).
+def compulsory_bytes(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = None) -> Any:
+    """Return the bytes that move even with a perfect cache: A, B and C once.
 
     in_bytes, out_bytes: of an element of A and B, and of C (default: the same).
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
-    passes = 2 if beta else 1
-    return in_bytes * (m * k + k * n) + passes * (out_bytes or in_bytes) * m * n
+    return in_bytes * (m * k + k * n) + (in_bytes if out_bytes is None else out_bytes) * m * n
 
 
-def intensity(shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None) -> float:
+def intensity(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = None) -> Any:
     """Return the FLOP per compulsory byte.
 
     In FP16 it is N / 3 for a cube of edge N, and nearly k for a k far below m and n. The GPU-performance document
@@ -199,43 +197,33 @@ def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: i
     return total
 
 
-def _fits(name: str, access: WarpAccess, *sides: int) -> None:
-    for side, span in zip(sides, access.span, strict=True):
-        if side % span:
-            raise ValueError(
-                f"a tile of {sides[0]} x {sides[1]} elements of {name} is not a multiple of "
-                f"{access.span[0]} x {access.span[1]}"
-            )
-
-
 def product_traffic(
     shape: Mapping[str, int],
     tile: Sequence[int],
     accesses: Mapping[str, WarpAccess],
     element_bytes: int,
-    beta: float = 0,
 ) -> tuple[Traffic, Traffic]:
     """Return the global loads and stores of a tiled product of row-major matrices of one element size.
 
     tile: outputs down and along, and k step, that share loaded data: those of a block with operands in shared
     memory, or of a warp that loads for itself. accesses: of ``a``, ``b`` and ``c``; without, row by row.
 
-    There is a pass over A for each tile column, over B for each tile row, and over C (read too if beta is not
-    0). The numbers are exact at every shape: they equal Nsight Compute's on an H200 for the ladder's f32 and f64
+    There is a pass over A for each tile column, over B for each tile row, and over C (beta is 0). The numbers are exact at every shape: they equal Nsight Compute's on an H200 for the ladder's f32 and f64
     kernels (tests/theory/test_traffic.py). Raises ValueError if pieces of ``accesses`` do not divide the tile.
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
     height, width, step = tile
-    a = accesses.get("a") or row_by_row(step)
-    b = accesses.get("b") or row_by_row(width)
-    c = accesses.get("c") or row_by_row(width)
-    _fits("a", a, height, step)
-    _fits("b", b, step, width)
-    _fits("c", c, height, width)
+    sides = {"a": (height, step), "b": (step, width), "c": (height, width)}
+    for name, (down, along) in sides.items():
+        span = (accesses.get(name) or row_by_row(along)).span
+        if down % span[0] or along % span[1]:
+            raise ValueError(
+                f"a tile of {down} x {along} elements of {name} is not a multiple of {span[0]} x {span[1]}"
+            )
+    a, b, c = (accesses.get(name) or row_by_row(along) for name, (_, along) in sides.items())
     for_a, for_b = loads_per_element(shape, tile)
     loads = (
         matrix_traffic(m, k, a, element_bytes) * for_a
         + matrix_traffic(k, n, b, element_bytes) * for_b
     )
-    stores = matrix_traffic(m, n, c, element_bytes)
-    return (loads + stores if beta else loads), stores
+    return loads, matrix_traffic(m, n, c, element_bytes)
