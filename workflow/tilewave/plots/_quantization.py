@@ -101,25 +101,25 @@ def _panel(ax: Axes, study: StudyData, sweep: Sweep, panel: str, by: str, style:
     ax.set(ylabel="", title=PANELS[panel], ylim=(0, top))
 
 
+@look.styled
 def draw(
     study: StudyData, table: pd.DataFrame, style: Style, by: str, order: Sequence[str]
 ) -> Figure:
     """Draw two panels of one sweep, with the largest drop.
     by: "columns" or "waves", the boundaries. order: the panels, of PANELS."""
-    with look.apply(style):
-        sweeps = drawn(study, base.derived(table))
-        if not sweeps:
-            return look.empty_figure(study, style, "sweep")
-        fig, axes = look.panels(style, [52.0] * len(order))
-        for ax, panel in zip(axes, order, strict=True):
-            _panel(ax, study, sweeps[0], panel, by, style)
-        lost, _, n, past = max(drops(sweeps[0], by), default=(0.0, 0.0, 0, 0))
-        if lost > 0:
-            _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
-        for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
-            place = (0.66, 0.17 + 0.1 * at)
-            look.write(axes[0], text, place, xycoords="axes fraction", color=color)
-        return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
+    sweeps = drawn(study, base.derived(table))
+    if not sweeps:
+        return look.empty_figure(study, style, "sweep")
+    fig, axes = look.panels(style, [52.0] * len(order))
+    for ax, panel in zip(axes, order, strict=True):
+        _panel(ax, study, sweeps[0], panel, by, style)
+    lost, _, n, past = max(drops(sweeps[0], by), default=(0.0, 0.0, 0, 0))
+    if lost > 0:
+        _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
+    for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
+        place = (0.66, 0.17 + 0.1 * at)
+        look.write(axes[0], text, place, xycoords="axes fraction", color=color)
+    return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
 
 
 def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, style: Style) -> None:

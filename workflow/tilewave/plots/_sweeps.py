@@ -240,8 +240,7 @@ _COLUMNS: Mapping[str, str] = table_beside(__file__)
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case of a sweep: measured and predicted values, then the status."""
-    base_rows = base.base_table(study).set_index("case")
-    all_sweeps, parts = sweeps(study), []
+    base_rows, all_sweeps, parts = base.base_table(study), sweeps(study), []
     for sweep in all_sweeps:
         summary = sweep.summary()
         part = sweep.frame.assign(
@@ -255,6 +254,7 @@ def table(study: StudyData) -> pd.DataFrame:
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:
-        return base.with_derived(base_rows.reset_index(), all_sweeps)
-    joined = base_rows.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), all_sweeps)
+        return base.with_derived(base_rows.reset_index(drop=True), all_sweeps)
+    columns = pd.concat(parts)
+    base_rows = base_rows[base_rows.index.isin(columns.index)]
+    return base.with_derived(base.with_columns(base_rows, dict(columns)), all_sweeps)

@@ -30,8 +30,6 @@ Options = Named
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
-_MOST = 12
-"""The most rows of the figure: those that change most."""
 _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 
@@ -88,7 +86,9 @@ def _changes(study: StudyData, table: pd.DataFrame) -> pd.Series[float]:
     changes = change[
         [case != other and dtype[case] == dtype[other] for case, other in defaults.items()]
     ]
-    changes = changes.loc[changes.abs().sort_values(ascending=False, kind="stable").index[:_MOST]]
+    changes = changes.loc[
+        changes.abs().sort_values(ascending=False, kind="stable").index[: look.MOST_ROWS]
+    ]
     changes = changes.sort_values(ascending=False, kind="stable")
     return changes.rename({case: _label(study, about[case]) for case in changes.index})
 
@@ -119,22 +119,22 @@ def _label(study: StudyData, row: Mapping[str, Any]) -> str:
     return ", ".join(changed) or base.variant_label(row).removeprefix(f"{row['kernel']} ")
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one bar per change, the largest gain on top."""
-    with look.apply(style):
-        changes = _changes(study, table)
-        if changes.empty:
-            return look.empty_figure(study, style, "change of speed")
-        fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
-        colors = [GREEN if change > 0 else RED for change in changes]
-        texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]
-        bars(ax, list(changes.index), changes, texts, colors)
-        ax.axvline(0, color=INK, linewidth=0.8)
-        rows = study.cases[study.cases["variant"] == study.cases["kernel"]].to_dict("records")
-        defaults = ", ".join(
-            f"{base.plain_label(study, row)}, {base.dtype_short(row['dtype'])}, {base.shape_label(row)}"
-            for row in rows
-        )
-        ax.set_xlabel(f"change of speed against the default of {defaults} (%)")
-        note = "The change compares shares of cuBLAS timed in turn, so the clock cancels. The table has other dtypes."
-        return look.finish(fig, study, style, notes=[note], stages=_STAGES)
+    changes = _changes(study, table)
+    if changes.empty:
+        return look.empty_figure(study, style, "change of speed")
+    fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
+    colors = [GREEN if change > 0 else RED for change in changes]
+    texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]
+    bars(ax, list(changes.index), changes, texts, colors)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    rows = study.cases[study.cases["variant"] == study.cases["kernel"]].to_dict("records")
+    defaults = ", ".join(
+        f"{base.plain_label(study, row)}, {base.dtype_short(row['dtype'])}, {base.shape_label(row)}"
+        for row in rows
+    )
+    ax.set_xlabel(f"change of speed against the default of {defaults} (%)")
+    note = "The change compares shares of cuBLAS timed in turn, so the clock cancels. The table has other dtypes."
+    return look.finish(fig, study, style, notes=[note], stages=_STAGES)

@@ -244,45 +244,45 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
     return {f"{name}, {line.dimension.upper()} varies": line for name, line in zip(names, lines)}
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a line a dtype: the speed by the alignment of the dimension that costs most."""
-    with look.apply(style):
-        lines = _drawn(study, table)
-        if not lines:
-            return look.empty_figure(study, style, "throughput")
-        all_steps = {int(step) for line in lines.values() for step in line.points["alignment"]}
-        steps = sorted(all_steps, reverse=True)
-        parts = [
-            line.measured.assign(
-                name=name,
-                place=line.measured["alignment"].map(steps.index),
-                percent=100 * line.measured["share"],
-            )
-            for name, line in lines.items()
-        ]
-        points = pd.concat(parts, ignore_index=True)
-        colors = {
-            name: DTYPES.get(line.dtype, color) if line.kernel == BASELINE else color
-            for (name, line), color in zip(lines.items(), PALETTE)
-        }
-        tall = 62.0
-        fig, (ax,) = look.panels(style, [tall])
-        sns.lineplot(
-            points, x="place", y="percent", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
-            markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
-        )  # fmt: skip
-        ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
-        ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
-        ax.set_xlabel("largest power of two that divides M, N or K, whichever costs the dtype most")
-        ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
-        shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
-        ax.set_xticks(shown, [str(steps[at]) for at in shown])
-        look.grid(ax, "y")
-        last = points.sort_values("place").drop_duplicates("name", keep="last")
-        texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
-        places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
-        names_beside(ax, list(places), tall - 14, style)
-        return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
+    lines = _drawn(study, table)
+    if not lines:
+        return look.empty_figure(study, style, "throughput")
+    all_steps = {int(step) for line in lines.values() for step in line.points["alignment"]}
+    steps = sorted(all_steps, reverse=True)
+    parts = [
+        line.measured.assign(
+            name=name,
+            place=line.measured["alignment"].map(steps.index),
+            percent=100 * line.measured["share"],
+        )
+        for name, line in lines.items()
+    ]
+    points = pd.concat(parts, ignore_index=True)
+    colors = {
+        name: DTYPES.get(line.dtype, color) if line.kernel == BASELINE else color
+        for (name, line), color in zip(lines.items(), PALETTE)
+    }
+    tall = 62.0
+    fig, (ax,) = look.panels(style, [tall])
+    sns.lineplot(
+        points, x="place", y="percent", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
+        markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
+    )  # fmt: skip
+    ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
+    ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
+    ax.set_xlabel("largest power of two that divides M, N or K, whichever costs the dtype most")
+    ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
+    shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
+    ax.set_xticks(shown, [str(steps[at]) for at in shown])
+    look.grid(ax, "y")
+    last = points.sort_values("place").drop_duplicates("name", keep="last")
+    texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
+    places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
+    names_beside(ax, list(places), tall - 14, style)
+    return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
 
 
 def _notes(study: StudyData) -> Iterator[str]:

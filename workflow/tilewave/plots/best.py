@@ -153,28 +153,28 @@ def _notes(table: pd.DataFrame) -> list[str]:
     ]
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per dtype, one dot per shape."""
-    with look.apply(style):
-        rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
-        if rows.empty:
-            return look.empty_figure(study, style, "tuning run")
-        fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
-        faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
-        # Dots of close shares stand beside the middle of their row.
-        close = rows.sort_values(["dtype", "share"]).groupby("dtype")["share"].diff() < TOUCHING
-        turn = close.groupby((~close).cumsum()).cumcount()
-        aside = turn.map(lambda place: (0.0, -0.2, 0.2, -0.1, 0.1)[place % 5]).reindex(rows.index)
-        sns.scatterplot(
-            x=rows["share"], y=rows["dtype"].map(list(faster.index).index) + aside, hue=rows["share"] >= 100, s=20,
-            palette={True: BLUE, False: "white"}, edgecolor=BLUE, linewidth=0.9, alpha=0.7, legend=False, ax=ax,
-        )  # fmt: skip
-        look.rows_axis(ax, list(map(base.dtype_short, faster.index)))
-        texts = [f"{n} of {of}" for n, of in faster.itertuples(index=False)]
-        number, of = faster.sum()
-        look.beside(ax, texts, heading=f"faster: {number} of {of}")
-        ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-        shapes = f"a dot for each of {faster['size'].max()} shapes"
-        ax.set(xlabel=f"speed of the fastest variant (% of cuBLAS), {shapes}", ylabel="")
-        look.grid(ax, "x")
-        return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])
+    rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
+    if rows.empty:
+        return look.empty_figure(study, style, "tuning run")
+    fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
+    faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
+    # Dots of close shares stand beside the middle of their row.
+    close = rows.sort_values(["dtype", "share"]).groupby("dtype")["share"].diff() < TOUCHING
+    turn = close.groupby((~close).cumsum()).cumcount()
+    aside = turn.map(lambda place: (0.0, -0.2, 0.2, -0.1, 0.1)[place % 5]).reindex(rows.index)
+    sns.scatterplot(
+        x=rows["share"], y=rows["dtype"].map(list(faster.index).index) + aside, hue=rows["share"] >= 100, s=20,
+        palette={True: BLUE, False: "white"}, edgecolor=BLUE, linewidth=0.9, alpha=0.7, legend=False, ax=ax,
+    )  # fmt: skip
+    look.rows_axis(ax, list(map(base.dtype_short, faster.index)))
+    texts = [f"{n} of {of}" for n, of in faster.itertuples(index=False)]
+    number, of = faster.sum()
+    look.beside(ax, texts, heading=f"faster: {number} of {of}")
+    ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+    shapes = f"a dot for each of {faster['size'].max()} shapes"
+    ax.set(xlabel=f"speed of the fastest variant (% of cuBLAS), {shapes}", ylabel="")
+    look.grid(ax, "x")
+    return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])

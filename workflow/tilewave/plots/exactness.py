@@ -32,8 +32,6 @@ TABLES = table_beside(__file__)
 COUNTERS = frozenset(TABLES["counters"])
 BY_INSTRUCTION: Mapping[str, str] = TABLES["by_instruction"]
 _NAMES: Mapping[str, str] = TABLES["names"]
-_MOST = 12
-"""The most rows of the figure."""
 EACH = "each instruction: "
 UNEXPLAINED = "not known"
 
@@ -211,30 +209,30 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
     return rows[~rows["counter"].astype(str).str.startswith(EACH)]
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each counter that differs in some case, by cause, and one for all others."""
-    with look.apply(style):
-        tested = _tested(table)
-        if tested.empty:
-            return look.empty_figure(study, style, "executed counters beside measured ones")
-        exact, names = "exact", {cause.cause: f"differs, {cause.name}" for cause in causes()}
-        names[UNEXPLAINED] = f"differs, {UNEXPLAINED}"
-        outcomes = tested["cause"].map(names).mask(tested["equal"] == "yes", exact)
-        counters, off = tested["counter"], tested["equal"] == "no"
-        apart = counters.isin(counters[off].value_counts().index[: _MOST - 1])
-        rest = f"{counters[~apart].nunique()} other counters"
-        counts = pd.crosstab(counters.map(_NAMES).fillna(counters).where(apart, rest), outcomes)
-        counts = counts.reindex(columns=[exact, *outcomes[off].value_counts().index], fill_value=0)
-        counts = counts.loc[counts[exact].div(counts.sum(axis=1)).sort_values(kind="stable").index]
-        total, texts = counts.sum(axis=1), pd.DataFrame("", counts.index, counts.columns)
-        colors = dict(zip(counts, itertools.cycle(AREAS))) | {names[UNEXPLAINED]: RED}
-        fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
-        handles = stacks(ax, 100 * counts.div(total, axis=0), colors, texts)
-        differ = total - counts[exact]
-        sums = [f"{n:,} of {of:,}" for n, of in zip(differ, total, strict=True)]
-        look.beside(ax, sums, heading=f"differ: {differ.sum():,} of {total.sum():,}")
-        ax.set_xlabel("share of the cases (%)")
-        return look.finish(fig, study, style, handles, _notes(table), _STAGES)
+    tested = _tested(table)
+    if tested.empty:
+        return look.empty_figure(study, style, "executed counters beside measured ones")
+    exact, names = "exact", {cause.cause: f"differs, {cause.name}" for cause in causes()}
+    names[UNEXPLAINED] = f"differs, {UNEXPLAINED}"
+    outcomes = tested["cause"].map(names).mask(tested["equal"] == "yes", exact)
+    counters, off = tested["counter"], tested["equal"] == "no"
+    apart = counters.isin(counters[off].value_counts().index[: look.MOST_ROWS - 1])
+    rest = f"{counters[~apart].nunique()} other counters"
+    counts = pd.crosstab(counters.map(_NAMES).fillna(counters).where(apart, rest), outcomes)
+    counts = counts.reindex(columns=[exact, *outcomes[off].value_counts().index], fill_value=0)
+    counts = counts.loc[counts[exact].div(counts.sum(axis=1)).sort_values(kind="stable").index]
+    total, texts = counts.sum(axis=1), pd.DataFrame("", counts.index, counts.columns)
+    colors = dict(zip(counts, itertools.cycle(AREAS))) | {names[UNEXPLAINED]: RED}
+    fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
+    handles = stacks(ax, 100 * counts.div(total, axis=0), colors, texts)
+    differ = total - counts[exact]
+    sums = [f"{n:,} of {of:,}" for n, of in zip(differ, total, strict=True)]
+    look.beside(ax, sums, heading=f"differ: {differ.sum():,} of {total.sum():,}")
+    ax.set_xlabel("share of the cases (%)")
+    return look.finish(fig, study, style, handles, _notes(table), _STAGES)
 
 
 def _notes(table: pd.DataFrame) -> list[str]:

@@ -83,21 +83,21 @@ def _level(probe_case: object) -> str:
     return name.upper() if name in ("l1", "l2", "dram") else name
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per level: the measured cycles, and the claimed ones."""
-    with look.apply(style):
-        rows = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
-        if rows.empty:
-            return look.empty_figure(study, style, "latency")
-        rows = rows.assign(label=rows["probe_case"].map(_level))
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
-        cycles = rows[_MEASURED].map("{:.0f}".format)
-        dots(ax, rows, [_LECTURE, _MEASURED], texts=cycles, heading="measured")
-        ax.set(xscale="log", xlabel="latency of a dependent access (SM clock cycles)")
-        ax.set_xlim(0.45 * rows[[_LECTURE, _MEASURED]].min(axis=None))
-        look.decades(ax.xaxis, ax.get_xlim())
-        for row, claim in enumerate(rows[_LECTURE]):
-            text = f"{claim:g}" if claim > 0 else ""
-            look.write(ax, text, (claim, row), (-5, 0), ha="right", va="center_baseline")
-        handles = dot_handles("claimed by the matrix multiplication lecture", "measured")
-        return look.finish(fig, study, style, handles)
+    rows = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
+    if rows.empty:
+        return look.empty_figure(study, style, "latency")
+    rows = rows.assign(label=rows["probe_case"].map(_level))
+    fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+    cycles = rows[_MEASURED].map("{:.0f}".format)
+    dots(ax, rows, [_LECTURE, _MEASURED], texts=cycles, heading="measured")
+    ax.set(xscale="log", xlabel="latency of a dependent access (SM clock cycles)")
+    ax.set_xlim(0.45 * rows[[_LECTURE, _MEASURED]].min(axis=None))
+    look.decades(ax.xaxis, ax.get_xlim())
+    for row, claim in enumerate(rows[_LECTURE]):
+        text = f"{claim:g}" if claim > 0 else ""
+        look.write(ax, text, (claim, row), (-5, 0), ha="right", va="center_baseline")
+    handles = dot_handles("claimed by the matrix multiplication lecture", "measured")
+    return look.finish(fig, study, style, handles)

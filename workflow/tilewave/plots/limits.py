@@ -172,29 +172,29 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"The best {name} rung keeps its arithmetic pipe at work {most:.0f} % of the cycles"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype, one row per rung: its cycles in classes."""
-    with look.apply(style):
-        rows = _drawn(study, table)
-        if rows.empty:
-            return look.empty_figure(study, style, "cycles of pipes")
-        parts = dict(iter(rows.groupby("dtype", sort=False)))
-        heights = [rows_mm(len(part)) for part in parts.values()]
-        fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
-        colors = dict(zip(_CLASSES, AREAS, strict=True))
-        for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
-            classes = _classes(part).set_index(part["label"])
-            texts = classes.map("{:.0f}".format)
-            handles = stacks(ax, classes, colors, texts)
-            title = f"{base.dtype_short(dtype)}, {base.shape_label(part.iloc[0].to_dict())}"
-            ax.set(title=title, xlabel="share of elapsed cycles (%)")
-        shown = part_of(study, rows)
-        notes = [
-            f"{base.shape_label(rows.iloc[0].to_dict())}. The arithmetic pipe is the busiest of tensor, FMA and FP64. Its idle "
-            "cycles are split in proportion to the time that warps wait. The bound is the work of the busiest SM at the "
-            "rate of the limiter, the unit that needs longest."
-        ]
-        return look.finish(fig, shown, style, handles, notes, _STAGES, _checks(table))
+    rows = _drawn(study, table)
+    if rows.empty:
+        return look.empty_figure(study, style, "cycles of pipes")
+    parts = dict(iter(rows.groupby("dtype", sort=False)))
+    heights = [rows_mm(len(part)) for part in parts.values()]
+    fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
+    colors = dict(zip(_CLASSES, AREAS, strict=True))
+    for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
+        classes = _classes(part).set_index(part["label"])
+        texts = classes.map("{:.0f}".format)
+        handles = stacks(ax, classes, colors, texts)
+        title = f"{base.dtype_short(dtype)}, {base.shape_label(part.iloc[0].to_dict())}"
+        ax.set(title=title, xlabel="share of elapsed cycles (%)")
+    shown = part_of(study, rows)
+    notes = [
+        f"{base.shape_label(rows.iloc[0].to_dict())}. The arithmetic pipe is the busiest of tensor, FMA and FP64. Its idle "
+        "cycles are split in proportion to the time that warps wait. The bound is the work of the busiest SM at the "
+        "rate of the limiter, the unit that needs longest."
+    ]
+    return look.finish(fig, shown, style, handles, notes, _STAGES, _checks(table))
 
 
 def _checks(table: pd.DataFrame) -> list[str]:

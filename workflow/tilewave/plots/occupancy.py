@@ -190,28 +190,28 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"An SM needs {warps:.0f} warps of dependent multiply-adds to stay busy"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
-    with look.apply(style):
-        study = _on_gpu(study)
-        chains, cycles = base.derived(table)
-        products = study.cases.loc[study.cases["operation"] != "probe", "case"]
-        rows = table[table["case"].isin(products)].dropna(subset=_PERCENT)
-        rows = rows.drop_duplicates("variant").sort_values(_PERCENT, kind="stable")[:_MOST_ROWS]
-        good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
-        checks = _checks(table, lanes_of(study))
-        if good.empty and rows.empty:
-            return look.empty_figure(study, style, "occupancy")
-        if good.empty:
-            fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
-            limiters = rows[_LIMITERS].replace("", "nothing fits")
-            texts = limiters.mask(rows[_PERCENT] == 100, "all slots")
-            bars(ax, list(rows["variant"]), list(rows[_PERCENT]), list(texts))
-            ax.set(xlim=(0, 100), xlabel="occupancy (%)")
-            return look.finish(fig, study, style, checks=checks)
-        fig, (ax,) = look.panels(style, [68.0])
-        _rates(ax, _apart(good), cycles, lanes_of(study), style)
-        return look.finish(fig, study, style, _KEYS, checks=checks)
+    study = _on_gpu(study)
+    chains, cycles = base.derived(table)
+    products = study.cases.loc[study.cases["operation"] != "probe", "case"]
+    rows = table[table["case"].isin(products)].dropna(subset=_PERCENT)
+    rows = rows.drop_duplicates("variant").sort_values(_PERCENT, kind="stable")[:_MOST_ROWS]
+    good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
+    checks = _checks(table, lanes_of(study))
+    if good.empty and rows.empty:
+        return look.empty_figure(study, style, "occupancy")
+    if good.empty:
+        fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+        limiters = rows[_LIMITERS].replace("", "nothing fits")
+        texts = limiters.mask(rows[_PERCENT] == 100, "all slots")
+        bars(ax, list(rows["variant"]), list(rows[_PERCENT]), list(texts))
+        ax.set(xlim=(0, 100), xlabel="occupancy (%)")
+        return look.finish(fig, study, style, checks=checks)
+    fig, (ax,) = look.panels(style, [68.0])
+    _rates(ax, _apart(good), cycles, lanes_of(study), style)
+    return look.finish(fig, study, style, _KEYS, checks=checks)
 
 
 def _rates(ax: Axes, good: pd.DataFrame, cycles: float | None, lanes: int, style: Style) -> None:

@@ -274,21 +274,21 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     look.grid(ax)
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
-    with look.apply(style):
-        limits: Ceilings = base.derived(table)[0]
-        rows = _drawn(study, table)
-        if rows.empty:
-            return look.empty_figure(study, style, "roofline")
-        parts = [part for _, part in rows.groupby("dtype", sort=False)]
-        tall = 70.0 if style.narrow else 85.0
-        fig, axes = look.panels(style, [tall] * len(parts))
-        for ax, part in zip(axes, parts, strict=True):
-            _panel(ax, part, limits, tall - 14, style)
-        shown = part_of(study, rows, study.cases["operation"] == "probe")
-        notes = _notes(shown, limits, rows)
-        return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
+    limits: Ceilings = base.derived(table)[0]
+    rows = _drawn(study, table)
+    if rows.empty:
+        return look.empty_figure(study, style, "roofline")
+    parts = [part for _, part in rows.groupby("dtype", sort=False)]
+    tall = 70.0 if style.narrow else 85.0
+    fig, axes = look.panels(style, [tall] * len(parts))
+    for ax, part in zip(axes, parts, strict=True):
+        _panel(ax, part, limits, tall - 14, style)
+    shown = part_of(study, rows, study.cases["operation"] == "probe")
+    notes = _notes(shown, limits, rows)
+    return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
 
 
 def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:

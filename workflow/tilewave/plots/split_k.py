@@ -136,24 +136,19 @@ _COLUMNS: Mapping[str, str] = table_beside(__file__)
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case; those of splitting kernels with measured and predicted speed-ups and bytes."""
-    base_rows = base.base_table(study).set_index("case")
-    frame = cells(study)
+    base_rows, frame = base.base_table(study), cells(study)
     if frame.empty:
-        return base.with_derived(base_rows.reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(drop=True), frame)
     columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
-    timed = base.value_of(study, "duration", "time")
-    base_rows.insert(6, "duration (us)", timed.reindex(base_rows.index))
-    joined = base_rows.iloc[:, :7].join(columns).join(base_rows.iloc[:, 7:]).reset_index()
-    return base.with_derived(joined, frame)
+    timed = {"duration (us)": base.value_of(study, "duration", "time")}
+    return base.with_derived(base.with_columns(base_rows, timed | dict(columns)), frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
 
 
 _LOOKS: Mapping[str, tuple[str, str]] = {"best split-K": (BLUE, "o"), "stream-K": (RED, "s")}
-_MOST = 12
-"""The most rows of the figure."""
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -165,32 +160,32 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     ]
     best = frame.assign(kind=kinds, row=rows).pivot_table("speed_up", "row", "kind", "max")
     order = best.max(axis=1).sort_values(ascending=False, kind="stable").index
-    return best.loc[order[:_MOST]]
+    return best.loc[order[: look.MOST_ROWS]]
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per product: the speed-up of the best split-K and of stream-K."""
-    with look.apply(style):
-        frame: pd.DataFrame = base.derived(table)
-        if frame.empty or frame["speed_up"].isna().all():
-            return look.empty_figure(study, style, "speed-up")
-        rows = _drawn(frame)
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
-        long = rows.reset_index(drop=True).melt(ignore_index=False, var_name="kind").dropna()
-        sns.scatterplot(
-            long.reset_index(names="place"), x="value", y="place", hue="kind", style="kind", s=24, linewidth=0,
-            palette={kind: color for kind, (color, _) in _LOOKS.items()}, ax=ax, zorder=3,
-            markers={kind: marker for kind, (_, marker) in _LOOKS.items()},
-        )  # fmt: skip
-        look.rows_axis(ax, list(rows.index))
-        look.head(ax, "M×N×K, tiles of C", 0)
-        look.powers_of_two(ax, [0.5, rows.max(axis=None)])
-        ax.axvline(1, color=INK, linewidth=0.9)
-        dtypes = base.dtypes_text(study)
-        ax.set(xlabel=f"speed-up over the data-parallel kernel, {dtypes}", ylabel="")
-        look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)], heading="best")
-        look.grid(ax, "x")
-        return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)
+    frame: pd.DataFrame = base.derived(table)
+    if frame.empty or frame["speed_up"].isna().all():
+        return look.empty_figure(study, style, "speed-up")
+    rows = _drawn(frame)
+    fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+    long = rows.reset_index(drop=True).melt(ignore_index=False, var_name="kind").dropna()
+    sns.scatterplot(
+        long.reset_index(names="place"), x="value", y="place", hue="kind", style="kind", s=24, linewidth=0,
+        palette={kind: color for kind, (color, _) in _LOOKS.items()}, ax=ax, zorder=3,
+        markers={kind: marker for kind, (_, marker) in _LOOKS.items()},
+    )  # fmt: skip
+    look.rows_axis(ax, list(rows.index))
+    look.head(ax, "M×N×K, tiles of C", 0)
+    look.powers_of_two(ax, [0.5, rows.max(axis=None)])
+    ax.axvline(1, color=INK, linewidth=0.9)
+    dtypes = base.dtypes_text(study)
+    ax.set(xlabel=f"speed-up over the data-parallel kernel, {dtypes}", ylabel="")
+    look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)], heading="best")
+    look.grid(ax, "x")
+    return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

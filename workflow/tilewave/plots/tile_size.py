@@ -29,8 +29,6 @@ READING = (
 )
 _STAGES = ("time",)
 _PREDICTIONS = ("alone", "waves")
-_MOST = 12
-"""The most rows of the figure; the largest product is left out first."""
 
 
 def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
@@ -127,10 +125,9 @@ def correlations(frame: pd.DataFrame) -> pd.DataFrame:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case with a tile: throughput, share of the best, efficiencies, bytes, status."""
-    base_rows = base.base_table(study).set_index("case")
-    frame = cells(study)
+    base_rows, frame = base.base_table(study), cells(study)
     if frame.empty:
-        return base.with_derived(base_rows.reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(drop=True), frame)
     best = winners(frame, "share")
     rho = correlations(frame)
     columns = pd.DataFrame(
@@ -154,44 +151,46 @@ def table(study: StudyData) -> pd.DataFrame:
             "rank correlation with the prediction": frame["shape"].map(rho["model"]),
         }
     ).set_index("case")
-    joined = base_rows.iloc[:, :6].join(columns, how="inner")
-    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), frame)
+    joined = base.with_columns(base_rows.loc[columns.index], dict(columns))
+    return base.with_derived(joined, frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a cell for each shape and tile with its share of the best tile's speed."""
-    with look.apply(style):
-        frame: pd.DataFrame = base.derived(table)
-        if frame.empty or frame["share"].isna().all():
-            return look.empty_figure(study, style, "throughput of a tile")
-        labels = list(dict.fromkeys(frame["label"]))
-        largest = max(
-            zip(frame["shape"], frame["label"], strict=True), key=lambda pair: math.prod(pair[0])
-        )[1]
-        shown = [label for label in labels if len(labels) <= _MOST or label != largest][:_MOST]
-        tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)[:8]
-        values = 100 * frame.pivot(index="label", columns="tile", values="share").loc[shown, tiles]
-        values.columns = [f"{m}×{n}" for m, n in tiles]
-        fig, (ax,) = look.panels(style, [rows_mm(len(shown)) + (14 if style.narrow else 4)])
-        texts = values.map(lambda value: f"{value:.0f}" if base.present(value) else "–")
-        heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
-        picks = frame.loc[_picked(frame), ["label", "tile"]]
-        picks = picks[picks["label"].isin(shown) & picks["tile"].isin(tiles)]
-        across, down, marker, size = (0.5, 0.86, "^", 8) if style.narrow else (0.85, 0.5, "<", 20)
-        sns.scatterplot(
-            x=picks["tile"].map(tiles.index) + across, y=picks["label"].map(shown.index) + down,
-            color=RED, marker=marker, s=size, linewidth=0, label="picked by the prediction", ax=ax,
-        )  # fmt: skip
-        kernels = dict.fromkeys(study.cases["kernel"][study.cases["case"].isin(frame["case"])])
-        tiled = f"tile (rows×columns) of {', '.join(kernels)}, {base.dtypes_text(study)}"
-        ax.set(xlabel=f"{tiled}: speed in % of the best tile", ylabel="m×n×k")
-        handles = [framed(), *look.entries([ax])]
-        if style.narrow:
-            ax.tick_params(axis="x", labelrotation=90)
-        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
+    frame: pd.DataFrame = base.derived(table)
+    if frame.empty or frame["share"].isna().all():
+        return look.empty_figure(study, style, "throughput of a tile")
+    labels = list(dict.fromkeys(frame["label"]))
+    largest = max(
+        zip(frame["shape"], frame["label"], strict=True), key=lambda pair: math.prod(pair[0])
+    )[1]
+    shown = [label for label in labels if len(labels) <= look.MOST_ROWS or label != largest][
+        : look.MOST_ROWS
+    ]
+    tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)[:8]
+    values = 100 * frame.pivot(index="label", columns="tile", values="share").loc[shown, tiles]
+    values.columns = [f"{m}×{n}" for m, n in tiles]
+    fig, (ax,) = look.panels(style, [rows_mm(len(shown)) + (14 if style.narrow else 4)])
+    texts = values.map(lambda value: f"{value:.0f}" if base.present(value) else "–")
+    heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
+    picks = frame.loc[_picked(frame), ["label", "tile"]]
+    picks = picks[picks["label"].isin(shown) & picks["tile"].isin(tiles)]
+    across, down, marker, size = (0.5, 0.86, "^", 8) if style.narrow else (0.85, 0.5, "<", 20)
+    sns.scatterplot(
+        x=picks["tile"].map(tiles.index) + across, y=picks["label"].map(shown.index) + down,
+        color=RED, marker=marker, s=size, linewidth=0, label="picked by the prediction", ax=ax,
+    )  # fmt: skip
+    kernels = dict.fromkeys(study.cases["kernel"][study.cases["case"].isin(frame["case"])])
+    tiled = f"tile (rows×columns) of {', '.join(kernels)}, {base.dtypes_text(study)}"
+    ax.set(xlabel=f"{tiled}: speed in % of the best tile", ylabel="m×n×k")
+    handles = [framed(), *look.entries([ax])]
+    if style.narrow:
+        ax.tick_params(axis="x", labelrotation=90)
+    return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
 def _picked(frame: pd.DataFrame) -> list[int]:

@@ -106,8 +106,6 @@ _COLORS = dict(zip(_LEVELS.values(), (GREEN, BLUE, RED, PURPLE)))
 _MARKERS = dict(zip(_LEVELS.values(), "D^so"))
 _STEP = 0.23
 """Distance of a row's levels."""
-_MOST = 12
-"""The most rows of the figure."""
 
 
 # ------------------------------------------------------------------------------- facts of a case
@@ -269,44 +267,44 @@ def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
     planned = frame[frame["requested_model"].notna()]
     often = planned.groupby("shape", sort=False)["variant"].nunique()
     rows = planned[planned["shape"].isin(often.nlargest(1).index)]
-    rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(_MOST)
+    rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(look.MOST_ROWS)
     labels = [base.plain_label(study, row) for row in rows.to_dict("records")]
     return rows.assign(label=labels)
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per variant: how often its operands are loaded at each level, and the predictions."""
-    with look.apply(style):
-        rows = _drawn(study, base.derived(table))
-        if rows.empty:
-            return look.empty_figure(study, style, "traffic")
-        fig, (ax,) = look.panels(style, [min(95.0, 11 * len(rows) + 18)])
-        counts = rows.reset_index(drop=True).reindex(
-            columns=[*_LEVELS, *map("{}_model".format, _LEVELS)]
-        )
-        for at, (level, name) in enumerate(_LEVELS.items()):
-            places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
-            for column, color, mark, size, wide in (
-                (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 40, 1.0),
-            ):  # fmt: skip
-                sns.scatterplot(
-                    x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
-                    linewidth=wide, label="predicted" if column == strokes else name, ax=ax,
-                )  # fmt: skip
-        look.powers_of_two(ax, [0.5, *counts[[*_LEVELS]].stack()], 5 if style.narrow else 13)
-        look.rows_axis(ax, list(rows["label"]))
-        for place in range(1, len(rows)):
-            ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
-        loads = rows["requested"].astype(float)
-        fewer = (loads.max() / loads).map("{:.0f}×".format)
-        heading = f"fewer ◆ than\n{rows['label'].iloc[int(loads.argmax())]}"
-        look.beside(ax, fewer, [GREEN] * len(rows), heading)
-        dtype, shape = rows[["dtype", "shape"]].iloc[0]
-        case = f"{base.dtype_short(dtype)}, {shape}"
-        ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B, {case}")
-        look.grid(ax, "x")
-        handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
-        return look.finish(fig, study, style, handles, _notes(rows), _STAGES, [_agreement(rows)])
+    rows = _drawn(study, base.derived(table))
+    if rows.empty:
+        return look.empty_figure(study, style, "traffic")
+    fig, (ax,) = look.panels(style, [min(95.0, 11 * len(rows) + 18)])
+    counts = rows.reset_index(drop=True).reindex(
+        columns=[*_LEVELS, *map("{}_model".format, _LEVELS)]
+    )
+    for at, (level, name) in enumerate(_LEVELS.items()):
+        places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
+        for column, color, mark, size, wide in (
+            (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 40, 1.0),
+        ):  # fmt: skip
+            sns.scatterplot(
+                x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
+                linewidth=wide, label="predicted" if column == strokes else name, ax=ax,
+            )  # fmt: skip
+    look.powers_of_two(ax, [0.5, *counts[[*_LEVELS]].stack()], 5 if style.narrow else 13)
+    look.rows_axis(ax, list(rows["label"]))
+    for place in range(1, len(rows)):
+        ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
+    loads = rows["requested"].astype(float)
+    fewer = (loads.max() / loads).map("{:.0f}×".format)
+    heading = f"fewer ◆ than\n{rows['label'].iloc[int(loads.argmax())]}"
+    look.beside(ax, fewer, [GREEN] * len(rows), heading)
+    dtype, shape = rows[["dtype", "shape"]].iloc[0]
+    case = f"{base.dtype_short(dtype)}, {shape}"
+    ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B, {case}")
+    look.grid(ax, "x")
+    handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
+    return look.finish(fig, study, style, handles, _notes(rows), _STAGES, [_agreement(rows)])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

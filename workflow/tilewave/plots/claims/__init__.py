@@ -58,24 +58,24 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"{share:.0f} % of the claims in lectures and articles hold on {study.target['label']}"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each document: the shares of its claims by verdict."""
-    with look.apply(style):
-        claims: list[JudgedClaim] = base.derived(table)
-        if not claims:
-            return look.empty_figure(study, style, "claim")
-        documents = pd.Series([judgement.claim.document for judgement in claims])
-        verdicts = [judgement.verdict for judgement in claims]
-        counts = pd.crosstab(documents, verdicts).loc[documents.unique()]
-        total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
-        fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
-        colors = dict(zip(_VERDICTS, AREAS, strict=True))
-        handles = stacks(
-            ax, 100 * counts.div(total, axis=0), colors, counts.map(str), judging.THEORY_ONLY
-        )
-        for handle in handles:
-            handle.set_label(_VERDICTS[str(handle.get_label())])
-        texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
-        look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
-        ax.set_xlabel("share of the document's claims (%), with their number")
-        return look.finish(fig, study, style, handles, [], ())
+    claims: list[JudgedClaim] = base.derived(table)
+    if not claims:
+        return look.empty_figure(study, style, "claim")
+    documents = pd.Series([judgement.claim.document for judgement in claims])
+    verdicts = [judgement.verdict for judgement in claims]
+    counts = pd.crosstab(documents, verdicts).loc[documents.unique()]
+    total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
+    fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
+    colors = dict(zip(_VERDICTS, AREAS, strict=True))
+    handles = stacks(
+        ax, 100 * counts.div(total, axis=0), colors, counts.map(str), judging.THEORY_ONLY
+    )
+    for handle in handles:
+        handle.set_label(_VERDICTS[str(handle.get_label())])
+    texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
+    look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
+    ax.set_xlabel("share of the document's claims (%), with their number")
+    return look.finish(fig, study, style, handles, [], ())
