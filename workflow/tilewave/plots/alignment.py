@@ -78,14 +78,9 @@ class Line:
         return self.points[self.points["share"].notna()]
 
     @cached_property
-    def smaller(self) -> pd.DataFrame:
-        """The measured points without the reference."""
-        return self.measured[self.measured["least"] < 1]
-
-    @property
     def losses(self) -> pd.Series[float]:
-        """The loss against the share of a perfectly aligned product (1), by alignment."""
-        rows = self.smaller.set_index("alignment")
+        """The loss against the share of a perfectly aligned product (1), by alignment, without the reference."""
+        rows = self.measured[self.measured["least"] < 1].set_index("alignment")
         return (1 - rows["share"] / rows["least"]).clip(lower=0.0)
 
     def lost(self, alignment: int) -> float:
@@ -96,17 +91,13 @@ class Line:
     @property
     def smallest_enough(self) -> float:
         """The smallest alignment within the tolerance of the best; NaN where only the reference was measured."""
-        rows = self.measured[self.measured["enough"].astype(bool)]
-        comparable = len(rows) and len(self.smaller)
-        return float(rows["alignment"].iloc[0]) if comparable else math.nan
+        rows = self.measured.loc[self.measured["enough"].astype(bool), "alignment"]
+        return float(rows.iloc[0]) if len(rows) and len(self.losses) else math.nan
 
 
 def _products(study: StudyData) -> pd.DataFrame:
     """Return the cases that are products with known sizes."""
-    cases = study.cases
-    if cases.empty:
-        return cases
-    return cases[cases[["m", "n", "k"]].notna().all(axis=1)]
+    return study.cases.dropna(subset=["m", "n", "k"])
 
 
 def _reference(study: StudyData) -> int:
@@ -166,7 +157,6 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
     """
     rows = []
     for line in all_lines:
-        least = float(line.smaller["alignment"].min())
         aligned = line.points.loc[line.points["size"] == _reference(study), "tflops"]
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
         row = {
@@ -177,7 +167,7 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
             "contiguous in": line.contiguous_in,
             "reference (TFLOP/s)": float(next(iter(aligned), math.nan)),
             "unsupported alignments": ", ".join(str(alignment) for alignment in refused),
-            "least alignment measured": least,
+            "least alignment measured": float(line.losses.index.min()),
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
@@ -228,7 +218,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
     """Return cuBLAS's line of each dtype with most loss, with its name; without cuBLAS those of other kernels."""
-    lines: list[Line] = [line for line in base.derived(table) if len(line.smaller)]
+    lines: list[Line] = [line for line in base.derived(table) if len(line.losses)]
     of_vendor = [line for line in lines if line.kernel == BASELINE]
     lines = sorted(of_vendor or lines, key=lambda line: -float(line.losses.max()))
     worst: dict[str, Line] = {}

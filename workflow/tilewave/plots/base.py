@@ -182,33 +182,33 @@ def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) ->
 
 def verdicts(study: StudyData) -> dict[str, str]:
     """Return the verdict of each case: the worst that any stage's row gives, else *not checked*."""
-    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
-    for case, _, _, _, verdict in study.states:
+    places = {name: place for place, name in enumerate(_VERDICT_ORDER)}
+    by_case: dict[str, list[str]] = {case: [] for case in case_order(study)}
+    for case, *_, verdict in study.states:
         if case in by_case and present(verdict):
-            by_case[case].add(str(verdict))
-
-    def rank(name: str) -> tuple[int, str]:
-        return (_VERDICT_ORDER.index(name) if name in _VERDICT_ORDER else -1, name)
-
-    return {case: min(names, key=rank, default="not checked") for case, names in by_case.items()}
+            by_case[case].append(str(verdict))
+    return {
+        case: min(names, key=lambda name: (places.get(name, -1), name), default="not checked")
+        for case, names in by_case.items()
+    }
 
 
 def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
     """Return the worst status of each case over all stages, or over the named ones, with its reason."""
     wanted = None if stages is None else set(stages)
-    worst: dict[str, tuple[tuple[int, bool], Missing]] = {}
+    places = {status: place for place, status in enumerate(_STATUS_ORDER)}
+
+    def severity(state: Missing) -> tuple[int, bool]:
+        return places.get(state.status, -1), not state.reason.startswith(SPOILT)
+
+    worst: dict[str, Missing] = {}
     for case, stage, status, reason, _ in study.states:
-        if (wanted is not None and stage not in wanted) or not present(status):
-            continue
-        explanation = str(reason) if present(reason) else ""
-        severity = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-        rank = severity, not explanation.startswith(SPOILT)
-        previous = worst.get(case)
-        if previous is None or rank < previous[0]:
-            worst[case] = (rank, Missing(case, str(status), explanation))
+        if present(status) and (wanted is None or stage in wanted):
+            state = Missing(case, str(status), str(reason) if present(reason) else "")
+            worst[case] = min(worst.get(case, state), state, key=severity)
     no_record = "there is no record of this case"
     return {
-        case: worst[case][1] if case in worst else Missing(case, "not measured", no_record)
+        case: worst.get(case) or Missing(case, "not measured", no_record)
         for case in case_order(study)
     }
 

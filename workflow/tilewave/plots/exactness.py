@@ -78,9 +78,9 @@ def causes() -> tuple[Cause, ...]:
     return tuple(listed)
 
 
-def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[str, float]) -> str:
+def _cause(opcodes: set[str], measured: Mapping[str, float], counter: str, predicted: float) -> str:
     """Return the known cause of a counter's difference, UNEXPLAINED without one; "" where nothing differs."""
-    if predicted == measured[counter]:
+    if predicted == measured[counter] or math.isnan(measured[counter]):
         return ""
     matches = (cause for cause in causes() if cause.explains(counter, opcodes, predicted, measured))
     return next((cause.cause for cause in matches), UNEXPLAINED)
@@ -124,12 +124,6 @@ def _kinds(study: StudyData) -> dict[str, set[str]]:
     return {str(case): {*map(str, opcodes)} for case, opcodes in ran.groupby("case")["opcode"]}
 
 
-def _relative(predicted: float, measured: float) -> float:
-    if predicted == measured:
-        return 0.0
-    return (predicted - measured) / measured if measured else math.inf
-
-
 def comparisons(study: StudyData) -> pd.DataFrame:
     """Return one row per case and predicted counter: predicted, measured, difference, cause.
 
@@ -140,44 +134,39 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         _values(study, MEASURED), on=["case", "metric"], how="left",
         suffixes=("_predicted", "_measured"),
     )  # fmt: skip
-    kinds = _kinds(study)
-    beside = {
-        str(case): dict(zip(part["metric"], part["value_measured"]))
-        for case, part in both.groupby("case")
-    }
-    rows = []
-    for row in both.to_dict("records"):
-        case, counter = str(row["case"]), str(row["metric"])
-        predicted, measured = float(row["value_predicted"]), float(row["value_measured"])
-        is_measured = not math.isnan(measured)
-        relative = _relative(predicted, measured) if is_measured else math.nan
-        cause = (
-            _cause(counter, kinds.get(case, set()), predicted, beside[case]) if is_measured else ""
-        )
-        source = row["source_measured"] if is_measured else ""
-        rows.append(
-            (case, counter, row["unit_predicted"], predicted, measured, relative, cause, source)
-        )
-    sides = _instructions(study)
-    for column, label in BY_INSTRUCTION.items():
-        pair = [f"{column}_{side}" for side in ("predicted", "measured")]
-        if any(name not in sides for name in pair):
-            continue
-        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{label}"
-        for case, part in numbers.groupby("case", sort=False):
-            predicted_counts, measured_counts = (pd.to_numeric(part[side]) for side in pair)
-            total, equal = len(part), int((predicted_counts == measured_counts).sum())
-            # Sums may agree by chance where single instructions do not.
-            off = abs(_relative(float(predicted_counts.sum()), float(measured_counts.sum())))
-            relative = 0.0 if equal == total else max(off, (total - equal) / total)
-            cause = _cause(name, kinds.get(str(case), set()), total, {name: equal})
-            unit = "instructions, compared and equal"
-            rows.append((case, name, unit, float(total), float(equal), relative, cause, ""))
-    values = ["predicted", "measured", "relative difference"]
-    frame = pd.DataFrame(rows, columns=["case", "counter", "unit", *values, "cause", "source"])
+    sides = ["unit_predicted", "value_predicted", "value_measured", "source_measured"]
+    columns = ["case", "counter", "unit", "predicted", "measured", "source"]
+    frame = both[["case", "metric", *sides]].set_axis(columns, axis=1)
+    off = frame["predicted"] - frame["measured"]
+    frame["relative difference"] = (off / frame["measured"]).mask(off == 0, 0.0)
+    frame = pd.concat([frame, _by_instruction(study, columns)], ignore_index=True)
+    kinds, groups = _kinds(study), frame.groupby("case")
+    beside = {case: dict(zip(part["counter"], part["measured"])) for case, part in groups}
+    rows = frame[["case", "counter", "predicted"]].itertuples(index=False, name=None)
+    frame.insert(
+        6, "cause", [_cause(kinds.get(case, set()), beside[case], *of) for case, *of in rows]
+    )
     equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
-    frame.insert(6, "equal", equal.where(frame["relative difference"].notna(), ""))
-    return frame
+    frame.insert(6, "equal", equal.where(frame["measured"].notna(), ""))
+    last = ["predicted", "measured", "relative difference", "equal", "cause", "source"]
+    return frame[["case", "counter", "unit", *last]].fillna({"source": ""})
+
+
+def _by_instruction(study: StudyData, columns: list[str]) -> pd.DataFrame:
+    sides, rows = _instructions(study), []
+    for column, label in BY_INSTRUCTION.items():
+        pair = [f"{column}_predicted", f"{column}_measured"]
+        numbers = sides.reindex(columns=["case", *pair]).dropna()
+        for case, part in numbers.groupby("case", sort=False):
+            predicted, measured = (pd.to_numeric(part[side]) for side in pair)
+            total, equal = len(part), int((predicted == measured).sum())
+            # Sums may agree by chance where single instructions do not.
+            sums = predicted.sum(), measured.sum()
+            off = abs(sums[0] - sums[1]) / sums[1] if sums[1] else math.inf
+            relative = 0.0 if equal == total else max(off, (total - equal) / total)
+            unit = "instructions, compared and equal"
+            rows.append((case, f"{EACH}{label}", unit, float(total), float(equal), "", relative))
+    return pd.DataFrame(rows, columns=[*columns, "relative difference"])
 
 
 def table(study: StudyData) -> pd.DataFrame:

@@ -89,19 +89,12 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
     """Return the percent of cuBLAS that the elapsed cycles alone would give, by case.
     It is cuBLAS's cycles over the case's own, of the same dtype and shape, counted in one environment."""
     cycles = base.value_of(study, ELAPSED, "counters")
-    places = base.environment_of(study, ELAPSED)
-    products = zip(*(study.cases[name] for name in ("dtype", "m", "n", "k")), strict=True)
-    product_of = dict(zip(study.cases["case"], products, strict=True))
-    baselines: dict[tuple[Any, ...], str] = {}
-    for case in study.cases.loc[study.cases["kernel"] == BASELINE, "case"]:
-        if case in cycles.index:
-            baselines.setdefault((*product_of[case], places[case]), case)
-    shares = {
-        case: 100 * float(cycles[baseline] / cycles[case])
-        for case in cycles.index
-        if (baseline := baselines.get((*product_of[case], places[case])))
-    }
-    return pd.Series(shares, dtype=float)
+    about = study.cases.set_index("case").loc[cycles.index]
+    about["place"] = pd.Series(base.environment_of(study, ELAPSED), dtype=object)
+    product = [about[name] for name in ("dtype", "m", "n", "k", "place")]
+    vendor = cycles.where(about["kernel"] == BASELINE)
+    shares = 100 * (vendor.groupby(product, dropna=False).transform("first") / cycles)
+    return shares.dropna().astype(float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
