@@ -238,8 +238,8 @@ def test_bytes_of_a_tile_that_is_loaded_once() -> None:
 def test_the_lowest_roof_names_its_cause() -> None:
     widths = {"dram": 4.0, "l1": 30.0}
     # 60 TFLOP/s of units; 100 FLOP/byte x 4 TB/s = 400; 1 x 30 = 30.
-    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 1}) == roofline.Roof(30, "l1")
-    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 3}) == roofline.Roof(60, MATH)
-    assert roofline.lowest_roof(60, widths, {"dram": 10, "l1": 3}) == roofline.Roof(40, "dram")
-    assert roofline.lowest_roof(60, widths, {"dram": math.inf}) == roofline.Roof(60, MATH)
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 1}) == (30, "l1")
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 3}) == (60, MATH)
+    assert roofline.lowest_roof(60, widths, {"dram": 10, "l1": 3}) == (40, "dram")
+    assert roofline.lowest_roof(60, widths, {"dram": math.inf}) == (60, MATH)
     assert roofline.lowest_roof(None, widths, {"l2": 1}) is None

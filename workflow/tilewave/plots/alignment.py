@@ -137,8 +137,8 @@ def lines(study: StudyData) -> list[Line]:
             points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
             same = swept["environment"] == row["environment"]
             points["share"] = (points["tflops"] / row["tflops"]).where(same)
-            points["least"] = [theory.least_share(extent, size) for extent in points["size"]]
-            # A smaller product keeps the share that the tiles of the reference leave.
+            # A smaller product has no more tiles and waves than the reference, so it takes no longer.
+            points["least"] = points["size"] / size
             kept = (1 - TOLERANCE) * points["share"].max() * points["least"]
             points["enough"] = points["share"] >= kept
             points = points.sort_values(["alignment", "size"]).reset_index(drop=True)

@@ -195,6 +195,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
     study = _on_gpu(study)
     chains, cycles = base.derived(table)
+    if table.empty:
+        return look.empty_figure(study, style, "occupancy")
     products = study.cases.loc[study.cases["operation"] != "probe", "case"]
     rows = table[table["case"].isin(products)].dropna(subset=_PERCENT)
     rows = rows.drop_duplicates("variant").sort_values(_PERCENT, kind="stable")[:_MOST_ROWS]

@@ -43,7 +43,8 @@ _NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _COLORS: Mapping[str, str] = {"dram": PURPLE, "l2": RED, "l1": BLUE}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
 _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
-_NO_ROOF = ("", math.nan, "", math.nan)
+_NO_ROOF = ("", math.nan, math.nan, "")
+_INTENSITY = "{} intensity (FLOP/byte)"
 _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))
 
 
@@ -116,69 +117,70 @@ def _units(study: StudyData) -> dict[str, str]:
     }
 
 
-def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
-    """Return one row per kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof.
-    The share of the roof is in %. A kernel without FLOPs has neither intensity nor roof."""
+def _points(study: StudyData, limits: Ceilings) -> tuple[pd.DataFrame, set[str]]:
+    """Return the table's columns of the kernels: bytes, intensity and TB/s at each level, the roof and its share (%).
+    A kernel without FLOPs has neither intensity nor roof. Also return the cases with bulk copies."""
     kernels = kernels_of(study).set_index("case")
-    frame = _bytes(study).reindex(kernels.index)
+    moved = _bytes(study).reindex(kernels.index)
     measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
-    frame["tflops"] = speed
     duration = base.value_of(study, "duration", "time")
-    frame["duration"] = duration * (measured / speed).reindex(duration.index).fillna(1)
-    frame["tensor"] = base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters")
-    frame["unit"] = frame.index.map(_units(study))
-    operations = base.flops(study).reindex(frame.index)
+    duration *= (measured / speed).reindex(duration.index).fillna(1)
+    operations = base.flops(study).reindex(moved.index)
+    about = kernels[["dtype"]].assign(
+        tflops=speed,
+        tensor=base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters"),
+        unit=pd.Series(_units(study), dtype=object),
+    )
+    frame = pd.DataFrame(index=moved.index)
     for level in _LEVELS:
-        frame[f"{level} intensity"] = operations.where(operations > 0) / frame[level]
-        frame[f"{level} rate"] = frame[level] / frame["duration"] * 1e-6
-    roofs = [_roof(row, str(kernels["dtype"][case]), limits) for case, row in frame.iterrows()]
-    columns = ["roof", "roof tflops", "bound", "reached"]
-    frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
+        frame[f"{level} bytes"] = moved[level]
+        frame[_INTENSITY.format(level)] = operations.where(operations > 0) / moved[level]
+        frame[f"{level} rate (TB/s)"] = moved[level] / duration * 1e-6
+    intensities = frame[[_INTENSITY.format(level) for level in _LEVELS]].set_axis(
+        [*_LEVELS], axis=1
+    )
     # A point's coordinates need no common environment; its share of a roof is a ratio, and does.
     here, timed = _ceilings.environment_here(study), base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
-    near = [here == timed.get(case) == counted.get(case, here) for case in frame.index]
-    frame["elsewhere"] = ~pd.Series(near, frame.index, dtype=bool)
-    frame.loc[frame["elsewhere"], columns] = _NO_ROOF
-    return frame
+    roofs = [
+        _roof(about.loc[case], intensities.loc[case].dropna().to_dict(), limits)
+        if here == timed.get(str(case)) == counted.get(str(case), here)
+        else _NO_ROOF
+        for case in frame.index
+    ]
+    columns = ["lowest roof", "lowest roof (TFLOP/s)", "of the roof (%)", "bound by"]
+    frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
+    return frame, set(moved.index[moved["bulk"]])
 
 
-def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float, str, float]:
-    """Return the lowest roof over a kernel, its height (TFLOP/s), its kind and the share reached (%)."""
-    peak = _peak_over(row, dtype, limits)
+def _roof(
+    about: pd.Series[Any], intensities: Mapping[str, float], limits: Ceilings
+) -> tuple[str, float, float, str]:
+    """Return the lowest roof over a kernel, its height (TFLOP/s), the share reached (%) and its kind."""
+    peak = _peak_over(about, str(about["dtype"]), limits)
     # Without a measured peak of these tensor cores no other roof applies.
-    if peak is None and row["tensor"] > 0:
+    if (peak is None and about["tensor"] > 0) or not pd.notna(about["tflops"]):
         return _NO_ROOF
     top = peak.tflops if peak else None
-    intensities = {level: float(row[f"{level} intensity"]) for level in _LEVELS}
-    measured = {level: value for level, value in intensities.items() if not math.isnan(value)}
-    roof = roofline.lowest_roof(top, limits.bandwidths, measured)
-    if roof is None or not pd.notna(row["tflops"]):
+    roof = roofline.lowest_roof(top, limits.bandwidths, intensities)
+    if roof is None:
         return _NO_ROOF
-    by_math = roof.bound == MATH and peak is not None
-    name = peak.label if by_math and peak else f"{roof.bound} bandwidth"
-    return name, roof.tflops, roof.bound, 100 * row["tflops"] / roof.tflops
+    height, bound = roof
+    name = peak.label if bound == MATH and peak else f"{bound} bandwidth"
+    return name, height, 100 * about["tflops"] / height, bound
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: of a kernel its bytes, intensities, rates and lowest roof; of a probe its ceiling."""
     limits = _ceilings.ceilings(study)
-    points = _points(study, limits)
-    columns: dict[str, pd.Series[float]] = {
+    points, bulk = _points(study, limits)
+    rates = {
         "TFLOP/s": base.speed(study),
         "bandwidth (TB/s)": base.value_of(study, "bandwidth", "time"),
     }
-    for level in _LEVELS:
-        columns[f"{level} bytes"] = points[level]
-        columns[f"{level} intensity (FLOP/byte)"] = points[f"{level} intensity"]
-        columns[f"{level} rate (TB/s)"] = points[f"{level} rate"]
-    columns["lowest roof"] = points["roof"]
-    columns["lowest roof (TFLOP/s)"] = points["roof tflops"]
-    columns["of the roof (%)"] = points["reached"]
-    columns["bound by"] = points["bound"]
     frame = base.base_table(study)
     frame.insert(3, "probe case", study.cases.set_index("case")["probe_case"])
-    return base.with_derived(base.with_columns(frame, columns), (limits, points))
+    return base.with_derived(base.with_columns(frame, rates | dict(points)), (limits, bulk))
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -186,9 +188,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels that are drawn: their rows of the table, `label`, and intensity at each level."""
-    _, points = base.derived(table)
-    columns = [*(f"{level} intensity" for level in _LEVELS), "bulk"]
-    rows = table.join(points[columns].set_axis([*_LEVELS, "bulk"], axis=1), on="case")
+    rows = table.rename(columns={_INTENSITY.format(level): level for level in _LEVELS})
     rows = rows[(rows["verdict"] == "correct") & rows["TFLOP/s"].notna()]
     rows = rows[rows[list(_LEVELS)].notna().any(axis=1)]
     rows = rows[rows["case"].map(base.uncommon_shapes(kernels_of(study))) == ""]
@@ -277,7 +277,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
 @look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
-    limits: Ceilings = base.derived(table)[0]
+    limits, bulk = base.derived(table)
     rows = _drawn(study, table)
     if rows.empty:
         return look.empty_figure(study, style, "roofline")
@@ -287,11 +287,11 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     for ax, part in zip(axes, parts, strict=True):
         _panel(ax, part, limits, tall - 14, style)
     shown = part_of(study, rows, study.cases["operation"] == "probe")
-    notes = _notes(shown, limits, rows)
+    notes = _notes(shown, limits, rows, bool(rows["case"].isin(bulk).any()))
     return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
 
 
-def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:
+def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame, bulk: bool) -> list[str]:
     """Return the shape, the levels, and the ceilings that were not measured."""
     levels = [f"{label} ({BANDWIDTHS[level]})" for level, label in _LEVELS.items()]
     notes = [
@@ -301,7 +301,7 @@ def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
     if rows["of the roof (%)"].isna().any():
         notes.append("A rung without a number was timed in another environment than the roofs.")
-    if rows["bulk"].any():
+    if bulk:
         notes.append("At L1, bulk copies (TMA) are taken from L2's count, the least they can be.")
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")

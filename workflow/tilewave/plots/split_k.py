@@ -73,24 +73,14 @@ def cells(study: StudyData) -> pd.DataFrame:
     more, counted), rate (TB/s).
     """
     sms = sms_of(study)
-    if study.cases.empty or sms < 1:
-        return pd.DataFrame(columns=["case", "shape"])
-    rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
+    rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna() & (sms > 0)]
     baselines = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
     duration = base.value_of(study, "duration", "time")
-    environments = base.environment_of(study, "duration", "time")
-    extra = {
-        "l2": base.value_of(study, L2_SECTORS, "counters").map(roofline.l2_bytes),
-        "dram": base.value_of(study, "dram_bytes", "counters"),
-    }
-    may_rank = set(base.ranking(study))
-    rate = bandwidth(study)
-    records = []
-    for row in rows.to_dict("records"):
+    rate, records = bandwidth(study), []
+    for row in rows[rows["kernel"].isin([SPLIT_K, STREAM_K])].to_dict("records"):
         baseline = baselines.get(_key(row))
-        if row["kernel"] not in (SPLIT_K, STREAM_K) or baseline is None:
+        if baseline is None:
             continue
-        case, plain_case = str(row["case"]), str(baseline["case"])
         stream, macros = row["kernel"] == STREAM_K, base.macros_of(row)
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
@@ -99,36 +89,37 @@ def cells(study: StudyData) -> pd.DataFrame:
         plain = splitting.data_parallel(tiles, chunks)
         dealing = _dealing(row, macros, stream, tiles, chunks)
         per_sm = blocks_per_sm_of(study, baseline)
-        ranks = case in may_rank and plain_case in may_rank
-        split_time, plain_time = duration.get(case, math.nan), duration.get(plain_case, math.nan)
-        same = environments.get(case) == environments.get(plain_case)
-        reduction = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
-        more = {
-            name: values.get(case, math.nan) - values.get(plain_case, math.nan)
-            if ranks
-            else math.nan
-            for name, values in extra.items()
-        }
-        predicted = [
+        plain_time = duration.get(baseline["case"], math.nan)
+        reduction = splitting.reduction_time(dealing, tile, sms, rate) if rate > 0 else 0.0
+        alone, waves = (
             splitting.speed_up(dealing, plain, sms, blocks, plain_time, reduction)
             for blocks in (1, per_sm)
-        ]
+        )
         records.append(
             {
-                "case": case, "plain": plain_case, "shape": tuple(shape.values()),
-                "label": base.shape_label(row), "tile": tile, "tiles": tiles,
-                "chunks": chunks, "per_sm": per_sm,
-                "how": STREAM if stream else str(macros.get("SPLITS", 1)), "ranks": ranks,
-                "duration": split_time, "plain_duration": plain_time,
-                "speed_up": plain_time / split_time if ranks and same else math.nan,
-                "alone": predicted[0], "waves": predicted[1],
-                "reduction": reduction if not math.isnan(rate) else math.nan, "rate": rate,
+                "case": row["case"], "plain": baseline["case"], "shape": tuple(shape.values()),
+                "label": base.shape_label(row), "tile": tile, "tiles": tiles, "chunks": chunks, "per_sm": per_sm,
+                "how": STREAM if stream else str(macros.get("SPLITS", 1)), "alone": alone, "waves": waves,
+                "reduction": reduction if rate > 0 else math.nan, "rate": rate,
                 "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),
-                **more,
             }
         )  # fmt: skip
-    return pd.DataFrame(records) if records else pd.DataFrame(columns=["case", "shape"])
+    frame = pd.DataFrame(records, columns=None if records else ["case", "plain", "shape"])
+    case, plain_case, ranking = frame["case"], frame["plain"], base.ranking(study)
+    frame["ranks"] = case.isin(ranking) & plain_case.isin(ranking)
+    frame["duration"], frame["plain_duration"] = case.map(duration), plain_case.map(duration)
+    places = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
+    same = case.map(places) == plain_case.map(places)
+    frame["speed_up"] = (frame["plain_duration"] / frame["duration"]).where(frame["ranks"] & same)
+    sectors = base.value_of(study, L2_SECTORS, "counters")
+    counted = {
+        "l2": sectors.map(roofline.l2_bytes),
+        "dram": base.value_of(study, "dram_bytes", "counters"),
+    }
+    for name, values in counted.items():
+        frame[name] = (case.map(values) - plain_case.map(values)).where(frame["ranks"])
+    return frame
 
 
 _COLUMNS: Mapping[str, str] = table_beside(__file__)
