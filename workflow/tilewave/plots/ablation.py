@@ -21,10 +21,7 @@ from tilewave.plots.options import Named
 from tilewave.plots.style import GREEN, INK, RED, Style
 from tilewave.records.counters.catalogue import EXCESS
 
-READING = (
-    "A row changes one macro of the default. The bar is the change of its speed: left of the line the change costs speed, "
-    "right of it there is a gain."
-)
+READING = look.READINGS["ablation"]
 
 Options = Named
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"

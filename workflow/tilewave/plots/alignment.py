@@ -26,10 +26,7 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import DTYPES, GREY, MARKERS, PALETTE, Style
 from tilewave.theory import alignment as theory
 
-READING = (
-    "Right is worse aligned: the largest power of two that divides the one dimension that varies. Up is cuBLAS's speed in "
-    "% of the aligned product, of each dtype in the dimension that costs it most."
-)
+READING = look.READINGS["alignment"]
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
 _COLUMNS: Mapping[str, str] = {

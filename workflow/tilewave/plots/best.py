@@ -20,10 +20,7 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import BLUE, INK, Style
 from tilewave.theory import tuning_run
 
-READING = (
-    "A row is a dtype, a dot is a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line, where dots are "
-    "filled, it is faster. The number counts these shapes."
-)
+READING = look.READINGS["best"]
 TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
 TOUCHING = 1.5

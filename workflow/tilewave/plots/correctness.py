@@ -20,10 +20,7 @@ from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BLUE, GREY, INK, RED, Style
 
-READING = (
-    "A row is a dtype, a dot a case: the error of its whole result. It must be left of a stroke, the tolerance of a case. "
-    "The number counts the checked cases that are right. Red would be a case that is wrong, races, or fails."
-)
+READING = look.READINGS["correctness"]
 
 EXPECTED = "ended as planned"
 _RIGHT, _FAILS, _NOT_RUN = "right", "fails", "not run"

@@ -22,10 +22,7 @@ from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import AREAS, RED, Style
 
-READING = (
-    "A row is a counter, the last one all others. The first part of its bar are the cases in which executing on a CPU "
-    "predicts it exactly, the other parts differ, by the cause; red would be a difference without a known cause."
-)
+READING = look.READINGS["exactness"]
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
 TABLES = table_beside(__file__)

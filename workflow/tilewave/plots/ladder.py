@@ -24,10 +24,7 @@ from tilewave.plots.style import DTYPES, INK, PALETTE, Style
 
 HEADLINE = True
 """The report opens with this study's finding."""
-READING = (
-    "A row is a rung, a kernel that adds one idea to another: the hollow dot is its share of cuBLAS's speed at a small size, the filled dot, with its number, at "
-    "a large one. A rung right of the line is faster than cuBLAS."
-)
+READING = look.READINGS["ladder"]
 
 
 class Lecture(BaseModel):

@@ -18,10 +18,7 @@ from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
-READING = (
-    "A row is a level of the memory, with the cycles of an access that waits for the one before it. The filled dot is "
-    "measured, the hollow one is the lecture's claim; the axis is logarithmic."
-)
+READING = look.READINGS["latency"]
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
 HUNDREDS = ("l2", "dram")
 """Probe cases of global memory for which the article claims several hundred cycles."""

@@ -27,10 +27,7 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import AREAS, Style
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 
-READING = (
-    "A bar is a rung's elapsed cycles. The first part is the share in which its busiest arithmetic pipe works. The rest is idle: its "
-    "parts say what the warps wait for meanwhile, and when SMs have no work."
-)
+READING = look.READINGS["limits"]
 Options = Rungs
 TABLES: Mapping[str, Mapping[str, Any]] = table_beside(__file__)
 PIPES, PARTS, GROUPS, _CLASSES = (TABLES[name] for name in ("pipes", "parts", "groups", "classes"))

@@ -26,11 +26,7 @@ from tilewave.plots.style import GREY, MARKERS, PALETTE, Style
 from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import TURING, Occupancy
 
-READING = (
-    "Up is the rate of an SM, right the warps that it holds; a line is a number of independent chains in a thread. Points "
-    "are measured, lines the model at each number of warps. Warps that the four schedulers "
-    "cannot share evenly, such as 6, are slower. Chains as fast as fewer ones are in the table alone."
-)
+READING = look.READINGS["occupancy"]
 _KEYS = (
     Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
     Line2D([], [], color=GREY, label="model"),

@@ -20,10 +20,7 @@ from tilewave.plots.ladder import HIGH_METRIC, LOW_METRIC, SHARE_METRIC
 from tilewave.plots.options import Named
 from tilewave.plots.style import INK, Style
 
-READING = (
-    "A row is a rung of an operation: the hollow dot is its speed at the smallest size, the filled dot, with its number, "
-    "at the largest. At 100 % it is as fast as a copy of as many bytes."
-)
+READING = look.READINGS["operations"]
 Options = Named
 REFERENCE = "copy"
 """Operation that is the baseline without a vendor's product."""

@@ -28,10 +28,7 @@ from tilewave.theory import opcodes, roofline
 from tilewave.theory.traffic import MATH
 
 HEADLINE = True
-READING = (
-    "Up is speed, right are the FLOPs for a byte of one level of the memory. A kernel has a mark for each level, and may "
-    "not pass the line with the same colour, nor the one on top: the nearer a mark is to its line, the less can be gained."
-)
+READING = look.READINGS["roofline"]
 Options = Rungs
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {

@@ -18,10 +18,7 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.options import Named
 from tilewave.plots.style import RED, Style
 
-READING = (
-    "A row is an access pattern of a warp: the element that lane i accesses, an element having the panel's bits. A cell has the "
-    "measured wavefronts and those that the rule of transactions predicts; red cells differ."
-)
+READING = look.READINGS["shared_access"]
 Options = Named
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"

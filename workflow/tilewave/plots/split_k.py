@@ -23,10 +23,7 @@ from tilewave.plots.style import BLUE, INK, RED, Style
 from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
-READING = (
-    "A row is a product, with its number of tiles. Right is faster than one block a tile: the dot is the best number of "
-    "splits along k, the square stream-K, which divides the whole work evenly."
-)
+READING = look.READINGS["split_k"]
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
 """Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
 BANDWIDTH = "l2_read"

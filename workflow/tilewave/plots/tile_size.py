@@ -22,11 +22,7 @@ from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
-READING = (
-    "A row is a shape, a column a tile, the largest at the left. A number is the speed in % of the best tile of that "
-    "shape, which has a frame: large tiles win where there are enough of them for all SMs. A triangle marks the tile with the best "
-    "prediction."
-)
+READING = look.READINGS["tile_size"]
 _STAGES = ("time",)
 _PREDICTIONS = ("alone", "waves")
 

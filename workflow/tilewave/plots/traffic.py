@@ -30,10 +30,7 @@ from tilewave.theory.dtypes import product_sizes
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import V100, Machine, WarpAccess
 
-READING = (
-    "A row is a kernel. A mark counts how often the bytes of A and B are loaded at one level: by the lanes, in sectors of "
-    "L1, from L2, from DRAM. A mark on a stroke is as predicted."
-)
+READING = look.READINGS["traffic"]
 
 
 class Lanes(PlotOptions):
@@ -188,7 +185,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     """
     products = _products(study)
     dtypes, m, n, k = (products[name] for name in ("dtype", "m", "n", "k"))
-    sizes = pd.DataFrame([product_sizes(str(dtype)) for dtype in dtypes], products.index, [0, 1])
+    sizes = [dtypes.map(lambda name, at=at: product_sizes(str(name))[at]) for at in (0, 1)]
     inputs = sizes[0] * (m * k + k * n)
     metrics = {**_COUNTED, "l2": _L2_READ, "dram": _DRAM_READ, "moved": _DRAM}
     counted = base.pivot(study, list(metrics.values()), "counters").set_axis(list(metrics), axis=1)

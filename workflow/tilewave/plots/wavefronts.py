@@ -19,10 +19,7 @@ from tilewave.plots.style import BLUE, GREY, Style
 from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONTS
 
 HEADLINE = True
-READING = (
-    "A row is a kernel, with the opcode that causes most of its excess at the right. The bar is the part of all its shared-memory "
-    "wavefronts that its data do not need, such as those of bank conflicts. cuBLAS is grey."
-)
+READING = look.READINGS["wavefronts"]
 Options = Named
 _STAGES = ("counters",)
 

@@ -18,10 +18,7 @@ from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import MARKERS, PALETTE, Style
 
-READING = (
-    "A line is a kernel, a point a product of that N. Right of a dashed line a new wave of blocks begins in the first "
-    "kernel: its speed falls, and that of a cured one does not."
-)
+READING = look.READINGS["waves_cured"]
 table = _sweeps.table
 
 

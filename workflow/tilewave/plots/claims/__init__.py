@@ -17,10 +17,7 @@ from tilewave.plots.claims import judging
 from tilewave.plots.claims.judging import JudgedClaim
 from tilewave.plots.style import AREAS, Style
 
-READING = (
-    "A row is a document, its bar the claims that it makes, and the number how many hold on this GPU. The table has each "
-    "claim with its prediction and its measurement."
-)
+READING = look.READINGS["claims"]
 EVIDENCE = [
     "tolerance", "judged by", "where it holds", "measured from", "status", "reason", "source",
 ]  # fmt: skip
