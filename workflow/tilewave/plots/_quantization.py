@@ -113,7 +113,7 @@ def draw(
     fig, axes = look.panels(style, [52.0] * len(order))
     for ax, panel in zip(axes, order, strict=True):
         _panel(ax, study, sweeps[0], panel, by, style)
-    lost, _, n, past = max(drops(sweeps[0], by), default=(0.0, 0.0, 0, 0))
+    lost, n, past = max(drops(sweeps[0], by), default=(0.0, 0, 0))
     if lost > 0:
         _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
     for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
@@ -137,16 +137,15 @@ def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, sty
 # ------------------------------------------------------------------------- takeaway and notes
 
 
-def drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
-    """Yield at each boundary the share of the throughput lost past it, that of the model, and both N."""
-    at = sweep.frame.assign(model=sweep.frame["n"] / sweep.frame["work"]).set_index("n")
-    rates = at["tflops"].where(at["ranks"])
-    sizes = list(at.index)
+def drops(sweep: Sweep, by: str) -> Iterator[tuple[float, int, int]]:
+    """Yield at each boundary the share of the throughput lost past it, and both N."""
+    frame = sweep.frame
+    rates = frame["tflops"].where(frame["ranks"]).set_axis(frame["n"])
+    sizes = list(rates.index)
     for n, _, _ in sweep.edges(by):
         past = sizes[sizes.index(n) + 1]
-        lost = [1 - float(rate[past] / rate[n]) for rate in (rates, at["model"])]
-        if not math.isnan(lost[0]):
-            yield lost[0], lost[1], int(n), past
+        if not math.isnan(lost := 1 - float(rates[past] / rates[n])):
+            yield lost, int(n), past
 
 
 def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:

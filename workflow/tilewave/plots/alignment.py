@@ -18,6 +18,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.kernel.operations.matmul import Matmul
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -29,15 +30,7 @@ from tilewave.theory import alignment as theory
 READING = look.READINGS["alignment"]
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
-_COLUMNS: Mapping[str, str] = {
-    "dimension": "dimension varied",
-    "layout": "layout of A, B",
-    "along": "contiguous in",
-    "alignment": "alignment (elements)",
-    "share": "share of the reference",
-    "least": "least share without a loss",
-    "enough": "within the tolerance",
-}
+_COLUMNS: Mapping[str, str] = table_beside(__file__)
 _STAGES = ("time",)
 
 

@@ -79,23 +79,17 @@ class StudyData:
     @cached_property
     def ok_values(self) -> pd.DataFrame:
         """The records that are ok and have a value."""
-        records = self.records
-        if records.empty:
-            return records
-        rows = records[(records["status"] == "ok") & records["value"].notna()]
+        rows = self.records[(self.records["status"] == "ok") & self.records["value"].notna()]
         return rows[["case", "stage", "metric", "value", "environment"]]
 
     @cached_property
     def rows_of_metrics(self) -> Mapping[str, Any]:
         """The row numbers in `ok_values` by metric: a study asks for dozens of metrics."""
-        rows = self.ok_values
-        return {} if rows.empty else dict(rows.groupby("metric", sort=False).indices)
+        return dict(self.ok_values.groupby("metric", sort=False).indices)
 
     @cached_property
     def states(self) -> list[tuple[str, str, Any, Any, Any]]:
         """Case, stage, status, reason and verdict of the records, each combination once."""
-        if self.records.empty:
-            return []
         rows = self.records[["case", "stage", "status", "reason", "verdict"]].drop_duplicates()
         return list(rows.itertuples(index=False, name=None))
 
@@ -126,28 +120,21 @@ def vendors(study: StudyData) -> set[str]:
 
 def case_order(study: StudyData) -> list[str]:
     """Return the case ids in the config's order."""
-    return [] if study.cases.empty else [str(c) for c in study.cases["case"]]
+    return [str(case) for case in study.cases["case"]]
 
 
 def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
-    positions = study.rows_of_metrics.get(metric)
-    if positions is None:
-        return study.ok_values.iloc[:0]
-    rows = study.ok_values.take(positions)
-    if stage is not None:
-        rows = rows[rows["stage"] == stage]
-    return rows.drop_duplicates("case", keep="last")
+    """Return value and environment of one metric by case, in the config's order."""
+    rows = study.ok_values.take(study.rows_of_metrics.get(metric, []))
+    rows = rows if stage is None else rows[rows["stage"] == stage]
+    rows = rows.drop_duplicates("case", keep="last").set_index("case")[["value", "environment"]]
+    return rows.loc[[case for case in case_order(study) if case in rows.index]]
 
 
 def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Series[float]:
     """Return the values of one metric by case, in the config's order; cases without an ok value are absent.
     stage: "check", "time", "counters", or None for any stage that gives the metric."""
-    rows = _ok_rows(study, metric, stage)
-    if rows.empty:
-        return pd.Series(dtype=float, name=metric)
-    values = pd.Series(rows["value"].astype(float).to_numpy(), index=rows["case"].astype(str))
-    kept = [case for case in case_order(study) if case in values.index]
-    return values.reindex(kept).rename(metric)
+    return _ok_rows(study, metric, stage)["value"].astype(float).rename(metric).rename_axis(None)
 
 
 def speed(study: StudyData) -> pd.Series[float]:
@@ -159,10 +146,7 @@ def speed(study: StudyData) -> pd.Series[float]:
 
 def environment_of(study: StudyData, metric: str, stage: str | None = None) -> dict[str, str]:
     """Return the environment id of each case's value of that metric."""
-    rows = _ok_rows(study, metric, stage)
-    if rows.empty:
-        return {}
-    return {str(c): str(e) for c, e in zip(rows["case"], rows["environment"], strict=True)}
+    return {str(c): str(e) for c, e in _ok_rows(study, metric, stage)["environment"].items()}
 
 
 def text_of(study: StudyData, metric: str) -> dict[str, str]:
@@ -393,8 +377,7 @@ def rate_notes(study: StudyData) -> list[str]:
 
 def dtypes_in_order(study: StudyData) -> list[str]:
     """Return the dtypes of the cases, in the config's order."""
-    dtypes = [] if study.cases.empty else study.cases["dtype"].tolist()
-    return list(dict.fromkeys(str(d) for d in dtypes if present(d)))
+    return list(dict.fromkeys(str(dtype) for dtype in study.cases["dtype"] if present(dtype)))
 
 
 def dtypes_text(study: StudyData) -> str:
@@ -462,23 +445,13 @@ def column(table: pd.DataFrame, name: str) -> pd.Series[float]:
     return values[values.notna()]
 
 
-class _Derived:
-    """A wrapper of the data that go with a table. pandas copies and compares a frame's `attrs` whenever rows are
-    selected or frames are joined; frames inside would fail there."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __deepcopy__(self, memo: object) -> _Derived:
-        return self
-
-
 def with_derived(table: pd.DataFrame, value: Any) -> pd.DataFrame:
-    """Attach data for `draw` to the table: derived once, in no CSV."""
-    table.attrs["derived"] = _Derived(value)
+    """Attach data for `draw` to the table: derived once, in no CSV.
+    pandas copies and compares a frame's `attrs` whenever rows are selected or frames are joined. A function it copies as it is."""
+    table.attrs["derived"] = lambda: value
     return table
 
 
 def derived(table: pd.DataFrame) -> Any:
     """Return the data that `with_derived` attached to the table."""
-    return table.attrs["derived"].value
+    return table.attrs["derived"]()

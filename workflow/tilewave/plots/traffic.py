@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import astuple
 from typing import Any, Self
 
 import pandas as pd
@@ -171,8 +170,7 @@ def _models(study: StudyData, products: pd.DataFrame) -> pd.DataFrame:
     ]
     models = {row["case"]: predicted(study, row) for row in products.to_dict("records")}
     values = {
-        case: [*astuple(model[0]), *astuple(model[1])] if model else [math.nan] * 6
-        for case, model in models.items()
+        case: [*model[0], *model[1]] if model else [math.nan] * 6 for case, model in models.items()
     }
     return pd.DataFrame.from_dict(values, "index", float, names)
 

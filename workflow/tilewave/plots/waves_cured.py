@@ -41,9 +41,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def _loss(first: Sweep, sweep: Sweep) -> float:
     """Return the largest share of a kernel's speed that is lost past a full wave of the first kernel."""
     rates = sweep.frame.set_index("n")["tflops"]
-    past = [
-        (n, behind) for _, _, n, behind in drops(first, "waves") if behind in rates and n in rates
-    ]
+    past = [(n, behind) for _, n, behind in drops(first, "waves") if behind in rates and n in rates]
     return max(0.0, max((1 - rates[behind] / rates[n] for n, behind in past), default=1.0))
 
 

@@ -19,9 +19,9 @@ Shapes are mappings with the keys ``m``, ``n`` and ``k`` (also frames, for many 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.quantization import positive, tiles
@@ -137,23 +137,18 @@ def row_by_row(width: int) -> WarpAccess:
     return WarpAccess(WARP // columns, columns)
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(NamedTuple):
     """Warp-level requests, their 32-byte sectors, and the elements of all 32 lanes."""
 
     requests: int = 0
     sectors: int = 0
     elements: int = 0
 
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(
-            self.requests + other.requests,
-            self.sectors + other.sectors,
-            self.elements + other.elements,
-        )
 
-    def __mul__(self, times: int) -> Traffic:
-        return Traffic(self.requests * times, self.sectors * times, self.elements * times)
+def _sum(parts: Iterable[tuple[Traffic, int]]) -> Traffic:
+    """Return the traffic of parts, each so many times."""
+    columns = zip(*([count * times for count in part] for part, times in parts))
+    return Traffic(*map(sum, columns))
 
 
 def _cuts(size: int, span: int, pitch: int) -> Counter[tuple[int, int]]:
@@ -167,7 +162,7 @@ def _piece(
     access: WarpAccess, pitch: int, size: int, offset: int, rows: int, columns: int
 ) -> Traffic:
     """Return the traffic of a piece: its instructions with an active lane, and their sectors."""
-    total = Traffic()
+    pieces = []
     for first_row in range(min(access.row_step, rows)):
         for first in range(0, min(access.column_step, columns), access.vector):
             sectors = {
@@ -176,8 +171,8 @@ def _piece(
                 for column in range(first, columns, access.column_step)
                 for element in range(min(access.vector, columns - column))
             }
-            total += Traffic(1, len(sectors), access.elements)
-    return total
+            pieces.append((Traffic(1, len(sectors), access.elements), 1))
+    return _sum(pieces)
 
 
 def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: int) -> Traffic:
@@ -188,13 +183,13 @@ def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: i
     """
     down, along = access.span
     pitch = columns * element_bytes
-    total = Traffic()
+    pieces = []
     for (row_offset, height), vertical in _cuts(rows, down, pitch).items():
         for (offset, width), horizontal in _cuts(columns, along, element_bytes).items():
             start = (row_offset + offset) % SECTOR_BYTES
             piece = _piece(access, pitch, element_bytes, start, height, width)
-            total += piece * (vertical * horizontal)
-    return total
+            pieces.append((piece, vertical * horizontal))
+    return _sum(pieces)
 
 
 def product_traffic(
@@ -222,8 +217,5 @@ def product_traffic(
             )
     a, b, c = (accesses.get(name) or row_by_row(along) for name, (_, along) in sides.items())
     for_a, for_b = loads_per_element(shape, tile)
-    loads = (
-        matrix_traffic(m, k, a, element_bytes) * for_a
-        + matrix_traffic(k, n, b, element_bytes) * for_b
-    )
-    return loads, matrix_traffic(m, n, c, element_bytes)
+    of_a, of_b = matrix_traffic(m, k, a, element_bytes), matrix_traffic(k, n, b, element_bytes)
+    return _sum([(of_a, for_a), (of_b, for_b)]), matrix_traffic(m, n, c, element_bytes)
