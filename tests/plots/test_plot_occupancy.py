@@ -69,11 +69,11 @@ def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
 
 
 def test_a_disagreement_is_listed_in_the_figure() -> None:
-    notes = occupancy._checks(occupancy.table(STUDY), 32)
+    notes = occupancy._checks(occupancy.table(STUDY))
     assert notes[0].startswith("Driver and ncu give the closed form's occupancy in 27 of 28 cases")
     assert notes[1].startswith("matmul_disputed@2048x2048x2048: driver: 7 blocks")
     nine = synthetic.changed(STUDY, {"value": 9.0}, metric=occupancy.DRIVER)
-    notes = occupancy._checks(occupancy.table(nine), 32)
+    notes = occupancy._checks(occupancy.table(nine))
     assert sum("driver: 9 blocks" in note for note in notes) == 3
     assert "The table has 24 more such cases." in notes
     table = occupancy.table(STUDY).set_index("case")
@@ -86,7 +86,7 @@ def test_chains_have_model_and_measurement() -> None:
     full = frame[(frame["ilp"] == 1) & (frame["warps"] == 64)].iloc[0]
     assert full["model"] == 128 and full["measured"] == pytest.approx(126.72)
     assert list(frame[~frame["ranks"]]["warps"]) == [1], "the wrong case does not rank"
-    notes = " ".join(occupancy._checks(occupancy.table(STUDY), 32))
+    notes = " ".join(occupancy._checks(occupancy.table(STUDY)))
     assert "off by 1.0 % (median), 1.0 % (worst)" in notes
 
 

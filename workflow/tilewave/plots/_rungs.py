@@ -85,18 +85,14 @@ def order(cases: pd.DataFrame) -> list[str]:
 
 def in_order(study: StudyData) -> pd.DataFrame:
     """Return the cases by dtype and rung, each variant's sizes from small to large."""
-    cases = study.cases
-    if cases.empty:
-        return cases
-    dtypes, rungs = base.dtypes_in_order(study), order(cases)
+    cases, dtypes, rungs = study.cases, base.dtypes_in_order(study), order(study.cases)
     variants = [str(name) for name in cases["variant"].drop_duplicates()]
     keys = pd.DataFrame(
         {
-            "dtype": cases["dtype"].map(lambda d: dtypes.index(str(d)) if base.present(d) else -1),
-            "rung": cases["kernel"].map(rungs.index),
-            "variant": cases["variant"].map(variants.index),
-            "work": base.flops(study).to_numpy(),
-        },
-        index=cases.index,
+            "dtype": [dtypes.index(str(d)) if base.present(d) else -1 for d in cases["dtype"]],
+            "rung": [rungs.index(kernel) for kernel in cases["kernel"]],
+            "variant": [variants.index(variant) for variant in cases["variant"]],
+            "work": base.flops(study).to_list(),
+        }
     )
-    return cases.loc[keys.sort_values(list(keys.columns), kind="stable").index]
+    return cases.iloc[keys.sort_values(list(keys), kind="stable").index]

@@ -91,8 +91,7 @@ def table(study: StudyData) -> pd.DataFrame:
     )
     provider = study.cases.reindex(columns=["provider"])["provider"].to_numpy()
     frame.insert(4, _DEVICE, np.where(provider == "cpu", "CPU", "GPU"))
-    order = [] if study.cases.empty else in_order(study)["case"]
-    frame = frame.set_index("case", drop=False).loc[order].reset_index(drop=True)
+    frame = frame.set_index("case", drop=False).loc[in_order(study)["case"]].reset_index(drop=True)
     wanted = Options.of(study).lecture
     lecture = lecture_table(frame, wanted) if wanted else pd.DataFrame()
     return frame if lecture.empty else pd.concat([frame, lecture], ignore_index=True)

@@ -111,8 +111,7 @@ def table(study: StudyData) -> pd.DataFrame:
         },
     )
     helpers = _bounds.helpers(study, sampled)
-    ordered = [] if study.cases.empty else in_order(study)["case"]
-    wanted = [case for case in ordered if case not in helpers]
+    wanted = [case for case in in_order(study)["case"] if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 

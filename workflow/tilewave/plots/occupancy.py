@@ -197,7 +197,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     rows = table[table["case"].isin(products)].dropna(subset=_PERCENT)
     rows = rows.drop_duplicates("variant").sort_values(_PERCENT, kind="stable")[:_MOST_ROWS]
     good = chains[chains["ranks"].astype(bool) & chains["measured"].notna()]
-    checks = _checks(table, lanes_of(study))
+    checks = _checks(table)
     if good.empty and rows.empty:
         return look.empty_figure(study, style, "occupancy")
     if good.empty:
@@ -262,8 +262,8 @@ def _on_gpu(study: StudyData) -> StudyData:
     return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
 
 
-def _checks(table: pd.DataFrame, lanes: int) -> list[str]:
-    """Return different answers, the error of the rate's model, and the warps that keep an SM busy."""
+def _checks(table: pd.DataFrame) -> list[str]:
+    """Return different answers, and the error of the rate's model."""
     chains, cycles = base.derived(table)
     asked = ["blocks on an SM (driver)", "occupancy (%, ncu, theoretical)"]
     rows = table.reindex(columns=["case", _DIFFERENCES, *asked]).fillna({_DIFFERENCES: ""})
@@ -281,11 +281,5 @@ def _checks(table: pd.DataFrame, lanes: int) -> list[str]:
         notes.append(
             f"With {cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
             f"{off.median():.1f} % (median), {off.max():.1f} % (worst)."
-        )
-    if cycles is not None and len(chains):
-        few, many = chains["ilp"].min(), chains["ilp"].max()
-        least, most = (latency.warps_to_hide(cycles, n, lanes=lanes) for n in (many, few))
-        notes.append(
-            f"An SM needs {most:.0f} warps to stay busy at ILP {few}, {least:.0f} at ILP {many}."
         )
     return notes
