@@ -215,13 +215,13 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
     for line in lines:
         worst.setdefault(line.dtype if of_vendor else line.variant, line)
     order = [line for line in worst.values() if len(worst) <= len(PALETTE) or line.losses.max() > 0]
-    shorts = [base.dtype_short(line.dtype) for line in order]
-    bare = [short.partition(" (")[0] for short in shorts]
-    names = [name if bare.count(name) == 1 else short for name, short in zip(bare, shorts)]
-    if not of_vendor:
-        names = [line.variant for line in order]
-    lines = order[: len(PALETTE)]
-    return {f"{name}, {line.dimension.upper()} varies": line for name, line in zip(names, lines)}
+    bare = [base.operand_dtype(line.dtype) for line in order]
+    names = {line.dtype: base.dtype_short(line.dtype) for line in order}
+    names |= {line.dtype: name for line, name in zip(order, bare) if bare.count(name) == 1}
+    return {
+        f"{names[line.dtype] if of_vendor else line.variant}, {line.dimension.upper()} varies": line
+        for line in order[: len(PALETTE)]
+    }
 
 
 @look.styled

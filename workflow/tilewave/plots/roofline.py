@@ -36,7 +36,6 @@ _LEVELS: Mapping[str, str] = {
     "l2": "L2, sectors requested by the SMs",
     "l1": "L1, global sectors and shared wavefronts",
 }
-_NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _COLORS: Mapping[str, str] = {"dram": PURPLE, "l2": RED, "l1": BLUE}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
 _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
@@ -217,7 +216,7 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
             linestyle=_DASHES[level], zorder=1,
         )  # fmt: skip
         at = start * (ends[1] / start) ** 0.27
-        name = f"{_NAMES[level]} {base.digits(bandwidth)} TB/s"
+        name = f"{level.upper()} {base.digits(bandwidth)} TB/s"
         slanted(ax, name, (at, 1.05), bandwidth, style, color=_COLORS[level], va="bottom")
     for peak in peaks[: 1 if style.narrow else 2]:
         dashes = "-" if peak is peaks[0] else (0, (6, 2))
@@ -253,7 +252,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
         )  # fmt: skip
     slowest = values.loc[speeds.idxmin()]
     for level, value in slowest.dropna().items():
-        name, color = _NAMES[str(level)], _COLORS[str(level)]
+        name, color = str(level).upper(), _COLORS[str(level)]
         look.write(ax, name, (value, speeds.min()), (0, -5), ha="center", va="top", color=color)
     roofs = rows["lowest roof"].astype(str).str.split()
     names = roofs.str[-1].where(rows["bound by"] == MATH, roofs.str[0].str.upper())
