@@ -168,11 +168,9 @@ def _models(study: StudyData, products: pd.DataFrame) -> pd.DataFrame:
     names = [
         f"{op}_{what}" for op in ("load", "store") for what in ("requests", "sectors", "elements")
     ]
-    models = {row["case"]: predicted(study, row) for row in products.to_dict("records")}
-    values = {
-        case: [*model[0], *model[1]] if model else [math.nan] * 6 for case, model in models.items()
-    }
-    return pd.DataFrame.from_dict(values, "index", float, names)
+    models = [predicted(study, row) or [[math.nan] * 3] * 2 for row in products.to_dict("records")]
+    values = [[*loads, *stores] for loads, stores in models]
+    return pd.DataFrame(values, products.index, names, float)
 
 
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
@@ -194,7 +192,7 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     frame["compulsory"] = moved = traffic.compulsory_bytes(products, sizes[0], sizes[1])
     frame["intensity"] = ratio = frame["flops"] / moved
     frame["dram_ratio"] = counted["moved"] / moved
-    on_v100 = dtypes.str.partition("_")[0] == _V100_INPUTS
+    on_v100 = dtypes.str.split("_").str[0] == _V100_INPUTS
     claims = [CLAIMED.get(shape, (math.nan, "")) for shape in zip(m, n, k, strict=True)]
     claimed = pd.DataFrame(claims, frame.index, ["intensity", "bound"])
     frame["claimed_intensity"] = claimed["intensity"].where(on_v100)
@@ -214,25 +212,18 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     frame = frame.join(model.add_suffix("_model"))
     by_lanes = sizes[0] * model["load_elements"] / inputs
     frame["requested_model"] = by_lanes
-    frame["requested"] = (
-        frame["load_requests"] / model["load_requests"] * sizes[0] * model["load_elements"] / inputs
-    )
+    frame["requested"] = frame["load_requests"] / model["load_requests"] * by_lanes
     frame["sectors_model"] = traffic.SECTOR_BYTES * model["load_sectors"] / inputs
-    frame["dram_model"] = 1.0
-    frame["dram_model"] = frame["dram_model"].where(by_lanes.notna())
+    frame["dram_model"] = by_lanes.where(by_lanes.isna(), 1.0)
     frame["sectors"] = traffic.SECTOR_BYTES * frame["load_sectors"] / inputs
     frame["l2"] = traffic.SECTOR_BYTES * counted["l2"] / inputs
     frame["dram"] = counted["dram"] / inputs
     # Without reuse an element of A is loaded n times and one of B m times; the document says k and m times.
     alone = by_lanes.where((by_lanes / _mean(products, n, m) - 1).abs() < 1e-9).notna()
     loads = {
-        "loads_a": n,
-        "loads_b": m,
-        "loads_a_claimed": k,
-        "loads_b_claimed": m,
-        "loads_claimed": m * n * k,
-    }
-    loads["requested_claimed"] = _mean(products, k, m)
+        "loads_a": n, "loads_b": m, "loads_a_claimed": k, "loads_b_claimed": m, "loads_claimed": m * n * k,
+        "requested_claimed": _mean(products, k, m),
+    }  # fmt: skip
     frame = frame.assign(**{name: values.where(alone) for name, values in loads.items()})
     share = 100 * frame["tflops"].astype(float) / frame["attainable"].astype(float)
     frame["share"] = share.where(frame.index.isin(base.ranking(study)))
