@@ -55,14 +55,6 @@ def drawn(study: StudyData, sweeps: Sequence[Sweep], most: int = 1) -> list[Swee
     return [sweep for sweep in named if sweep.frame["tflops"].notna().any()][:most]
 
 
-def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
-    """Return the panel's model: n, value."""
-    model = sweep.model
-    speed = 2e-6 * sweep.m * sweep.k * model["n"] / (model["work"] * sweep.wave_time)
-    values = speed if panel == "tflops" else model[f"model_{panel}"]
-    return pd.DataFrame({"n": model["n"], "value": values}).dropna()
-
-
 def boundaries(ax: Axes, sweep: Sweep, by: str, where: str = "") -> None:
     """Draw a dashed line at the end of each full column or wave, the first with its name."""
     for index, (n, _, _) in enumerate(sweep.edges(by)):
@@ -91,9 +83,10 @@ def axis_of_n(ax: Axes, study: StudyData, sweep: Sweep, most: int, name: str = "
 def _panel(ax: Axes, study: StudyData, sweep: Sweep, panel: str, by: str, style: Style) -> None:
     """Draw the model as a line and the correct cases as points, and a line at the ends of columns or waves."""
     points = sweep.frame[sweep.frame["ranks"]].dropna(subset=panel)
-    sns.lineplot(
-        _lines(sweep, panel), x="n", y="value", color=MODEL, errorbar=None, estimator=None, ax=ax
-    )
+    model = sweep.model
+    speed = 2e-6 * sweep.m * sweep.k * model["n"] / (model["work"] * sweep.wave_time)
+    values = speed if panel == "tflops" else model[f"model_{panel}"]
+    sns.lineplot(x=model["n"], y=values, color=MODEL, errorbar=None, estimator=None, ax=ax)
     sns.scatterplot(points, x="n", y=panel, color=BLUE, s=10, linewidth=0, zorder=3, ax=ax)
     boundaries(ax, sweep, by)
     top = float(ax.get_ylim()[1])

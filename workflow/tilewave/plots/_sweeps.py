@@ -46,36 +46,30 @@ class Sweep:
     frame: pd.DataFrame = field(repr=False)
     model: pd.DataFrame = field(repr=False)
 
-    def _fitted(self, column: str, count: str) -> float:
-        good = self.frame[self.frame["ranks"]]
-        return quantization.fitted_time(good[column], good[count])
+    def _good(self, *names: str) -> list[pd.Series[float]]:
+        rows = self.frame[self.frame["ranks"]]
+        return [rows[name] for name in names]
 
     @property
     def wave_time(self) -> float:
         """Median duration of a wave in us; NaN where nothing was timed."""
-        return self._fitted("duration", "work")
-
-    @property
-    def pair(self) -> tuple[float, float]:
-        """Times in us of a wave of full SMs and of a wave with one block on each SM, fitted together.
-        NaN where an SM holds one block or the sweep cannot separate them."""
-        good = self.frame[self.frame["ranks"]]
-        return quantization.fitted_pair(
-            list(good["duration"]), list(zip(good["whole"], good["single"], strict=True))
-        )
+        return quantization.fitted_time(*self._good("duration", "work"))
 
     def errors(self, column: str = "duration", count: str = "work") -> pd.Series[float]:
         """Return measured over predicted, less 1, row by row; NaN without a value or a rank.
 
-        column: duration (us) or cycles. count: "work" or "rounds" predict by the count times one fitted number;
-        "pair" adds whole waves and waves of single blocks, with two times fitted together.
+        column: duration (us) or cycles. count: "work" or "rounds" predict by the count times one fitted number; "pair" adds
+        waves of full SMs and waves of single blocks, with two times fitted together (NaN where an SM holds one block or
+        the sweep cannot separate them).
         """
+        frame = self.frame
         if count == "pair":
-            whole, single = self.pair
-            predicted = self.frame["whole"] * whole + self.frame["single"] * single
+            durations, *weights = self._good("duration", "whole", "single")
+            times = quantization.fitted_pair(list(durations), list(zip(*weights, strict=True)))
+            predicted = frame["whole"] * times[0] + frame["single"] * times[1]
         else:
-            predicted = self.frame[count] * self._fitted(column, count)
-        return (self.frame[column] / predicted - 1).where(self.frame["ranks"])
+            predicted = frame[count] * quantization.fitted_time(*self._good(column, count))
+        return (frame[column] / predicted - 1).where(frame["ranks"])
 
     def summary(
         self, column: str = "duration", count: str = "work"

@@ -151,9 +151,8 @@ def environment_of(study: StudyData, metric: str, stage: str | None = None) -> d
 
 def text_of(study: StudyData, metric: str) -> dict[str, str]:
     """Return the text of one metric by case, e.g. `kernel_name`; cases without one are absent."""
-    if study.records.empty or "text" not in study.records:
-        return {}
-    rows = study.records[(study.records["metric"] == metric) & (study.records["status"] == "ok")]
+    rows = study.records.reindex(columns=["case", "metric", "status", "text"])
+    rows = rows[(rows["metric"] == metric) & (rows["status"] == "ok")]
     pairs = zip(rows["case"], rows["text"], strict=True)
     return {str(case): str(text) for case, text in pairs if present(text)}
 
@@ -223,13 +222,10 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
 
 def source_of(study: StudyData) -> dict[str, str]:
     """Return the sources of each case's values, joined, for a table's column."""
-    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
-    if not study.records.empty:
-        rows = study.records[study.records["value"].notna()]
-        for case, source in rows[["case", "source"]].drop_duplicates().itertuples(index=False):
-            if case in by_case and present(source):
-                by_case[str(case)].add(str(source))
-    return {case: ", ".join(sorted(names)) for case, names in by_case.items()}
+    rows = study.records[study.records["value"].notna() & study.records["source"].map(present)]
+    pairs = rows[["case", "source"]].drop_duplicates().sort_values("source")
+    sources = pairs.groupby("case")["source"].agg(", ".join).to_dict()
+    return {case: sources.get(case, "") for case in case_order(study)}
 
 
 # ------------------------------------------------------------------------------------ quantities
@@ -256,8 +252,6 @@ def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
     """Return counted operations over the needed ones, 2 m n k of a product, by case (1).
     Cases that need none are absent."""
     counted = value_of(study, metric, "counters")
-    if counted.empty:
-        return counted
     needed = flops(study).reindex(counted.index)
     return (counted / needed.where(needed > 0)).dropna()
 

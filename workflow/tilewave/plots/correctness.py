@@ -33,10 +33,8 @@ _ERROR, _TOLERANCE = "relative error (Frobenius)", "tolerance of the relative er
 def outcomes(study: StudyData) -> dict[str, str]:
     """Return the check's status where it is not ok, else the verdict, by case."""
     states, verdicts = base.statuses(study, ("check",)), base.verdicts(study)
-    return {
-        case: states[case].status if states[case].status != "ok" else verdict
-        for case, verdict in verdicts.items()
-    }
+    ended = {case: state.status for case, state in states.items()}
+    return {case: verdicts[case] if end == "ok" else end for case, end in ended.items()}
 
 
 def table(study: StudyData) -> pd.DataFrame:

@@ -8,7 +8,7 @@ Known causes stand in `exactness.yaml`.
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,8 +37,8 @@ UNEXPLAINED = "not known"
 class Cause:
     """The reason of a counter's difference, and where it applies (see the head of exactness.yaml)."""
 
-    counter: re.Pattern[str]
-    kinds: frozenset[str]
+    counter: str
+    kinds: Sequence[str]
     name: str
     cause: str
     measured: str = "either"
@@ -50,7 +50,7 @@ class Cause:
     ) -> bool:
         """Return whether the cause applies to this counter of a case.
         kinds: opcodes that the case executes; measured: the case's counters."""
-        match = self.counter.fullmatch(counter)
+        match = re.fullmatch(self.counter, counter)
         # An opcode (``STG.E.128``) of a kind (``STG.128``) has its base, and its modifiers.
         of_kinds, opcodes = ([name.split(".") for name in names] for names in (self.kinds, kinds))
         pairs = itertools.product(of_kinds, opcodes)
@@ -67,12 +67,8 @@ class Cause:
 @cache
 def causes() -> tuple[Cause, ...]:
     """Return the known causes."""
-    listed = []
-    for entry in TABLES["causes"] or ():
-        counter, kinds = re.compile(entry["counter"]), frozenset(entry["kinds"])
-        cause = " ".join(entry["cause"].split())
-        listed.append(Cause(**entry | {"counter": counter, "kinds": kinds, "cause": cause}))
-    return tuple(listed)
+    entries = TABLES["causes"] or ()
+    return tuple(Cause(**entry | {"cause": " ".join(entry["cause"].split())}) for entry in entries)
 
 
 def _cause(opcodes: set[str], measured: Mapping[str, float], counter: str, predicted: float) -> str:

@@ -52,11 +52,8 @@ def parts(study: StudyData) -> pd.DataFrame:
     work = busy.max(axis=1) / 100 * values[AVERAGE]
     # The two counters may come from two passes, of which the second may be longer.
     elapsed = values[[ELAPSED, BUSIEST]].max(axis=1)
-    columns = [
-        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], elapsed - values[BUSIEST],
-    ]  # fmt: skip
-    shares = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
-    shares = shares.div(elapsed, axis=0) * 100
+    ends = pd.concat([work, values[AVERAGE], values[BUSIEST], elapsed], axis=1, keys=list(PARTS))
+    shares = ends.diff(axis=1).fillna(ends).div(elapsed, axis=0) * 100
     shares.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
     return shares
 

@@ -105,12 +105,8 @@ def _units(study: StudyData) -> dict[str, str]:
     if rows.empty:  # of no case, with no such columns
         return {}
     executed = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
-    kinds = {opcode: opcodes.unit(str(opcode)) for opcode in executed["opcode"].unique()}
-    return {
-        str(case): kind[0].split()[0]
-        for case, opcode in zip(executed["case"], executed["opcode"], strict=True)
-        if (kind := kinds[opcode])
-    }
+    units = zip(executed["case"], map(opcodes.unit, executed["opcode"]), strict=True)
+    return {str(case): unit[0].split()[0] for case, unit in units if unit}
 
 
 def _points(study: StudyData, limits: Ceilings) -> tuple[pd.DataFrame, set[str]]:

@@ -7,6 +7,7 @@ that the workspace adds.
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -29,6 +30,7 @@ DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k
 BANDWIDTH = "l2_read"
 """Probe case whose bandwidth gives the time of the workspace's traffic."""
 STREAM = "stream"
+_MACROS = ("SPLITS", "JOINED", "LEAST")
 _STAGES = ("time",)
 
 
@@ -43,17 +45,13 @@ def bandwidth(study: StudyData) -> float:
     return float(base.value_of(study, "bandwidth", "time")[cases[0]]) if len(cases) else math.nan
 
 
-def _dealing(
-    row: Mapping[str, object], macros: Mapping[str, object], stream: bool, tiles: int, chunks: int
-) -> splitting.Dealing:
+def _dealing(row: Mapping[str, Any], stream: bool, tiles: int, chunks: int) -> splitting.Dealing:
     """Return how the case assigns its work, by its macros (SPLITS; JOINED and LEAST) and its grid."""
+    macros = {name: int(value) for name, value in base.macros_of(row).items() if name in _MACROS}
     if not stream:
-        return splitting.split_k(tiles, chunks, int(str(macros.get("SPLITS", 1))))
-    joined = macros.get("JOINED")
-    return splitting.stream_k(
-        tiles, chunks, int(float(str(row["blocks"]))),
-        None if joined is None else int(str(joined)), int(str(macros.get("LEAST", 1))),
-    )  # fmt: skip
+        return splitting.split_k(tiles, chunks, macros.get("SPLITS", 1))
+    joined, least = macros.get("JOINED"), macros.get("LEAST", 1)
+    return splitting.stream_k(tiles, chunks, int(row["blocks"]), joined, least)
 
 
 def _key(row: Mapping[str, object]) -> tuple[object, ...]:
@@ -78,13 +76,13 @@ def cells(study: StudyData) -> pd.DataFrame:
         baseline = baselines.get(_key(row))
         if baseline is None:
             continue
-        stream, macros = row["kernel"] == STREAM_K, base.macros_of(row)
+        stream = row["kernel"] == STREAM_K
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
         step = int(row["tile_k"]) if base.present(row.get("tile_k")) else 1
         tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // step)
         plain = splitting.data_parallel(tiles, chunks)
-        dealing = _dealing(row, macros, stream, tiles, chunks)
+        dealing = _dealing(row, stream, tiles, chunks)
         per_sm = blocks_per_sm_of(study, baseline)
         plain_time = duration.get(baseline["case"], math.nan)
         reduction = splitting.reduction_time(dealing, tile, sms, rate) if rate > 0 else 0.0
@@ -96,7 +94,7 @@ def cells(study: StudyData) -> pd.DataFrame:
             {
                 "case": row["case"], "plain": baseline["case"], "shape": tuple(shape.values()),
                 "label": base.shape_label(row), "tile": tile, "tiles": tiles, "chunks": chunks, "per_sm": per_sm,
-                "how": STREAM if stream else str(macros.get("SPLITS", 1)), "alone": alone, "waves": waves,
+                "how": STREAM if stream else str(base.macros_of(row).get("SPLITS", 1)), "alone": alone, "waves": waves,
                 "reduction": reduction if rate > 0 else math.nan, "rate": rate,
                 "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),

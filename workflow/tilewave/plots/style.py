@@ -94,14 +94,12 @@ def check_style(style: Style) -> None:
 
 def _settings(style: Style) -> dict[str, Any]:
     small, size = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), style.font_size
-    inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
     return {
         **sns.axes_style("ticks"),
         **sns.plotting_context("paper"),
         **_SHEET,
         **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), size),
         **dict.fromkeys(small, style.small),
-        **dict.fromkeys(inked, INK),
     }
 
 
