@@ -43,12 +43,9 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
         beside = part.loc[of_vendor, "variant"].drop_duplicates() if vendors else ()
         order = [*named[:MOST], *beside]
         chosen = part[part["variant"].isin(order)]
-        labels = {
-            str(row["variant"]): base.plain_label(study, row) for row in chosen.to_dict("records")
-        }
-        at = chosen["variant"].map(order.index)
-        chosen = chosen.assign(label=chosen["variant"].map(labels))
-        kept.append(chosen.loc[at.sort_values(kind="stable").index])
+        at = chosen["variant"].map(order.index).sort_values(kind="stable").index
+        labels = [base.plain_label(study, row) for row in chosen.to_dict("records")]
+        kept.append(chosen.assign(label=labels).loc[at])
     return pd.concat(kept) if kept else rows.iloc[:0].assign(label="")
 
 

@@ -222,8 +222,8 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
 
 def source_of(study: StudyData) -> dict[str, str]:
     """Return the sources of each case's values, joined, for a table's column."""
-    rows = study.records[study.records["value"].notna() & study.records["source"].map(present)]
-    pairs = rows[["case", "source"]].drop_duplicates().sort_values("source")
+    pairs = study.records.loc[study.records["value"].notna(), ["case", "source"]].drop_duplicates()
+    pairs = pairs[pairs["source"].map(present).astype(bool)].sort_values("source")
     sources = pairs.groupby("case")["source"].agg(", ".join).to_dict()
     return {case: sources.get(case, "") for case in case_order(study)}
 

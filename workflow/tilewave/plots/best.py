@@ -6,7 +6,6 @@ variants of one dtype at one shape in turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -48,18 +47,18 @@ def table(study: StudyData) -> pd.DataFrame:
     durations, environments = times(study), base.environment_of(study, DURATION, TUNED)
     costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], TUNED)
     states, verdicts = base.statuses(study, [TUNED]), base.verdicts(study)
-    facts = (
-        base.text_of(study, "kernel_name"),
-        base.value_of(study, "empty_kernel", "time"),
-        base.source_of(study),
+    about = study.cases.assign(
+        us=study.cases["case"].map(durations),
+        environment=study.cases["case"].map(environments),
+        kernel_name=study.cases["case"].map(base.text_of(study, "kernel_name")).fillna(""),
+        empty=study.cases["case"].map(base.value_of(study, "empty_kernel", "time")),
+        source=study.cases["case"].map(base.source_of(study)),
+        label=base.shape_labels(study.cases),
     )
     rows = []
     for dtype in base.dtypes_in_order(study):
-        group = study.cases[study.cases["dtype"].astype(str) == dtype]
-        case, labels = group["case"], base.shape_labels(group)
-        us, environment = case.map(durations), case.map(environments)
-        group = group.assign(label=labels, us=us, environment=environment)
-        tuned = group[case.isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
+        group = about[about["dtype"].astype(str) == dtype]
+        tuned = group[group["case"].isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
         tuned = tuned[tuned["environment"].isin(tuned["environment"].mode()[:1])]
         tuned = tuned.sort_values("us", kind="stable")
         for label, cases in group.groupby("label", sort=False):
@@ -67,7 +66,7 @@ def table(study: StudyData) -> pd.DataFrame:
             vendors = part["kernel"] == BASELINE
             vendor, variants = part[vendors], part[~vendors]
             row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in SHAPE}}
-            row |= _winner(variants, vendor, *facts) if len(variants) else {}
+            row |= _winner(variants, vendor) if len(variants) else {}
             candidates = cases.loc[cases["kernel"] != BASELINE, "case"]
             cost = costs.loc[candidates]
             troubles = [states[case] for case in candidates if states[case].status != "ok"]
@@ -86,30 +85,24 @@ def table(study: StudyData) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _winner(
-    variants: pd.DataFrame,
-    vendor: pd.DataFrame,
-    kernels: Mapping[str, str],
-    empty: pd.Series[float],
-    sources: Mapping[str, str],
-) -> dict[str, object]:
+def _winner(variants: pd.DataFrame, vendor: pd.DataFrame) -> dict[str, object]:
     """Return the fastest variant beside the runner-up and the vendor's fastest, with layouts, kernel and the
     time of an empty kernel in its place; variants, vendor: the tuned cases from fast to slow."""
     first, second = (*variants.head(2).to_dict("records"), None)[:2]
-    baseline = next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})
+    baseline: dict[str, Any] = next(iter(vendor.to_dict("records")), {})
     flops = 2.0 * first["m"] * first["n"] * first["k"]
     return {
         "best variant": first["variant"],
         "duration (us)": first["us"],
         "TFLOP/s": flops / first["us"] * 1e-6,
-        "cuBLAS variant": baseline["variant"],
-        "cuBLAS kernel": kernels.get(baseline["case"], ""),
+        "cuBLAS variant": baseline.get("variant", ""),
+        "cuBLAS kernel": baseline.get("kernel_name", ""),
         "cuBLAS (us)": baseline.get("us"),
-        "empty kernel (us)": empty.get(baseline["case"]),
-        "% of cuBLAS": 100 * baseline["us"] / first["us"] if baseline["case"] else None,
+        "empty kernel (us)": baseline.get("empty"),
+        "% of cuBLAS": 100 * baseline["us"] / first["us"] if baseline else None,
         "runner-up": second["variant"] if second else "",
         "runner-up slower by (%)": 100 * (second["us"] / first["us"] - 1) if second else None,
-        "source": sources.get(str(first["case"]), ""),
+        "source": first["source"],
         "environment": first["environment"],
     }
 
