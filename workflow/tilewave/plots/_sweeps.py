@@ -176,17 +176,17 @@ def _vendor(study: StudyData, cases: pd.Series[str]) -> pd.DataFrame:
 def sweeps(study: StudyData) -> list[Sweep]:
     """Return the study's sweeps in the config's order. Cases without a tile are skipped. cuBLAS stands beside the
     others: its paired figure, else its own case of the shape."""
-    sms = sms_of(study)
-    if study.cases.empty or sms < 1:
-        return []
-    values = base.pivot(study, ["tflops", "duration"], "time")
+    sms, all_sweeps = sms_of(study), []
+    tiled = study.cases.dropna(subset=["m", "n", "k", "tile_m", "tile_n"])
+    tiled = tiled[(tiled["kernel"] != BASELINE) & (sms > 0)]
+    measured = base.pivot(study, ["tflops", "duration"], "time").loc[tiled["case"]]
+    measured = measured.join(_vendor(study, tiled["case"]))
     counted = base.pivot(study, [WAVES, AVERAGE, BUSIEST])
-    ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
-    may_rank = set(base.ranking(study))
-    all_sweeps = []
-    tiled = study.cases[study.cases["tile_m"].notna() & study.cases["tile_n"].notna()]
-    tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
-    vendor = _vendor(study, tiled["case"])
+    measured["cycles"], measured["counted_waves"] = counted[BUSIEST], counted[WAVES]
+    measured["active"] = counted[AVERAGE] / counted[BUSIEST]
+    measured["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
+    measured["useful"] = 1 / measured["ratio"]
+    measured["ranks"] = measured.index.isin(base.ranking(study))
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
         sides = [name for name in ("tile_m", "tile_n", "tile_k") if name in group]
@@ -201,23 +201,16 @@ def sweeps(study: StudyData) -> list[Sweep]:
             case, n = str(row["case"]), int(row["n"])
             shape, tile = {"m": int(m), "n": n, "k": int(k)}, tiles[case]
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            cublas, operations = vendor.loc[case], ratio.get(case, math.nan)
-            pair = [*map(int, cublas[[*VENDOR_TILE]].dropna())]
+            pair = [*map(int, measured.loc[case, [*VENDOR_TILE]].dropna())]
             form = _model(shape, tile, largest, sms, per_sm, blocks)
             rows.append(
                 {
-                    "case": case, "n": n, "ranks": case in may_rank,
-                    "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
-                    **cublas,
+                    "case": case, "n": n, **form,
                     "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
-                    **form, "ratio": operations, "useful": 1 / operations,
-                    "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
-                    "cycles": counted.at[case, BUSIEST], "counted_waves": counted.at[case, WAVES],
-                    "partial_tail": alike
-                    and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
+                    "partial_tail": alike and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
                 }
             )  # fmt: skip
-        frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
+        frame = pd.DataFrame(rows).join(measured, on="case").sort_values("n", ignore_index=True)
         model = frame[["n", *form]]
         if alike and (frame["blocks"] == frame["tiles"]).all():
             sizes = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
