@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._ceilings import ceilings
 from tilewave.plots._panels import rows_mm
 from tilewave.plots._quantization import percent
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
@@ -27,22 +28,14 @@ from tilewave.theory import quantization, roofline, splitting
 READING = look.READINGS["split_k"]
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
 """Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
-BANDWIDTH = "l2_read"
-"""Probe case whose bandwidth gives the time of the workspace's traffic."""
 STREAM = "stream"
 _MACROS = ("SPLITS", "JOINED", "LEAST")
 _STAGES = ("time",)
 
 
 def bandwidth(study: StudyData) -> float:
-    """Return TB/s of the probe BANDWIDTH; NaN without a correct value from the environment of most durations."""
-    probes = study.cases.loc[study.cases["probe_case"] == BANDWIDTH, "case"]
-    environments = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
-    timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
-    usual = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
-    usable = environments.index.isin(probes) & environments.index.isin(base.ranking(study))
-    cases = environments.index[usable & (environments.isin(usual) | usual.empty)]
-    return float(base.value_of(study, "bandwidth", "time")[cases[0]]) if len(cases) else math.nan
+    """Return TB/s of the L2, which give the time of the workspace's traffic; NaN without a correct probe."""
+    return ceilings(study).bandwidths.get("l2", math.nan)
 
 
 def _dealing(row: Mapping[str, Any], stream: bool, tiles: int, chunks: int) -> splitting.Dealing:

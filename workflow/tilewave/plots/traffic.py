@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from tilewave.basics.tables import table_beside
-from tilewave.plots import base
+from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, Name, Named, PlotOptions
@@ -72,8 +72,6 @@ class Options(Named):
     )
 
 
-BANDWIDTH = "dram_copy"
-"""Probe case whose TB/s are the ceiling of device memory."""
 # Claims of the GPU-performance document on its examples (its N is the reduction): FLOP per byte, which are half the
 # reduction and below 1 for a matrix times a vector, and the bound of the product.
 CLAIMED: Mapping[tuple[int, int, int], tuple[float, str]] = {
@@ -136,25 +134,15 @@ def predicted(
         return None
 
 
-def _ceiling(study: StudyData, metric: str, probes: pd.Series[bool]) -> tuple[str, float]:
-    """Return environment and highest value of correct ones of these probes; ("", NaN) without one."""
-    usable = set(study.cases.loc[probes, "case"]) & set(base.ranking(study))
-    values = base.value_of(study, metric, "time")
-    values = values[values.index.isin(usable)]
-    if values.empty:
-        return "", math.nan
-    return base.environment_of(study, metric, "time")[str(values.idxmax())], float(values.max())
-
-
 def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
     """Return this GPU's ceilings for a dtype from the study's probes, and their environment.
-    (None, "") where one of the two ceilings is missing or they come from two environments."""
-    probes, cases = study.cases["probe_case"].notna(), study.cases
-    first, rate = _ceiling(study, "tflops", probes & (cases["dtype"] == dtype))
-    second, bandwidth = _ceiling(study, "bandwidth", cases["probe_case"] == BANDWIDTH)
-    if not first or first != second:
+    (None, "") where one of the two ceilings is missing."""
+    limits = _ceilings.ceilings(study)
+    peaks = [peak.tflops for peak in limits.peaks if peak.dtype == dtype]
+    if not peaks or "dram" not in limits.bandwidths:
         return None, ""
-    return Machine(1e12 * rate, 1e12 * bandwidth), first
+    ceilings = Machine(1e12 * max(peaks), 1e12 * limits.bandwidths["dram"])
+    return ceilings, _ceilings.environment_here(study)
 
 
 def _mean(shape: pd.DataFrame, of_a: pd.Series[float], of_b: pd.Series[float]) -> pd.Series[float]:
