@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from tilewave.plots import base
+from tilewave.plots._ceilings import ceilings
 from tilewave.plots.base import StudyData
 from tilewave.records.columns import LAUNCHES
 from tilewave.records.counters import demand
@@ -196,9 +197,8 @@ def by_case(study: StudyData, sampled: Samples) -> pd.DataFrame:
     gpu, counts_of, skipped = gpu_of(study), _counted(study), helpers(study, sampled)
     wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, _GRID, *SM_PIPES.values()]
     counters = base.pivot(study, wanted, "counters")
-    timed, rates = (base.value_of(study, name, "time") for name in ("duration", "bandwidth"))
-    probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "case"]
-    rate = float(next((rates[case] for case in probes if case in rates.index), math.nan))
+    timed = base.value_of(study, "duration", "time")
+    rate = ceilings(study).bandwidths.get("l2", math.nan)
     rows: dict[str, dict[str, Any]] = {}
     for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records"):
         case = str(row["case"])

@@ -12,6 +12,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm
@@ -22,6 +23,7 @@ from tilewave.theory import tuning_run
 READING = look.READINGS["best"]
 TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
+COLUMNS: list[str] = table_beside(__file__)
 TOUCHING = 1.5
 """Difference of two shares, in percent, below which their dots touch."""
 
@@ -47,10 +49,11 @@ def table(study: StudyData) -> pd.DataFrame:
     durations, environments = times(study), base.environment_of(study, DURATION, TUNED)
     costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], TUNED)
     states, verdicts = base.statuses(study, [TUNED]), base.verdicts(study)
+    names = base.text_of(study, "kernel_name")
     about = study.cases.assign(
         us=study.cases["case"].map(durations),
         environment=study.cases["case"].map(environments),
-        kernel_name=study.cases["case"].map(base.text_of(study, "kernel_name")).fillna(""),
+        kernel_name=[names.get(case, "") for case in base.case_order(study)],
         empty=study.cases["case"].map(base.value_of(study, "empty_kernel", "time")),
         source=study.cases["case"].map(base.source_of(study)),
         label=base.shape_labels(study.cases),
@@ -105,14 +108,6 @@ def _winner(variants: pd.DataFrame, vendor: pd.DataFrame) -> dict[str, object]:
         "source": first["source"],
         "environment": first["environment"],
     }
-
-
-COLUMNS = [
-    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS kernel",
-    "cuBLAS (us)", "empty kernel (us)", "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
-    "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
-    "verdict", "status", "reason", "source", "environment",
-]  # fmt: skip
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -20,13 +20,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewave.basics.tables import table_beside
+
 LEAST_LAPS = 3
 """Laps before a runner is dropped, because a t test on two ratios has almost no power."""
-# One-sided 99 % quantile of Student's t by degrees of freedom; the last one serves all larger numbers.
-STUDENT_99 = (
-    31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764,
-    2.718, 2.681, 2.650, 2.624, 2.602, 2.583, 2.567, 2.552, 2.539, 2.528,
-)  # fmt: skip
+STUDENT_99: Sequence[float] = table_beside(__file__)
 
 SCREENING, LAPS = "screening", "laps"
 
