@@ -111,9 +111,9 @@ def stacks(
     ]
 
 
-def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> None:
-    """Draw a cell for each row and column with its text; the largest value of a row has a frame.
-    Cells without a value stay white."""
+def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> Artist:
+    """Draw a cell for each row and column with its text; the largest value of a row has a frame, whose legend's entry is
+    returned. Cells without a value stay white."""
     sns.heatmap(
         values, annot=texts, fmt="", cbar=False, cmap="Blues", norm=norm, linewidths=0.6, ax=ax
     )
@@ -124,10 +124,6 @@ def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize
             ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, **line))
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0, labelrotation=0)
-
-
-def framed() -> Artist:
-    """Return the legend's entry of the frame of a heat map."""
     return Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label="best of the row")
 
 

@@ -156,11 +156,6 @@ def name_of(study: StudyData, sweep: Sweep) -> str:
     return names.get(sweep.variant, names.get(sweep.kernel, sweep.variant))
 
 
-def _name(sweep: Sweep) -> str:
-    rows, columns = sweep.tile[:2]
-    return f"{sweep.variant}, {rows}×{columns} tiles, M = {sweep.m}"
-
-
 def percent(value: float) -> str:
     """Return a share as text, with a minus sign where it is negative."""
     return f"{100 * value:.1f} %".replace("-", "−")
@@ -169,7 +164,7 @@ def percent(value: float) -> str:
 def notes(sweeps: Sequence[Sweep]) -> list[str]:
     """Return the sweeps, the fitted number and the error of the model."""
     errors = [
-        f"{_name(sweep)}: {percent(error.median)}, worst {percent(error.worst)} at N = {sweep.frame['n'].iloc[error.place]}"
+        f"{sweep.variant}, {sweep.tile[0]}×{sweep.tile[1]} tiles, M = {sweep.m}: {percent(error.median)}, worst {percent(error.worst)} at N = {sweep.frame['n'].iloc[error.place]}"
         for sweep in sweeps
         if (error := sweep.summary()).count
     ]

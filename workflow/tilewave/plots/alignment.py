@@ -38,7 +38,8 @@ _STAGES = ("time",)
 class Line:
     """A variant with one dimension varied.
 
-    points: one row per size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there is
+    points: one row per size, by rising alignment; columns dimension, layout (of A and B), along (the operands in which the
+    dimension is the fastest varying one), case, size, alignment, tflops (TFLOP/s, NaN where there is
     none or it may not rank), status, share (of the reference's TFLOP/s), least (the share that a perfectly aligned
     product of this size keeps), enough (whether the alignment loses no more than the tolerance of the line's best).
     """
@@ -46,22 +47,8 @@ class Line:
     variant: str
     kernel: str
     dtype: str
-    layouts: Mapping[str, str]
     dimension: str
     points: pd.DataFrame
-
-    @property
-    def layout(self) -> str:
-        return f"{self.layouts['a']}, {self.layouts['b']}"
-
-    @property
-    def along(self) -> tuple[str, ...]:
-        """The operands in which the dimension is the fastest varying one."""
-        return theory.operands_along(self.dimension, self.layouts)
-
-    @property
-    def contiguous_in(self) -> str:
-        return ", ".join(name.upper() for name in self.along) or "none"
 
     @cached_property
     def measured(self) -> pd.DataFrame:
@@ -131,11 +118,14 @@ def lines(study: StudyData) -> list[Line]:
             points["least"] = points["size"] / size
             kept = (1 - TOLERANCE) * points["share"].max() * points["least"]
             points["enough"] = points["share"] >= kept
-            points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
+            along = theory.operands_along(dimension, base.layouts_of(row))
+            points = points.assign(
+                dimension=dimension, layout="{a}, {b}".format(**base.layouts_of(row)),
+                along=", ".join(along).upper() or "none",
+            ).sort_values(["alignment", "size"], ignore_index=True)  # fmt: skip
             all_lines.append(
-                Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
-                     dimension, points)
-            )  # fmt: skip
+                Line(str(variant), str(row["kernel"]), str(row["dtype"]), dimension, points)
+            )
     return all_lines
 
 
@@ -152,9 +142,9 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
         row = {
             "variant": line.variant,
             "dtype": line.dtype,
-            "layout of A, B": line.layout,
+            "layout of A, B": line.points["layout"].iloc[0],
             "dimension": line.dimension,
-            "contiguous in": line.contiguous_in,
+            "contiguous in": line.points["along"].iloc[0],
             "reference (TFLOP/s)": float(next(iter(aligned), math.nan)),
             "unsupported alignments": ", ".join(str(alignment) for alignment in refused),
             "least alignment measured": float(line.losses.index.min()),
@@ -184,12 +174,8 @@ def table(study: StudyData) -> pd.DataFrame:
     all_lines = lines(study)
     if not all_lines:
         return base.with_derived(frame, all_lines)
-    parts = [
-        line.points.assign(dimension=line.dimension, layout=line.layout, along=line.contiguous_in)
-        for line in all_lines
-    ]
-    added = pd.concat(parts, ignore_index=True)[["case", *_COLUMNS]].rename(columns=_COLUMNS)
-    joined = frame.merge(added, on="case", how="left", sort=False)
+    added = pd.concat([line.points for line in all_lines])[["case", *_COLUMNS]]
+    joined = frame.merge(added.rename(columns=_COLUMNS), on="case", how="left", sort=False)
     last = totals(study, all_lines)
     last.insert(0, "line", last["variant"] + ", " + last["dimension"])
     return base.with_derived(pd.concat([joined, last], ignore_index=True), all_lines)

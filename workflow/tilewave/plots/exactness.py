@@ -97,13 +97,10 @@ def _instructions(study: StudyData) -> pd.DataFrame:
         return pd.DataFrame(columns=["case", "address", "opcode"])
     columns = [name for name in BY_INSTRUCTION if name in rows]
     keys = ["case", "address", "opcode", *(["function"] if "function" in rows else [])]
-    sides = [
-        rows[(rows["stage"] == stage) & ((rows["source"] == "executed") == (stage == PREDICTED))]
-        for stage in _STAGES
-    ]
+    executed, place = rows["source"] == "executed", [name for name in keys if name != "opcode"]
     predicted, measured = (
-        side[[*keys, *columns]].drop_duplicates([name for name in keys if name != "opcode"])
-        for side in sides
+        rows[(rows["stage"] == stage) & of_stage][[*keys, *columns]].drop_duplicates(place)
+        for stage, of_stage in ((PREDICTED, executed), (MEASURED, ~executed))
     )
     return predicted.merge(measured, on=keys, suffixes=("_predicted", "_measured"))
 

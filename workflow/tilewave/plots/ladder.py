@@ -119,14 +119,10 @@ def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
     return frame if (frame[list(cells)] != absent).to_numpy().any() else frame.iloc[:0]
 
 
-def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
-    """Return the table's cases that ran on the device; `size` names its shape."""
-    cases = table[table[_DEVICE] == device]
-    rows = cases.to_dict("records")
-    return cases.assign(
-        size=[base.shape_label(r) for r in rows],
-        ranks=cases["verdict"] == "correct",
-    )
+def _cases(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table's cases that ran on the GPU; `size` names a row's shape."""
+    cases = table[table[_DEVICE] == "GPU"]
+    return cases.assign(size=base.shape_labels(cases), ranks=cases["verdict"] == "correct")
 
 
 def _sizes(cases: pd.DataFrame) -> list[str]:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
-import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -111,21 +110,18 @@ def apply(style: Style) -> Iterator[None]:
         yield
 
 
-P = ParamSpec("P")
-Draw = Callable[Concatenate[StudyData, pd.DataFrame, Style, P], Figure]
+Draw = TypeVar("Draw", bound=Callable[..., Figure])
 
 
-def styled(draw: Draw[P]) -> Draw[P]:
+def styled(draw: Draw) -> Draw:
     """Set the theme while a figure is drawn: a decorator of a module's `draw`."""
 
     @functools.wraps(draw)
-    def drawn(
-        study: StudyData, table: pd.DataFrame, style: Style, /, *more: P.args, **named: P.kwargs
-    ) -> Figure:
+    def drawn(study: StudyData, table: Any, style: Style, *more: Any, **named: Any) -> Figure:
         with apply(style):
             return draw(study, table, style, *more, **named)
 
-    return drawn
+    return cast(Draw, drawn)
 
 
 def new_figure(style: Style, height_mm: float) -> Figure:

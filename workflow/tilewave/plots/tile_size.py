@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import framed, heatmap, rows_mm
+from tilewave.plots._panels import heatmap, rows_mm
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import RED, Style
@@ -149,7 +149,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     values.columns = [f"{m}×{n}" for m, n in tiles]
     fig, (ax,) = look.panels(style, [rows_mm(len(shown)) + (14 if style.narrow else 4)])
     texts = values.map(lambda value: f"{value:.0f}" if base.present(value) else "–")
-    heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
+    frames = heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
     picks = frame.loc[_picked(frame), ["label", "tile"]]
     picks = picks[picks["label"].isin(shown) & picks["tile"].isin(tiles)]
     across, down, marker, size = (0.5, 0.86, "^", 8) if style.narrow else (0.85, 0.5, "<", 20)
@@ -160,7 +160,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     kernels = dict.fromkeys(study.cases["kernel"][study.cases["case"].isin(frame["case"])])
     tiled = f"tile (rows×columns) of {', '.join(kernels)}, {base.dtypes_text(study)}"
     ax.set(xlabel=f"{tiled}: speed in % of the best tile", ylabel="m×n×k")
-    handles = [framed(), *look.entries([ax])]
+    handles = [frames, *look.entries([ax])]
     if style.narrow:
         ax.tick_params(axis="x", labelrotation=90)
     return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
