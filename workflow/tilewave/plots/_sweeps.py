@@ -163,13 +163,13 @@ def _vendor(study: StudyData, cases: pd.Series[str]) -> pd.DataFrame:
     values["cublas_ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
     values["cublas_kernel"] = pd.Series(base.text_of(study, "kernel_name"), dtype=object)
     vendors = study.cases.loc[study.cases["kernel"] == BASELINE, "case"]
-    own = values[values.index.isin(vendors) & values.index.isin(base.ranking(study))]
-    own = own.set_axis(products[own.index]).groupby(level=0).last()
-    beside = own.reindex(products[cases]).set_axis(pd.Index(cases))
+    vendor_rows = values[values.index.isin(vendors) & values.index.isin(base.ranking(study))]
+    vendor_rows = vendor_rows.set_axis(products[vendor_rows.index]).groupby(level=0).last()
+    beside = vendor_rows.reindex(products[cases]).set_axis(pd.Index(cases))
     paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time").loc[beside.index]
-    known = paired["baseline_tflops"].notna()
+    paired_too = paired["baseline_tflops"].notna()
     for name in ("tflops", "duration"):
-        beside[f"cublas_{name}"] = beside[name].mask(known, paired[f"baseline_{name}"])
+        beside[f"cublas_{name}"] = beside[name].mask(paired_too, paired[f"baseline_{name}"])
     return beside.drop(columns=["tflops", "duration"]).fillna({"cublas_kernel": ""})
 
 

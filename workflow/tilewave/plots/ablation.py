@@ -33,8 +33,8 @@ _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 def _defaults(study: StudyData) -> pd.Series[str]:
     """Return by case the one to compare with: same kernel and shape, the default variant; NaN without one."""
     cases, same = study.cases, ["kernel", "m", "n", "k"]
-    own = cases[cases["variant"] == cases["kernel"]].drop_duplicates(same)
-    joined = cases.merge(own[[*same, "case"]], "left", on=same, suffixes=("", "_default"))
+    defaults = cases[cases["variant"] == cases["kernel"]].drop_duplicates(same)
+    joined = cases.merge(defaults[[*same, "case"]], "left", on=same, suffixes=("", "_default"))
     return joined.set_index("case")["case_default"]
 
 

@@ -265,9 +265,9 @@ def _on_gpu(study: StudyData) -> StudyData:
 def _checks(table: pd.DataFrame) -> list[str]:
     """Return different answers, and the error of the rate's model."""
     chains, cycles = base.derived(table)
-    asked = ["blocks on an SM (driver)", "occupancy (%, ncu, theoretical)"]
-    rows = table.reindex(columns=["case", _DIFFERENCES, *asked]).fillna({_DIFFERENCES: ""})
-    answered, differ = rows[asked].notna().any(axis=1).sum(), rows[rows[_DIFFERENCES] != ""]
+    columns = ["blocks on an SM (driver)", "occupancy (%, ncu, theoretical)"]
+    rows = table.reindex(columns=["case", _DIFFERENCES, *columns]).fillna({_DIFFERENCES: ""})
+    answered, differ = rows[columns].notna().any(axis=1).sum(), rows[rows[_DIFFERENCES] != ""]
     agreed = f"{answered - len(differ)} of {answered} cases"
     notes = [f"Driver and ncu give the closed form's occupancy in {agreed}."] if answered else []
     notes += [
