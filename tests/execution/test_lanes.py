@@ -26,7 +26,7 @@ from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import watching
 from tilewave.records.store import Store
-from tilewave.theory import shared_requests
+from tilewave.theory.wavefronts import shared_wavefronts
 
 TRUTH = Path(__file__).parents[1] / "data" / "truth"
 ALL = 0xFFFFFFFF
@@ -38,7 +38,7 @@ def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:
     addresses = [at if mask >> lane & 1 else 0 for lane, at in enumerate(addresses)]
     on = mask >> np.arange(32) & 1 == 1
     op = "ldmatrix" if kind == "matrix" else kind
-    wavefronts, _ = shared_requests.shared_wavefronts(addresses, on, width, op)
+    wavefronts, _ = shared_wavefronts(addresses, on, width, op)
     ideal = -(-int(on.sum()) * max(width, 4) // 128)
     return access(kind, width, mask, addresses, wavefronts=wavefronts, ideal=ideal)
 

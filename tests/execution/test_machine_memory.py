@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewave.theory import shared_requests, wavefronts
+from tilewave.theory import wavefronts
 
 TRUTH = Path(__file__).parents[1] / "data" / "truth"
 CACHES = [("cg", 16), ("ca", 4), ("ca", 8), ("ca", 16)]
@@ -54,7 +54,7 @@ def test_shared_loads_and_stores_cost_what_an_h200_counted() -> None:
         active = mask_of(case) >> np.arange(32) & 1 == 1
         given = lanes(case["lane_byte_address"]), active, int(case["width_bytes"]), case["op"]
         figures = int(case["wavefronts"]), int(case["bank_conflicts"])
-        assert shared_requests.shared_wavefronts(*given) == figures, case
+        assert wavefronts.shared_wavefronts(*given) == figures, case
 
 
 def test_ldmatrix_costs_what_an_h200_counted() -> None:
@@ -63,9 +63,9 @@ def test_ldmatrix_costs_what_an_h200_counted() -> None:
     for case in cases:
         count = 8 * int(case["matrices_or_bytes"])
         addresses = lanes(case["lane_shared_byte_address"])
-        whole = shared_requests.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
+        whole = wavefronts.shared_wavefronts(addresses, np.arange(32) < count, 16, "ldmatrix")
         every = np.ones(count, bool)
-        short = shared_requests.shared_wavefronts(addresses[:count], every, 16, "ldmatrix")
+        short = wavefronts.shared_wavefronts(addresses[:count], every, 16, "ldmatrix")
         assert whole[0] == short[0] == int(case["shared_wavefronts"]), case
         assert whole[0] - whole[1] == count // 8
 
@@ -199,7 +199,7 @@ ALL = np.ones(32, bool)
 
 def test_nothing_active_costs_nothing() -> None:
     for op in ("load", "store", "ldmatrix"):
-        assert shared_requests.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
+        assert wavefronts.shared_wavefronts(LANES * 16, ~ALL, 16, op) == (0, 0)
     assert wavefronts.warp_sectors(LANES * 16, 0, 4) == 0
     for bypass in (False, True):
         assert wavefronts.warp_filled_copy(LANES * 16, LANES * 16, 0, 0, 16, bypass) == (0, 0)
@@ -212,10 +212,10 @@ def test_errors_say_what_was_found_and_what_is_allowed() -> None:
         (LANES * 4, "copy", "copy of 4"),
     ):
         with pytest.raises(ValueError, match=f"{message}.*; allowed: multiples of 4"):
-            shared_requests.shared_wavefronts(addresses, ALL, 4, op)
+            wavefronts.shared_wavefronts(addresses, ALL, 4, op)
 
 
 def test_addresses_of_inactive_lanes_are_not_looked_at() -> None:
     addresses = np.where(LANES < 8, LANES * 4, -3)
-    cost = shared_requests.shared_wavefronts(addresses, LANES < 8, 4, "load")
+    cost = wavefronts.shared_wavefronts(addresses, LANES < 8, 4, "load")
     assert cost == (1, 0)

@@ -16,7 +16,7 @@ from study_builder import ENVIRONMENT, Builder
 from synthetic_studies import LD
 from tilewave.basics.errors import UserError
 from tilewave.pipeline.project import ROOT
-from tilewave.plots import base, claims
+from tilewave.plots import claims
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import forms, judging
@@ -61,6 +61,10 @@ def recorded() -> StudyData:
         b.records[-1]["text"] = value if text else ""
     data = study(b)
     return dataclasses.replace(data, records=pd.DataFrame(b.records))
+
+
+def judged(data: StudyData) -> list[JudgedClaim]:
+    return judge_all(data, judging.all_claims())
 
 
 def claim(claimed: Value = 100.0, **more: Any) -> Claim:
@@ -118,7 +122,7 @@ def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
     """judged.csv has the values of all claims from before they were data; its numbers come from figures.csv."""
     expected = pd.read_csv(DATA / "judged.csv", dtype=str, keep_default_na=False)
     rows = []
-    for judgement in claims.judged(recorded):
+    for judgement in judged(recorded):
         claim = judgement.claim
         values = (claim.claimed, judgement.predicted, judgement.measured, judgement.elsewhere)
         texts = map(judging.value_text, values)
@@ -262,7 +266,7 @@ def test_a_gpu_whose_waves_do_not_end_in_the_sweep(sms: int) -> None:
 
 def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
     nowhere = dataclasses.replace(nothing(), target={}, environments={})
-    judgements = {judgement.claim.id: judgement for judgement in claims.judged(nowhere)}
+    judgements = {judgement.claim.id: judgement for judgement in judged(nowhere)}
     for name in ("wave_tail", "wave_drop", "wave_longer", "tile_drop", "bound_small"):
         assert (judgements[name].predicted, judgements[name].verdict) == (None, "not measured")
     assert judgements["tensor_half_only"].predicted is None
@@ -271,7 +275,7 @@ def test_without_a_gpu_nothing_is_said_of_its_waves() -> None:
 
 
 def test_nothing_measured() -> None:
-    for judgement in claims.judged(nothing()):
+    for judgement in judged(nothing()):
         if judgement.claim.basis == "measurement" and judgement.claim.measured:
             assert judgement.verdict == "not measured" and judgement.missing, judgement.claim.id
 
@@ -297,7 +301,5 @@ def test_takeaway_counts_the_verdicts(recorded: StudyData) -> None:
     finding = f"{share} of the claims in lectures and articles hold on NVIDIA H200"
     assert claims.takeaway(recorded, table) == finding
     bare = synthetic.empty("claims")
-    about = {"verdict": "not measured"}
-    unknown = [dataclasses.replace(judgement, **about) for judgement in claims.judged(bare)]
-    for judged in ([], unknown):
-        assert claims.takeaway(bare, base.with_derived(table.copy(), judged)) == ""
+    for rows in (table[:0], table.assign(verdict="not measured")):
+        assert claims.takeaway(bare, rows) == ""

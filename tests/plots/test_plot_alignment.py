@@ -44,7 +44,8 @@ def by_dimension(data: StudyData) -> dict[str, alignment.Line]:
 def test_share_loss_and_the_smallest_alignment_that_is_enough() -> None:
     data = study({"n": {4095: 40.0, 4092: 70.0, 4088: 99.0, 3968: 97.0}})
     (line,) = alignment.lines(data)
-    assert (line.dimension, line.along, line.layout) == ("n", ("b", "c"), "row, row")
+    about = line.points[["dimension", "along", "layout"]].iloc[0]
+    assert list(about) == ["n", "B, C", "row, row"]
     assert list(line.points["alignment"]) == [1, 4, 8, 128, 4096]
     assert list(line.points["share"]) == pytest.approx([0.4, 0.7, 0.99, 0.97, 1.0])
     # 3968 keeps 31 of 32 tiles: 96.9 % needs no alignment to explain, so 97 % is no loss.
@@ -72,8 +73,8 @@ def test_two_percent_are_tolerated() -> None:
 
 def test_a_dimension_that_only_counts_rows_is_contiguous_in_none() -> None:
     data = study({name: {4095: 99.0} for name in "mnk"})
-    along = {name: line.along for name, line in by_dimension(data).items()}
-    assert along == {"m": (), "n": ("b", "c"), "k": ("a",)}
+    along = {name: line.points["along"].iloc[0] for name, line in by_dimension(data).items()}
+    assert along == {"m": "none", "n": "B, C", "k": "A"}
     assert list(totals(data)["contiguous in"]) == ["none", "B, C", "A"]
 
 

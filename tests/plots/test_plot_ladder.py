@@ -14,7 +14,7 @@ from samples import ROOT
 from tilewave import plots
 from tilewave.pipeline import project, tables
 from tilewave.plots import _rungs, base, ladder
-from tilewave.plots.style import Style, caption
+from tilewave.plots.style import Style
 
 TILED = "matmul_tiled"
 
@@ -42,14 +42,6 @@ def cases(*pairs: tuple[str, str | None]) -> pd.DataFrame:
 )
 def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
     assert _rungs.order(cases(*pairs)) == expected.split()
-
-
-def test_more_work_than_2mnk_is_named(study: Any) -> None:
-    tiled = {"variant": "matmul_tiled-tile32", "metric": "counted_flops"}
-    more = synthetic.changed(study, {"value": 2.0 * 4096**3 * 1.032}, **tiled)
-    said = caption(synthetic.draw(ladder, more, Style()))
-    named = "FLOPs counted over 2mnk: 1.000 to 1.008; more than that: matmul_tiled tile32 1.032."
-    assert named in " ".join(said)
 
 
 def test_table_and_summary(study: Any) -> None:

@@ -558,7 +558,7 @@ def traffic(
         }  # fmt: skip
         product(variant, "f32", (2048, 2048, 2048), 0.0, counted, tile=tile)
     for name, metric, value in FIGURES["traffic_ceilings"] if ceilings else ():
-        case = b.probe(f"ceilings-{name}", name)
+        case = b.probe(f"ceilings-{name}", name, name.partition("_")[2])
         where = {"environment": probe_environment}
         b.add(case, "check", {"max_error": 0.0}, verdict="correct", **where)
         b.add(case, "time", {metric: value, "duration": 100.0}, **where)

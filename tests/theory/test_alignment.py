@@ -40,15 +40,6 @@ def test_every_layout_leaves_a_dimension_that_only_counts_rows() -> None:
         al.contiguous({"b": "rows"})
 
 
-def test_share_that_needs_no_alignment() -> None:
-    assert al.least_share(4095, 4096) == pytest.approx(0.999756, abs=1e-6)
-    assert al.least_share(3968, 4096) == 0.96875  # 31 of 32 tiles
-    assert al.least_share(64, 64) == 1
-    for size in (0, 65):
-        with pytest.raises(ValueError, match="0 < size <= 64"):
-            al.least_share(size, 64)
-
-
 def test_recommended_multiples_are_16_and_128_bytes() -> None:
     assert [recommended for recommended, _ in al.RECOMMENDED.values()] == [8, 16, 4, 2]
     for dtype, multiples in al.RECOMMENDED.items():

@@ -3,7 +3,7 @@
 import pytest
 
 import samples
-from tilewave.theory.latency import fma_per_cycle, lanes_of, nanoseconds, warps_to_hide
+from tilewave.theory.latency import fma_per_cycle, lanes_of, warps_to_hide
 from tilewave.theory.occupancy import HOPPER, TURING, SmLimits, occupancy
 
 
@@ -92,10 +92,6 @@ def test_lanes_by_compute_capability() -> None:
     assert [fma_per_cycle(warps, 1, 4, lanes=16) for warps in (4, 8, 64)] == [32, 64, 64]
 
 
-def test_cycles_to_time() -> None:
-    assert nanoseconds(990, 1980) == 500
-
-
 @pytest.mark.parametrize(
     ("warps", "ilp", "latency", "name"),
     [(0, 1, 4, "warps"), (1, 0, 4, "ilp"), (1, 1, 0, "latency"), (1, 1, float("nan"), "latency")],
@@ -103,5 +99,3 @@ def test_cycles_to_time() -> None:
 def test_nothing_is_refused(warps: int, ilp: float, latency: float, name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be positive"):
         fma_per_cycle(warps, ilp, latency)
-    with pytest.raises(ValueError, match="clock_mhz"):
-        nanoseconds(1, 0)

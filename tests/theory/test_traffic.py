@@ -30,7 +30,6 @@ def test_work_and_compulsory_bytes() -> None:
     # A 10, B 15, C 6 elements.
     assert t.compulsory_bytes(shape, 2) == 2 * 31
     assert t.compulsory_bytes(shape, 2, 4) == 2 * 25 + 4 * 6
-    assert t.compulsory_bytes(shape, 2, 4, beta=0.5) == 2 * 25 + 4 * 6 * 2
 
 
 def test_intensities_of_the_documents_examples() -> None:
@@ -133,9 +132,6 @@ def test_products_at_64() -> None:
     # Twice the tile, half of everything.
     half, _ = t.product_traffic(cube, (32, 32, 32), {}, 4)
     assert (half.requests * 2, half.sectors * 2) == (loads.requests, loads.sectors)
-    # C is read where beta is not 0.
-    more, _ = t.product_traffic(cube, (32, 32, 32), {}, 4, beta=-0.5)
-    assert (more.requests - half.requests, more.sectors - half.sectors) == (128, 512)
 
 
 def test_pieces_must_divide_the_tile() -> None:
@@ -242,8 +238,8 @@ def test_bytes_of_a_tile_that_is_loaded_once() -> None:
 def test_the_lowest_roof_names_its_cause() -> None:
     widths = {"dram": 4.0, "l1": 30.0}
     # 60 TFLOP/s of units; 100 FLOP/byte x 4 TB/s = 400; 1 x 30 = 30.
-    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 1}) == roofline.Roof(30, "l1")
-    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 3}) == roofline.Roof(60, MATH)
-    assert roofline.lowest_roof(60, widths, {"dram": 10, "l1": 3}) == roofline.Roof(40, "dram")
-    assert roofline.lowest_roof(60, widths, {"dram": math.inf}) == roofline.Roof(60, MATH)
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 1}) == (30, "l1")
+    assert roofline.lowest_roof(60, widths, {"dram": 100, "l1": 3}) == (60, MATH)
+    assert roofline.lowest_roof(60, widths, {"dram": 10, "l1": 3}) == (40, "dram")
+    assert roofline.lowest_roof(60, widths, {"dram": math.inf}) == (60, MATH)
     assert roofline.lowest_roof(None, widths, {"l2": 1}) is None

@@ -5,14 +5,16 @@ Counts are executed ones where possible: two products of whole tiles that differ
 prepares) and for kernels without machine code here (cuBLAS).
 """
 
+import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from tilewave.plots import base
+from tilewave.plots._ceilings import ceilings
 from tilewave.plots.base import StudyData
 from tilewave.records.columns import LAUNCHES
 from tilewave.records.counters import demand
@@ -31,7 +33,7 @@ from tilewave.theory.dtypes import product_sizes
 from tilewave.theory.traffic import compulsory_bytes
 
 DATA_PIPE = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
-DRAM_BYTES = "dram_bytes"
+DRAM_BYTES, _GRID = "dram_bytes", "launch__grid_size"
 SM_PIPES: Mapping[str, str] = {
     bounds.ISSUE: ISSUED.name, bounds.TENSOR: PIPE.format("tensor"), bounds.FP32: PIPE.format("fma"),
     bounds.FP64: PIPE.format("fp64"),
@@ -60,39 +62,29 @@ def gpu_of(study: StudyData) -> DataSheet | None:
     return data_sheet(str(study.environments.get(str(timed.mode()[0]), {}).get("gpu") or ""))
 
 
-class _Counts:
-    """The work of each case for the pipes, as counted in one of its stages."""
+_CountsOf = Callable[[str, str], Counts | None]
 
-    def __init__(self, study: StudyData) -> None:
-        wanted = [*demand.COUNTERS, "launch__grid_size"]
-        records = study.records[
-            study.records["metric"].isin(wanted) & (study.records["status"] == "ok")
-        ]
-        self._values = {
-            key: dict(zip(part["metric"], part["value"].astype(float), strict=True))
-            for key, part in records.groupby(["case", "stage"], sort=False)
-        }
-        rows = study.instructions
-        self._rows = rows[[name for name in demand.COLUMNS if name in rows]]
-        groups = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
-        self._groups: Mapping[Any, Any] = groups
-        self._cache: dict[tuple[str, str], Counts | None] = {}
 
-    def blocks(self, case: str) -> int:
-        """Return the blocks of the launch that ncu counted."""
-        return int(self._values[case, "counters"]["launch__grid_size"])
+def _counted(study: StudyData) -> _CountsOf:
+    """Return a function of case and stage: the work that was counted there for the pipes; None where nothing was."""
+    wanted = study.records["metric"].isin(demand.COUNTERS) & (study.records["status"] == "ok")
+    values = {
+        key: dict(zip(part["metric"], part["value"].astype(float), strict=True))
+        for key, part in study.records[wanted].groupby(["case", "stage"], sort=False)
+    }
+    rows = study.instructions
+    has_stage = "stage" in rows
+    groups: Any = rows.groupby(["case", "stage"], sort=False).indices if has_stage else {}
+    rows = rows[[name for name in demand.COLUMNS if name in rows]]
 
-    def of(self, case: str, stage: str) -> Counts | None:
-        """Return the counts of a case; None where the stage counted nothing."""
-        if (case, stage) not in self._cache:
-            values = self._values.get((case, stage), {})
-            rows = self._rows.take(self._groups.get((case, stage), []))
-            self._cache[case, stage] = (
-                demand.of_launch(values, rows.to_dict("records"))
-                if WARP_INSTRUCTIONS in values
-                else None
-            )
-        return self._cache[case, stage]
+    @functools.cache
+    def counts_of(*key: str) -> Counts | None:
+        counters = values.get(key, {})
+        if WARP_INSTRUCTIONS not in counters:
+            return None
+        return demand.of_launch(counters, rows.take(groups.get(key, [])).to_dict("records"))
+
+    return counts_of
 
 
 def _blocks(row: Mapping[str, Any]) -> int:
@@ -148,14 +140,14 @@ def _grows(row: Mapping[str, Any], sample: Mapping[str, Any]) -> bool:
 
 
 def _scaled(
-    row: Mapping[str, Any], groups: list[list[dict[str, Any]]], counts: _Counts
+    row: Mapping[str, Any], groups: list[list[dict[str, Any]]], counts_of: _CountsOf
 ) -> Counts | None:
     """Return the counts of a case from two executed ones of the same tile; None where they do not determine them."""
     for group in groups:
         alike = [
             (sample, executed)
             for sample in group
-            if (executed := counts.of(sample["case"], "execute"))
+            if (executed := counts_of(sample["case"], "execute"))
             and (sample["tile_m"], sample["tile_n"]) == (row["tile_m"], row["tile_n"])
             # Blocks also execute a tile's part outside the product, and maybe whole clusters of such tiles.
             and sample["m"] % sample["tile_m"] == 0 == sample["n"] % sample["tile_n"]
@@ -202,27 +194,27 @@ def _busiest_of_sm(counts: Counts, values: Mapping[str, float], gpu: DataSheet) 
 
 def by_case(study: StudyData, sampled: Samples) -> pd.DataFrame:
     """Return one row per product that was timed and whose counts are known, with COLUMNS."""
-    gpu, counts, skipped = gpu_of(study), _Counts(study), helpers(study, sampled)
-    wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, *SM_PIPES.values()]
+    gpu, counts_of, skipped = gpu_of(study), _counted(study), helpers(study, sampled)
+    wanted = [ELAPSED, AVERAGE, DATA_PIPE, L2_SECTORS, DRAM_BYTES, _GRID, *SM_PIPES.values()]
     counters = base.pivot(study, wanted, "counters")
-    timed, rates = (base.value_of(study, name, "time") for name in ("duration", "bandwidth"))
-    probes = study.cases.loc[study.cases["probe_case"] == L2_PROBE, "case"]
-    rate = float(next((rates[case] for case in probes if case in rates.index), math.nan))
+    timed = base.value_of(study, "duration", "time")
+    rate = ceilings(study).bandwidths.get("l2", math.nan)
     rows: dict[str, dict[str, Any]] = {}
     for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records"):
         case = str(row["case"])
         if gpu is None or case not in timed.index or case in skipped:
             continue
-        counted, asks = counts.of(case, "counters"), None
+        counted, asks = counts_of(case, "counters"), None
         if base.present(row["tile_m"]):
-            asks = _scaled(row, sampled.get(str(row["variant"]), []), counts)
+            asks = _scaled(row, sampled.get(str(row["variant"]), []), counts_of)
         source = COUNTED if asks is None else EXECUTED
         asks = asks or counted
         if asks is None:
             continue
         try:
             moved = compulsory_bytes(row, *product_sizes(str(row["dtype"])))
-            least = bounds.bound(asks, gpu, _blocks(row) or counts.blocks(case), moved)
+            blocks = _blocks(row) or int(counters.at[case, _GRID])
+            least = bounds.bound(asks, gpu, blocks, moved)
         except KeyError:  # a tensor instruction whose rate is not known of this GPU
             continue
         values = counters.loc[case]

@@ -83,31 +83,28 @@ def ceilings(study: StudyData) -> Ceilings:
 
     def usable(metric: str) -> dict[str, float]:
         where = base.environment_of(study, metric, "time")
-        values = base.value_of(study, metric, "time")
         return {
             str(case): float(value)
-            for case, value in values.items()
-            if case in may_rank and (not environment or where[str(case)] == environment)
+            for case, value in base.value_of(study, metric, "time").items()
+            if case in may_rank and environment in ("", where[str(case)])
         }
 
-    rates, widths = usable("tflops"), usable("bandwidth")
-    bandwidths: dict[str, float] = {}
-    peaks: list[Peak] = []
-    absent: list[str] = []
+    rates, widths = (probes["case"].map(usable(metric)) for metric in ("tflops", "bandwidth"))
     wanted = set(kernels_of(study)["dtype"])
-    wanted |= {_instruction_dtype(str(dtype)) for dtype in wanted}
-    for row in probes.to_dict("records"):
-        case, name = str(row["case"]), str(row["probe_case"])
-        if case in widths:
-            bandwidths |= {
-                level: widths[case] for level, probe in BANDWIDTHS.items() if probe == name
-            }
-        elif case in rates:
-            if row["dtype"] in wanted:
-                unit = base.macros_of(row).get("UNIT") or str(row["kernel"]).rpartition("_")[2]
-                peaks.append(Peak(str(row["dtype"]), str(unit), rates[case]))
-        elif name in BANDWIDTHS.values() or row["dtype"] in wanted:
-            absent.append(f"{row['kernel']} {name}")
-    absent += [probe for probe in BANDWIDTHS.values() if probe not in set(probes["probe_case"])]
+    of_dtype = probes["dtype"].isin(wanted | {_instruction_dtype(str(dtype)) for dtype in wanted})
+    of_memory = probes["probe_case"].isin(BANDWIDTHS.values())
+    by_probe = dict(zip(probes["probe_case"], widths))
+    bandwidths = {
+        level: by_probe[name] for level, name in BANDWIDTHS.items() if by_probe.get(name, 0) > 0
+    }
+    peaks = []
+    for row in probes.assign(rate=rates)[widths.isna() & rates.notna() & of_dtype].to_dict(
+        "records"
+    ):
+        unit = base.macros_of(row).get("UNIT") or str(row["kernel"]).rpartition("_")[2]
+        peaks.append(Peak(str(row["dtype"]), str(unit), row["rate"]))
     peaks.sort(key=lambda peak: -peak.tflops)
+    silent = probes[widths.isna() & rates.isna() & (of_memory | of_dtype)]
+    absent = [*(silent["kernel"] + " " + silent["probe_case"])]
+    absent += [probe for probe in BANDWIDTHS.values() if probe not in set(probes["probe_case"])]
     return Ceilings(bandwidths, tuple(peaks), tuple(absent))

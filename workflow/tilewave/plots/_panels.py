@@ -1,5 +1,6 @@
 """Marks that several figures share: rows of dots and of bars, heat maps, names at the ends of lines."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -110,9 +111,9 @@ def stacks(
     ]
 
 
-def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> None:
-    """Draw a cell for each row and column with its text; the largest value of a row has a frame.
-    Cells without a value stay white."""
+def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> Artist:
+    """Draw a cell for each row and column with its text; the largest value of a row has a frame, whose legend's entry is
+    returned. Cells without a value stay white."""
     sns.heatmap(
         values, annot=texts, fmt="", cbar=False, cmap="Blues", norm=norm, linewidths=0.6, ax=ax
     )
@@ -123,11 +124,17 @@ def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize
             ax.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, **line))
     ax.set(xlabel="", ylabel="")
     ax.tick_params(length=0, labelrotation=0)
-
-
-def framed() -> Artist:
-    """Return the legend's entry of the frame of a heat map."""
     return Patch(facecolor="none", edgecolor=INK, linewidth=1.1, label="best of the row")
+
+
+def slanted(
+    ax: Axes, text: str, at: tuple[float, float], slope: float, style: Style, **how: Any
+) -> None:
+    """Write a text along the line y = slope x of logarithmic axes, from an x and a factor of the line's height there."""
+    ax.text(
+        at[0], at[1] * at[0] * slope, text, size=style.small, rotation=math.degrees(math.atan(slope)),
+        rotation_mode="anchor", transform_rotates_text=True, **how,
+    )  # fmt: skip
 
 
 def apart(heights: Sequence[float], gap: float, low: float, high: float) -> list[float]:

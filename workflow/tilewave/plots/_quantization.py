@@ -55,14 +55,6 @@ def drawn(study: StudyData, sweeps: Sequence[Sweep], most: int = 1) -> list[Swee
     return [sweep for sweep in named if sweep.frame["tflops"].notna().any()][:most]
 
 
-def _lines(sweep: Sweep, panel: str) -> pd.DataFrame:
-    """Return the panel's model: n, value."""
-    model = sweep.model
-    speed = 2e-6 * sweep.m * sweep.k * model["n"] / (model["work"] * sweep.wave_time)
-    values = speed if panel == "tflops" else model[f"model_{panel}"]
-    return pd.DataFrame({"n": model["n"], "value": values}).dropna()
-
-
 def boundaries(ax: Axes, sweep: Sweep, by: str, where: str = "") -> None:
     """Draw a dashed line at the end of each full column or wave, the first with its name."""
     for index, (n, _, _) in enumerate(sweep.edges(by)):
@@ -91,9 +83,10 @@ def axis_of_n(ax: Axes, study: StudyData, sweep: Sweep, most: int, name: str = "
 def _panel(ax: Axes, study: StudyData, sweep: Sweep, panel: str, by: str, style: Style) -> None:
     """Draw the model as a line and the correct cases as points, and a line at the ends of columns or waves."""
     points = sweep.frame[sweep.frame["ranks"]].dropna(subset=panel)
-    sns.lineplot(
-        _lines(sweep, panel), x="n", y="value", color=MODEL, errorbar=None, estimator=None, ax=ax
-    )
+    model = sweep.model
+    speed = 2e-6 * sweep.m * sweep.k * model["n"] / (model["work"] * sweep.wave_time)
+    values = speed if panel == "tflops" else model[f"model_{panel}"]
+    sns.lineplot(x=model["n"], y=values, color=MODEL, errorbar=None, estimator=None, ax=ax)
     sns.scatterplot(points, x="n", y=panel, color=BLUE, s=10, linewidth=0, zorder=3, ax=ax)
     boundaries(ax, sweep, by)
     top = float(ax.get_ylim()[1])
@@ -101,25 +94,25 @@ def _panel(ax: Axes, study: StudyData, sweep: Sweep, panel: str, by: str, style:
     ax.set(ylabel="", title=PANELS[panel], ylim=(0, top))
 
 
+@look.styled
 def draw(
     study: StudyData, table: pd.DataFrame, style: Style, by: str, order: Sequence[str]
 ) -> Figure:
     """Draw two panels of one sweep, with the largest drop.
     by: "columns" or "waves", the boundaries. order: the panels, of PANELS."""
-    with look.apply(style):
-        sweeps = drawn(study, base.derived(table))
-        if not sweeps:
-            return look.empty_figure(study, style, "sweep")
-        fig, axes = look.panels(style, [52.0] * len(order))
-        for ax, panel in zip(axes, order, strict=True):
-            _panel(ax, study, sweeps[0], panel, by, style)
-        lost, _, n, past = max(drops(sweeps[0], by), default=(0.0, 0.0, 0, 0))
-        if lost > 0:
-            _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
-        for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
-            place = (0.66, 0.17 + 0.1 * at)
-            look.write(axes[0], text, place, xycoords="axes fraction", color=color)
-        return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
+    sweeps = drawn(study, base.derived(table))
+    if not sweeps:
+        return look.empty_figure(study, style, "sweep")
+    fig, axes = look.panels(style, [52.0] * len(order))
+    for ax, panel in zip(axes, order, strict=True):
+        _panel(ax, study, sweeps[0], panel, by, style)
+    lost, n, past = max(drops(sweeps[0], by), default=(0.0, 0, 0))
+    if lost > 0:
+        _drop(axes[0], sweeps[0].frame.set_index("n")["tflops"], n, past, lost, style)
+    for at, (text, color) in enumerate((("● measured", BLUE), ("— model", MODEL))):
+        place = (0.66, 0.17 + 0.1 * at)
+        look.write(axes[0], text, place, xycoords="axes fraction", color=color)
+    return look.finish(fig, study, style, notes=notes(sweeps), stages=STAGES)
 
 
 def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, style: Style) -> None:
@@ -137,16 +130,15 @@ def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, sty
 # ------------------------------------------------------------------------- takeaway and notes
 
 
-def drops(sweep: Sweep, by: str) -> Iterator[tuple[float, float, int, int]]:
-    """Yield at each boundary the share of the throughput lost past it, that of the model, and both N."""
-    at = sweep.frame.assign(model=sweep.frame["n"] / sweep.frame["work"]).set_index("n")
-    rates = at["tflops"].where(at["ranks"])
-    sizes = list(at.index)
+def drops(sweep: Sweep, by: str) -> Iterator[tuple[float, int, int]]:
+    """Yield at each boundary the share of the throughput lost past it, and both N."""
+    frame = sweep.frame
+    rates = frame["tflops"].where(frame["ranks"]).set_axis(frame["n"])
+    sizes = list(rates.index)
     for n, _, _ in sweep.edges(by):
         past = sizes[sizes.index(n) + 1]
-        lost = [1 - float(rate[past] / rate[n]) for rate in (rates, at["model"])]
-        if not math.isnan(lost[0]):
-            yield lost[0], lost[1], int(n), past
+        if not math.isnan(lost := 1 - float(rates[past] / rates[n])):
+            yield lost, int(n), past
 
 
 def takeaway(study: StudyData, table: pd.DataFrame, by: str) -> str:
@@ -164,11 +156,6 @@ def name_of(study: StudyData, sweep: Sweep) -> str:
     return names.get(sweep.variant, names.get(sweep.kernel, sweep.variant))
 
 
-def _name(sweep: Sweep) -> str:
-    rows, columns = sweep.tile[:2]
-    return f"{sweep.variant}, {rows}×{columns} tiles, M = {sweep.m}"
-
-
 def percent(value: float) -> str:
     """Return a share as text, with a minus sign where it is negative."""
     return f"{100 * value:.1f} %".replace("-", "−")
@@ -177,7 +164,7 @@ def percent(value: float) -> str:
 def notes(sweeps: Sequence[Sweep]) -> list[str]:
     """Return the sweeps, the fitted number and the error of the model."""
     errors = [
-        f"{_name(sweep)}: {percent(error.median)}, worst {percent(error.worst)} at N = {sweep.frame['n'].iloc[error.place]}"
+        f"{sweep.variant}, {sweep.tile[0]}×{sweep.tile[1]} tiles, M = {sweep.m}: {percent(error.median)}, worst {percent(error.worst)} at N = {sweep.frame['n'].iloc[error.place]}"
         for sweep in sweeps
         if (error := sweep.summary()).count
     ]

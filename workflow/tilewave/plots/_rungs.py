@@ -43,12 +43,9 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
         beside = part.loc[of_vendor, "variant"].drop_duplicates() if vendors else ()
         order = [*named[:MOST], *beside]
         chosen = part[part["variant"].isin(order)]
-        labels = {
-            str(row["variant"]): base.plain_label(study, row) for row in chosen.to_dict("records")
-        }
-        at = chosen["variant"].map(order.index)
-        chosen = chosen.assign(label=chosen["variant"].map(labels))
-        kept.append(chosen.loc[at.sort_values(kind="stable").index])
+        at = chosen["variant"].map(order.index).sort_values(kind="stable").index
+        labels = [base.plain_label(study, row) for row in chosen.to_dict("records")]
+        kept.append(chosen.assign(label=labels).loc[at])
     return pd.concat(kept) if kept else rows.iloc[:0].assign(label="")
 
 
@@ -85,18 +82,14 @@ def order(cases: pd.DataFrame) -> list[str]:
 
 def in_order(study: StudyData) -> pd.DataFrame:
     """Return the cases by dtype and rung, each variant's sizes from small to large."""
-    cases = study.cases
-    if cases.empty:
-        return cases
-    dtypes, rungs = base.dtypes_in_order(study), order(cases)
+    cases, dtypes, rungs = study.cases, base.dtypes_in_order(study), order(study.cases)
     variants = [str(name) for name in cases["variant"].drop_duplicates()]
     keys = pd.DataFrame(
         {
-            "dtype": cases["dtype"].map(lambda d: dtypes.index(str(d)) if base.present(d) else -1),
-            "rung": cases["kernel"].map(rungs.index),
-            "variant": cases["variant"].map(variants.index),
-            "work": base.flops(study).to_numpy(),
-        },
-        index=cases.index,
+            "dtype": [dtypes.index(str(d)) if base.present(d) else -1 for d in cases["dtype"]],
+            "rung": [rungs.index(kernel) for kernel in cases["kernel"]],
+            "variant": [variants.index(variant) for variant in cases["variant"]],
+            "work": base.flops(study).to_list(),
+        }
     )
-    return cases.loc[keys.sort_values(list(keys.columns), kind="stable").index]
+    return cases.iloc[keys.sort_values(list(keys), kind="stable").index]

@@ -46,36 +46,30 @@ class Sweep:
     frame: pd.DataFrame = field(repr=False)
     model: pd.DataFrame = field(repr=False)
 
-    def _fitted(self, column: str, count: str) -> float:
-        good = self.frame[self.frame["ranks"]]
-        return quantization.fitted_time(good[column], good[count])
+    def _good(self, *names: str) -> list[pd.Series[float]]:
+        rows = self.frame[self.frame["ranks"]]
+        return [rows[name] for name in names]
 
     @property
     def wave_time(self) -> float:
         """Median duration of a wave in us; NaN where nothing was timed."""
-        return self._fitted("duration", "work")
-
-    @property
-    def pair(self) -> tuple[float, float]:
-        """Times in us of a wave of full SMs and of a wave with one block on each SM, fitted together.
-        NaN where an SM holds one block or the sweep cannot separate them."""
-        good = self.frame[self.frame["ranks"]]
-        return quantization.fitted_pair(
-            list(good["duration"]), list(zip(good["whole"], good["single"], strict=True))
-        )
+        return quantization.fitted_time(*self._good("duration", "work"))
 
     def errors(self, column: str = "duration", count: str = "work") -> pd.Series[float]:
         """Return measured over predicted, less 1, row by row; NaN without a value or a rank.
 
-        column: duration (us) or cycles. count: "work" or "rounds" predict by the count times one fitted number;
-        "pair" adds whole waves and waves of single blocks, with two times fitted together.
+        column: duration (us) or cycles. count: "work" or "rounds" predict by the count times one fitted number; "pair" adds
+        waves of full SMs and waves of single blocks, with two times fitted together (NaN where an SM holds one block or
+        the sweep cannot separate them).
         """
+        frame = self.frame
         if count == "pair":
-            whole, single = self.pair
-            predicted = self.frame["whole"] * whole + self.frame["single"] * single
+            durations, *weights = self._good("duration", "whole", "single")
+            times = quantization.fitted_pair(list(durations), list(zip(*weights, strict=True)))
+            predicted = frame["whole"] * times[0] + frame["single"] * times[1]
         else:
-            predicted = self.frame[count] * self._fitted(column, count)
-        return (self.frame[column] / predicted - 1).where(self.frame["ranks"])
+            predicted = frame[count] * quantization.fitted_time(*self._good(column, count))
+        return (frame[column] / predicted - 1).where(frame["ranks"])
 
     def summary(
         self, column: str = "duration", count: str = "work"
@@ -106,11 +100,9 @@ def sm_limits(study: StudyData) -> occupancy.SmLimits:
 
 def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
     """Return the blocks of an SM by the occupancy rules with the environment's limits; at least 1."""
-    numbers = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
-    if not base.present(numbers[0]) or not base.present(numbers[1]):
-        return 1
-    threads, registers, shared = (int(float(str(v))) if base.present(v) else 0 for v in numbers)
-    return max(1, occupancy.occupancy(sm_limits(study), threads, registers, shared).blocks)
+    numbers: list[Any] = [row.get(name) for name in ("block_threads", "registers", "shared_bytes")]
+    closed_form = occupancy.if_known(sm_limits(study), *numbers)
+    return max(1, closed_form.blocks) if closed_form else 1
 
 
 @cache
@@ -155,67 +147,46 @@ def _model(
     }
 
 
-def _product(row: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the key of a product: sizes, dtype, layouts."""
-    layouts = tuple(sorted(base.layouts_of(row).items()))
-    return (row["m"], row["n"], row["k"], row["dtype"], layouts)
-
-
-_UNKNOWN = dict.fromkeys(("tflops", "duration", *VENDOR_TILE, "ratio"), math.nan)
-_NO_VENDOR: dict[str, Any] = {**_UNKNOWN, "kernel": ""}
-
-
-def _vendor(study: StudyData, may_rank: set[str]) -> dict[tuple[object, ...], dict[str, Any]]:
-    """Return the figures of cuBLAS by `_product`, from its own correct cases."""
-    rows = study.cases[study.cases["kernel"] == BASELINE].to_dict("records")
-    if not rows:
-        return {}
+def _vendor(study: StudyData, cases: pd.Series[str]) -> pd.DataFrame:
+    """Return cuBLAS's figures by case: the paired ones where they exist, else those of its own correct case of the same
+    sizes, dtype and layouts."""
+    products = pd.Series(
+        {
+            row["case"]: str(
+                [*(row[name] for name in ("m", "n", "k", "dtype")), base.layouts_of(row)]
+            )
+            for row in study.cases.to_dict("records")
+        }
+    )
     values = base.pivot(study, ["tflops", "duration"], "time")
     values = values.join(base.pivot(study, VENDOR_TILE, "counters"))
-    values["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS).reindex(values.index)
-    names = base.text_of(study, "kernel_name")
-    return {
-        _product(row): {
-            **values.loc[str(row["case"])].to_dict(),
-            "kernel": names.get(str(row["case"]), ""),
-        }
-        for row in rows
-        if str(row["case"]) in may_rank
-    }
-
-
-def _beside(
-    vendor: Mapping[str, Any], paired: pd.Series[float], shape: Mapping[str, int]
-) -> dict[str, Any]:
-    """Return cuBLAS's columns of one row: its paired figures where they exist, else those of its own case."""
-    tile = [float(vendor[name]) for name in VENDOR_TILE]
-    shown = vendor if paired.isna().iloc[0] else paired.set_axis(["tflops", "duration"])
-    pair = (int(tile[0]), int(tile[1])) if not any(map(math.isnan, tile)) else None
-    return {
-        "cublas_tflops": shown["tflops"],
-        "cublas_duration": shown["duration"],
-        **dict(zip(VENDOR_TILE, tile, strict=True)),
-        "cublas_kernel": vendor["kernel"],
-        "cublas_ratio": vendor["ratio"],
-        "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
-    }
+    values["cublas_ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
+    values["cublas_kernel"] = pd.Series(base.text_of(study, "kernel_name"), dtype=object)
+    vendors = study.cases.loc[study.cases["kernel"] == BASELINE, "case"]
+    vendor_rows = values[values.index.isin(vendors) & values.index.isin(base.ranking(study))]
+    vendor_rows = vendor_rows.set_axis(products[vendor_rows.index]).groupby(level=0).last()
+    beside = vendor_rows.reindex(products[cases]).set_axis(pd.Index(cases))
+    paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time").loc[beside.index]
+    paired_too = paired["baseline_tflops"].notna()
+    for name in ("tflops", "duration"):
+        beside[f"cublas_{name}"] = beside[name].mask(paired_too, paired[f"baseline_{name}"])
+    return beside.drop(columns=["tflops", "duration"]).fillna({"cublas_kernel": ""})
 
 
 def sweeps(study: StudyData) -> list[Sweep]:
     """Return the study's sweeps in the config's order. Cases without a tile are skipped. cuBLAS stands beside the
     others: its paired figure, else its own case of the shape."""
-    sms = sms_of(study)
-    if study.cases.empty or sms < 1:
-        return []
-    values = base.pivot(study, ["tflops", "duration"], "time")
-    paired = base.pivot(study, ["baseline_tflops", "baseline_duration"], "time")
+    sms, all_sweeps = sms_of(study), []
+    tiled = study.cases.dropna(subset=["m", "n", "k", "tile_m", "tile_n"])
+    tiled = tiled[(tiled["kernel"] != BASELINE) & (sms > 0)]
+    measured = base.pivot(study, ["tflops", "duration"], "time").loc[tiled["case"]]
+    measured = measured.join(_vendor(study, tiled["case"]))
     counted = base.pivot(study, [WAVES, AVERAGE, BUSIEST])
-    ratio = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
-    may_rank = set(base.ranking(study))
-    vendor = _vendor(study, may_rank)
-    all_sweeps = []
-    tiled = study.cases[study.cases["tile_m"].notna() & study.cases["tile_n"].notna()]
-    tiled = tiled[(tiled["kernel"] != BASELINE) & tiled[["m", "n", "k"]].notna().all(axis=1)]
+    measured["cycles"], measured["counted_waves"] = counted[BUSIEST], counted[WAVES]
+    measured["active"] = counted[AVERAGE] / counted[BUSIEST]
+    measured["ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)
+    measured["useful"] = 1 / measured["ratio"]
+    measured["ranks"] = measured.index.isin(base.ranking(study))
     for (variant, m, k), group in tiled.groupby(["variant", "m", "k"], sort=False):
         head = group.iloc[0].to_dict()
         sides = [name for name in ("tile_m", "tile_n", "tile_k") if name in group]
@@ -230,22 +201,16 @@ def sweeps(study: StudyData) -> list[Sweep]:
             case, n = str(row["case"]), int(row["n"])
             shape, tile = {"m": int(m), "n": n, "k": int(k)}, tiles[case]
             blocks = int(row["working_blocks"]) if base.present(row["working_blocks"]) else None
-            cublas = _NO_VENDOR | vendor.get(_product(row), {})
-            operations = ratio.get(case, math.nan)
+            pair = [*map(int, measured.loc[case, [*VENDOR_TILE]].dropna())]
             form = _model(shape, tile, largest, sms, per_sm, blocks)
             rows.append(
                 {
-                    "case": case, "n": n, "ranks": case in may_rank,
-                    "tflops": values.at[case, "tflops"], "duration": values.at[case, "duration"],
-                    **_beside(cublas, paired.loc[case], shape),
-                    **form, "ratio": operations, "useful": 1 / operations,
-                    "active": counted.at[case, AVERAGE] / counted.at[case, BUSIEST],
-                    "cycles": counted.at[case, BUSIEST], "counted_waves": counted.at[case, WAVES],
-                    "partial_tail": alike
-                    and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
+                    "case": case, "n": n, **form,
+                    "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
+                    "partial_tail": alike and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
                 }
             )  # fmt: skip
-        frame = pd.DataFrame(rows).sort_values("n", ignore_index=True)
+        frame = pd.DataFrame(rows).join(measured, on="case").sort_values("n", ignore_index=True)
         model = frame[["n", *form]]
         if alike and (frame["blocks"] == frame["tiles"]).all():
             sizes = range(int(frame["n"].min()), int(frame["n"].max()) + 1)
@@ -262,8 +227,7 @@ _COLUMNS: Mapping[str, str] = table_beside(__file__)
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case of a sweep: measured and predicted values, then the status."""
-    base_rows = base.base_table(study).set_index("case")
-    all_sweeps, parts = sweeps(study), []
+    base_rows, all_sweeps, parts = base.base_table(study), sweeps(study), []
     for sweep in all_sweeps:
         summary = sweep.summary()
         part = sweep.frame.assign(
@@ -277,6 +241,7 @@ def table(study: StudyData) -> pd.DataFrame:
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:
-        return base.with_derived(base_rows.reset_index(), all_sweeps)
-    joined = base_rows.iloc[:, :6].join(pd.concat(parts), how="inner")
-    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), all_sweeps)
+        return base.with_derived(base_rows.reset_index(drop=True), all_sweeps)
+    columns = pd.concat(parts)
+    base_rows = base_rows[base_rows.index.isin(columns.index)]
+    return base.with_derived(base.with_columns(base_rows, dict(columns)), all_sweeps)

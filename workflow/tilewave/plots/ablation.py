@@ -21,26 +21,21 @@ from tilewave.plots.options import Named
 from tilewave.plots.style import GREEN, INK, RED, Style
 from tilewave.records.counters.catalogue import EXCESS
 
-READING = (
-    "A row changes one macro of the default. The bar is the change of its speed: left of the line the change costs speed, "
-    "right of it there is a gain."
-)
+READING = look.READINGS["ablation"]
 
 Options = Named
 L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 _STAGES = ("time", "counters")
 _SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
-_MOST = 12
-"""The most rows of the figure: those that change most."""
 _EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
 
 
-def _default(study: StudyData, row: Mapping[str, Any]) -> str | None:
-    """Return the case to compare with: same kernel and shape, the default variant."""
-    same = study.cases[study.cases["variant"] == str(row["kernel"])]
-    for size in ("m", "n", "k"):
-        same = same[same[size] == row[size]]
-    return None if same.empty else str(same.iloc[0]["case"])
+def _defaults(study: StudyData) -> pd.Series[str]:
+    """Return by case the one to compare with: same kernel and shape, the default variant; NaN without one."""
+    cases, same = study.cases, ["kernel", "m", "n", "k"]
+    defaults = cases[cases["variant"] == cases["kernel"]].drop_duplicates(same)
+    joined = cases.merge(defaults[[*same, "case"]], "left", on=same, suffixes=("", "_default"))
+    return joined.set_index("case")["case_default"]
 
 
 def _change(study: StudyData) -> pd.Series[float]:
@@ -50,16 +45,13 @@ def _change(study: StudyData) -> pd.Series[float]:
     paired = base.value_of(study, "percent_of_cublas", "time")
     timed_in = base.environment_of(study, "tflops")
     dtypes = study.cases.set_index("case")["dtype"]
-    may_rank = set(base.ranking(study))
+    may_rank = set(base.ranking(study)) & set(speed.index)
     changes: dict[str, float] = {}
-    for row in study.cases.to_dict("records"):
-        case, default = str(row["case"]), _default(study, row)
-        if default is None or not {case, default} <= may_rank & set(speed.index):
-            continue
-        if case in timed_in and timed_in[case] == timed_in.get(default):
+    for case, default in _defaults(study).items():
+        if {case, default} <= may_rank and timed_in[str(case)] == timed_in[default]:
             alike = {case, default} <= set(paired.index) and dtypes[case] == dtypes[default]
             values = paired if alike else speed
-            changes[case] = 100.0 * (float(values[case]) / float(values[default]) - 1.0)
+            changes[str(case)] = 100.0 * (float(values[case]) / float(values[default]) - 1.0)
     return pd.Series(changes, dtype=float)
 
 
@@ -80,17 +72,14 @@ def table(study: StudyData) -> pd.DataFrame:
 def _changes(study: StudyData, table: pd.DataFrame) -> pd.Series[float]:
     """Return the change of speed in % by label, the largest gain first, of the changes that matter most."""
     change = base.column(table, _CHANGE)
-    rows = study.cases.set_index("case", drop=False)
-    about = {case: rows.loc[case].to_dict() for case in change.index}
+    cases, defaults = study.cases.set_index("case", drop=False), _defaults(study)[change.index]
     # Another dtype is another product, and has another cuBLAS to compare with.
-    dtype = rows["dtype"]
-    defaults = {case: _default(study, row) for case, row in about.items()}
-    changes = change[
-        [case != other and dtype[case] == dtype[other] for case, other in defaults.items()]
-    ]
-    changes = changes.loc[changes.abs().sort_values(ascending=False, kind="stable").index[:_MOST]]
-    changes = changes.sort_values(ascending=False, kind="stable")
-    return changes.rename({case: _label(study, about[case]) for case in changes.index})
+    dtypes = cases["dtype"].reindex(defaults).to_numpy()
+    changes = change[(defaults != change.index) & (dtypes == cases["dtype"][change.index])]
+    most = changes.abs().sort_values(ascending=False, kind="stable").index[: look.MOST_ROWS]
+    changes = changes[most].sort_values(ascending=False, kind="stable")
+    rows = [cases.loc[[case, defaults[case]]].to_dict("records") for case in changes.index]
+    return changes.set_axis([_label(study, *pair) for pair in rows])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -101,40 +90,34 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"The most expensive change, {changes.index[-1]}, costs {-changes.iloc[-1]:.0f} % of the speed"
 
 
-def _label(study: StudyData, row: Mapping[str, Any]) -> str:
+def _label(study: StudyData, row: Mapping[str, Any], default: Mapping[str, Any]) -> str:
     """Return the change of a variant: its plain name, else `STAGES 3 → 2`, else what its name has."""
-    names = Named.of(study).names
-    if row["variant"] in names:
-        return names[str(row["variant"])]
-    default = _default(study, row)
-    if default == row["case"]:
-        return "default"
-    rows = study.cases[study.cases["case"] == default].to_dict("records")
-    old = base.macros_of(rows[0]) if rows else {}
+    old = base.macros_of(default)
     changed = [
         f"{name} {old[name]} → {value}"
         for name, value in base.macros_of(row).items()
         if value != old.get(name, value)
     ]
-    return ", ".join(changed) or base.variant_label(row).removeprefix(f"{row['kernel']} ")
+    label = ", ".join(changed) or base.variant_label(row).removeprefix(f"{row['kernel']} ")
+    return Named.of(study).names.get(str(row["variant"]), label)
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one bar per change, the largest gain on top."""
-    with look.apply(style):
-        changes = _changes(study, table)
-        if changes.empty:
-            return look.empty_figure(study, style, "change of speed")
-        fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
-        colors = [GREEN if change > 0 else RED for change in changes]
-        texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]
-        bars(ax, list(changes.index), changes, texts, colors)
-        ax.axvline(0, color=INK, linewidth=0.8)
-        rows = study.cases[study.cases["variant"] == study.cases["kernel"]].to_dict("records")
-        defaults = ", ".join(
-            f"{base.plain_label(study, row)}, {base.dtype_short(row['dtype'])}, {base.shape_label(row)}"
-            for row in rows
-        )
-        ax.set_xlabel(f"change of speed against the default of {defaults} (%)")
-        note = "The change compares shares of cuBLAS timed in turn, so the clock cancels. The table has other dtypes."
-        return look.finish(fig, study, style, notes=[note], stages=_STAGES)
+    changes = _changes(study, table)
+    if changes.empty:
+        return look.empty_figure(study, style, "change of speed")
+    fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
+    colors = [GREEN if change > 0 else RED for change in changes]
+    texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]
+    bars(ax, list(changes.index), changes, texts, colors)
+    ax.axvline(0, color=INK, linewidth=0.8)
+    rows = study.cases[study.cases["variant"] == study.cases["kernel"]].to_dict("records")
+    defaults = ", ".join(
+        f"{base.plain_label(study, row)}, {base.dtype_short(row['dtype'])}, {base.shape_label(row)}"
+        for row in rows
+    )
+    ax.set_xlabel(f"change of speed against the default of {defaults} (%)")
+    note = "The change compares shares of cuBLAS timed in turn, so the clock cancels. The table has other dtypes."
+    return look.finish(fig, study, style, notes=[note], stages=_STAGES)

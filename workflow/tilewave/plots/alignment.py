@@ -18,6 +18,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.kernel.operations.matmul import Matmul
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -26,21 +27,10 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import DTYPES, GREY, MARKERS, PALETTE, Style
 from tilewave.theory import alignment as theory
 
-READING = (
-    "Right is worse aligned: the largest power of two that divides the one dimension that varies. Up is cuBLAS's speed in "
-    "% of the aligned product, of each dtype in the dimension that costs it most."
-)
+READING = look.READINGS["alignment"]
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
-_COLUMNS: Mapping[str, str] = {
-    "dimension": "dimension varied",
-    "layout": "layout of A, B",
-    "along": "contiguous in",
-    "alignment": "alignment (elements)",
-    "share": "share of the reference",
-    "least": "least share without a loss",
-    "enough": "within the tolerance",
-}
+_COLUMNS: Mapping[str, str] = table_beside(__file__)
 _STAGES = ("time",)
 
 
@@ -48,7 +38,8 @@ _STAGES = ("time",)
 class Line:
     """A variant with one dimension varied.
 
-    points: one row per size, by rising alignment; columns case, size, alignment, tflops (TFLOP/s, NaN where there is
+    points: one row per size, by rising alignment; columns dimension, layout (of A and B), along (the operands in which the
+    dimension is the fastest varying one), case, size, alignment, tflops (TFLOP/s, NaN where there is
     none or it may not rank), status, share (of the reference's TFLOP/s), least (the share that a perfectly aligned
     product of this size keeps), enough (whether the alignment loses no more than the tolerance of the line's best).
     """
@@ -56,36 +47,17 @@ class Line:
     variant: str
     kernel: str
     dtype: str
-    layouts: Mapping[str, str]
     dimension: str
     points: pd.DataFrame
-
-    @property
-    def layout(self) -> str:
-        return f"{self.layouts['a']}, {self.layouts['b']}"
-
-    @property
-    def along(self) -> tuple[str, ...]:
-        """The operands in which the dimension is the fastest varying one."""
-        return theory.operands_along(self.dimension, self.layouts)
-
-    @property
-    def contiguous_in(self) -> str:
-        return ", ".join(name.upper() for name in self.along) or "none"
 
     @cached_property
     def measured(self) -> pd.DataFrame:
         return self.points[self.points["share"].notna()]
 
     @cached_property
-    def smaller(self) -> pd.DataFrame:
-        """The measured points without the reference."""
-        return self.measured[self.measured["least"] < 1]
-
-    @property
     def losses(self) -> pd.Series[float]:
-        """The loss against the share of a perfectly aligned product (1), by alignment."""
-        rows = self.smaller.set_index("alignment")
+        """The loss against the share of a perfectly aligned product (1), by alignment, without the reference."""
+        rows = self.measured[self.measured["least"] < 1].set_index("alignment")
         return (1 - rows["share"] / rows["least"]).clip(lower=0.0)
 
     def lost(self, alignment: int) -> float:
@@ -96,17 +68,13 @@ class Line:
     @property
     def smallest_enough(self) -> float:
         """The smallest alignment within the tolerance of the best; NaN where only the reference was measured."""
-        rows = self.measured[self.measured["enough"].astype(bool)]
-        comparable = len(rows) and len(self.smaller)
-        return float(rows["alignment"].iloc[0]) if comparable else math.nan
+        rows = self.measured.loc[self.measured["enough"].astype(bool), "alignment"]
+        return float(rows.iloc[0]) if len(rows) and len(self.losses) else math.nan
 
 
 def _products(study: StudyData) -> pd.DataFrame:
     """Return the cases that are products with known sizes."""
-    cases = study.cases
-    if cases.empty:
-        return cases
-    return cases[cases[["m", "n", "k"]].notna().all(axis=1)]
+    return study.cases.dropna(subset=["m", "n", "k"])
 
 
 def _reference(study: StudyData) -> int:
@@ -146,15 +114,18 @@ def lines(study: StudyData) -> list[Line]:
             points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
             same = swept["environment"] == row["environment"]
             points["share"] = (points["tflops"] / row["tflops"]).where(same)
-            points["least"] = [theory.least_share(extent, size) for extent in points["size"]]
-            # A smaller product keeps the share that the tiles of the reference leave.
+            # A smaller product has no more tiles and waves than the reference, so it takes no longer.
+            points["least"] = points["size"] / size
             kept = (1 - TOLERANCE) * points["share"].max() * points["least"]
             points["enough"] = points["share"] >= kept
-            points = points.sort_values(["alignment", "size"]).reset_index(drop=True)
+            along = theory.operands_along(dimension, base.layouts_of(row))
+            points = points.assign(
+                dimension=dimension, layout="{a}, {b}".format(**base.layouts_of(row)),
+                along=", ".join(along).upper() or "none",
+            ).sort_values(["alignment", "size"], ignore_index=True)  # fmt: skip
             all_lines.append(
-                Line(str(variant), str(row["kernel"]), str(row["dtype"]), base.layouts_of(row),
-                     dimension, points)
-            )  # fmt: skip
+                Line(str(variant), str(row["kernel"]), str(row["dtype"]), dimension, points)
+            )
     return all_lines
 
 
@@ -166,18 +137,17 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
     """
     rows = []
     for line in all_lines:
-        least = float(line.smaller["alignment"].min())
         aligned = line.points.loc[line.points["size"] == _reference(study), "tflops"]
         refused = line.points.loc[line.points["status"] == "unsupported", "alignment"]
         row = {
             "variant": line.variant,
             "dtype": line.dtype,
-            "layout of A, B": line.layout,
+            "layout of A, B": line.points["layout"].iloc[0],
             "dimension": line.dimension,
-            "contiguous in": line.contiguous_in,
+            "contiguous in": line.points["along"].iloc[0],
             "reference (TFLOP/s)": float(next(iter(aligned), math.nan)),
             "unsupported alignments": ", ".join(str(alignment) for alignment in refused),
-            "least alignment measured": least,
+            "least alignment measured": float(line.losses.index.min()),
             "loss at it (%)": 100 * line.lost(1),
             "smallest alignment that is enough": line.smallest_enough,
         }
@@ -204,12 +174,8 @@ def table(study: StudyData) -> pd.DataFrame:
     all_lines = lines(study)
     if not all_lines:
         return base.with_derived(frame, all_lines)
-    parts = [
-        line.points.assign(dimension=line.dimension, layout=line.layout, along=line.contiguous_in)
-        for line in all_lines
-    ]
-    added = pd.concat(parts, ignore_index=True)[["case", *_COLUMNS]].rename(columns=_COLUMNS)
-    joined = frame.merge(added, on="case", how="left", sort=False)
+    added = pd.concat([line.points for line in all_lines])[["case", *_COLUMNS]]
+    joined = frame.merge(added.rename(columns=_COLUMNS), on="case", how="left", sort=False)
     last = totals(study, all_lines)
     last.insert(0, "line", last["variant"] + ", " + last["dimension"])
     return base.with_derived(pd.concat([joined, last], ignore_index=True), all_lines)
@@ -228,61 +194,61 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
     """Return cuBLAS's line of each dtype with most loss, with its name; without cuBLAS those of other kernels."""
-    lines: list[Line] = [line for line in base.derived(table) if len(line.smaller)]
+    lines: list[Line] = [line for line in base.derived(table) if len(line.losses)]
     of_vendor = [line for line in lines if line.kernel == BASELINE]
     lines = sorted(of_vendor or lines, key=lambda line: -float(line.losses.max()))
     worst: dict[str, Line] = {}
     for line in lines:
         worst.setdefault(line.dtype if of_vendor else line.variant, line)
     order = [line for line in worst.values() if len(worst) <= len(PALETTE) or line.losses.max() > 0]
-    shorts = [base.dtype_short(line.dtype) for line in order]
-    bare = [short.partition(" (")[0] for short in shorts]
-    names = [name if bare.count(name) == 1 else short for name, short in zip(bare, shorts)]
-    if not of_vendor:
-        names = [line.variant for line in order]
-    lines = order[: len(PALETTE)]
-    return {f"{name}, {line.dimension.upper()} varies": line for name, line in zip(names, lines)}
+    bare = [base.operand_dtype(line.dtype) for line in order]
+    names = {line.dtype: base.dtype_short(line.dtype) for line in order}
+    names |= {line.dtype: name for line, name in zip(order, bare) if bare.count(name) == 1}
+    return {
+        f"{names[line.dtype] if of_vendor else line.variant}, {line.dimension.upper()} varies": line
+        for line in order[: len(PALETTE)]
+    }
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a line a dtype: the speed by the alignment of the dimension that costs most."""
-    with look.apply(style):
-        lines = _drawn(study, table)
-        if not lines:
-            return look.empty_figure(study, style, "throughput")
-        all_steps = {int(step) for line in lines.values() for step in line.points["alignment"]}
-        steps = sorted(all_steps, reverse=True)
-        parts = [
-            line.measured.assign(
-                name=name,
-                place=line.measured["alignment"].map(steps.index),
-                percent=100 * line.measured["share"],
-            )
-            for name, line in lines.items()
-        ]
-        points = pd.concat(parts, ignore_index=True)
-        colors = {
-            name: DTYPES.get(line.dtype, color) if line.kernel == BASELINE else color
-            for (name, line), color in zip(lines.items(), PALETTE)
-        }
-        tall = 62.0
-        fig, (ax,) = look.panels(style, [tall])
-        sns.lineplot(
-            points, x="place", y="percent", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
-            markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
-        )  # fmt: skip
-        ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
-        ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
-        ax.set_xlabel("largest power of two that divides M, N or K, whichever costs the dtype most")
-        ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
-        shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
-        ax.set_xticks(shown, [str(steps[at]) for at in shown])
-        look.grid(ax, "y")
-        last = points.sort_values("place").drop_duplicates("name", keep="last")
-        texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
-        places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
-        names_beside(ax, list(places), tall - 14, style)
-        return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
+    lines = _drawn(study, table)
+    if not lines:
+        return look.empty_figure(study, style, "throughput")
+    all_steps = {int(step) for line in lines.values() for step in line.points["alignment"]}
+    steps = sorted(all_steps, reverse=True)
+    parts = [
+        line.measured.assign(
+            name=name,
+            place=line.measured["alignment"].map(steps.index),
+            percent=100 * line.measured["share"],
+        )
+        for name, line in lines.items()
+    ]
+    points = pd.concat(parts, ignore_index=True)
+    colors = {
+        name: DTYPES.get(line.dtype, color) if line.kernel == BASELINE else color
+        for (name, line), color in zip(lines.items(), PALETTE)
+    }
+    tall = 62.0
+    fig, (ax,) = look.panels(style, [tall])
+    sns.lineplot(
+        points, x="place", y="percent", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
+        markers=dict(zip(lines, MARKERS)), markersize=4, markeredgewidth=0, estimator=None, legend=False, ax=ax,
+    )  # fmt: skip
+    ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
+    ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
+    ax.set_xlabel("largest power of two that divides M, N or K, whichever costs the dtype most")
+    ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
+    shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
+    ax.set_xticks(shown, [str(steps[at]) for at in shown])
+    look.grid(ax, "y")
+    last = points.sort_values("place").drop_duplicates("name", keep="last")
+    texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
+    places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
+    names_beside(ax, list(places), tall - 14, style)
+    return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
 
 
 def _notes(study: StudyData) -> Iterator[str]:

@@ -79,23 +79,17 @@ class StudyData:
     @cached_property
     def ok_values(self) -> pd.DataFrame:
         """The records that are ok and have a value."""
-        records = self.records
-        if records.empty:
-            return records
-        rows = records[(records["status"] == "ok") & records["value"].notna()]
+        rows = self.records[(self.records["status"] == "ok") & self.records["value"].notna()]
         return rows[["case", "stage", "metric", "value", "environment"]]
 
     @cached_property
     def rows_of_metrics(self) -> Mapping[str, Any]:
         """The row numbers in `ok_values` by metric: a study asks for dozens of metrics."""
-        rows = self.ok_values
-        return {} if rows.empty else dict(rows.groupby("metric", sort=False).indices)
+        return dict(self.ok_values.groupby("metric", sort=False).indices)
 
     @cached_property
     def states(self) -> list[tuple[str, str, Any, Any, Any]]:
         """Case, stage, status, reason and verdict of the records, each combination once."""
-        if self.records.empty:
-            return []
         rows = self.records[["case", "stage", "status", "reason", "verdict"]].drop_duplicates()
         return list(rows.itertuples(index=False, name=None))
 
@@ -126,28 +120,21 @@ def vendors(study: StudyData) -> set[str]:
 
 def case_order(study: StudyData) -> list[str]:
     """Return the case ids in the config's order."""
-    return [] if study.cases.empty else [str(c) for c in study.cases["case"]]
+    return [str(case) for case in study.cases["case"]]
 
 
 def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
-    positions = study.rows_of_metrics.get(metric)
-    if positions is None:
-        return study.ok_values.iloc[:0]
-    rows = study.ok_values.take(positions)
-    if stage is not None:
-        rows = rows[rows["stage"] == stage]
-    return rows.drop_duplicates("case", keep="last")
+    """Return value and environment of one metric by case, in the config's order."""
+    rows = study.ok_values.take(study.rows_of_metrics.get(metric, []))
+    rows = rows if stage is None else rows[rows["stage"] == stage]
+    rows = rows.drop_duplicates("case", keep="last").set_index("case")[["value", "environment"]]
+    return rows.loc[[case for case in case_order(study) if case in rows.index]]
 
 
 def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Series[float]:
     """Return the values of one metric by case, in the config's order; cases without an ok value are absent.
     stage: "check", "time", "counters", or None for any stage that gives the metric."""
-    rows = _ok_rows(study, metric, stage)
-    if rows.empty:
-        return pd.Series(dtype=float, name=metric)
-    values = pd.Series(rows["value"].astype(float).to_numpy(), index=rows["case"].astype(str))
-    kept = [case for case in case_order(study) if case in values.index]
-    return values.reindex(kept).rename(metric)
+    return _ok_rows(study, metric, stage)["value"].astype(float).rename(metric).rename_axis(None)
 
 
 def speed(study: StudyData) -> pd.Series[float]:
@@ -159,17 +146,13 @@ def speed(study: StudyData) -> pd.Series[float]:
 
 def environment_of(study: StudyData, metric: str, stage: str | None = None) -> dict[str, str]:
     """Return the environment id of each case's value of that metric."""
-    rows = _ok_rows(study, metric, stage)
-    if rows.empty:
-        return {}
-    return {str(c): str(e) for c, e in zip(rows["case"], rows["environment"], strict=True)}
+    return {str(c): str(e) for c, e in _ok_rows(study, metric, stage)["environment"].items()}
 
 
 def text_of(study: StudyData, metric: str) -> dict[str, str]:
     """Return the text of one metric by case, e.g. `kernel_name`; cases without one are absent."""
-    if study.records.empty or "text" not in study.records:
-        return {}
-    rows = study.records[(study.records["metric"] == metric) & (study.records["status"] == "ok")]
+    rows = study.records.reindex(columns=["case", "metric", "status", "text"])
+    rows = rows[(rows["metric"] == metric) & (rows["status"] == "ok")]
     pairs = zip(rows["case"], rows["text"], strict=True)
     return {str(case): str(text) for case, text in pairs if present(text)}
 
@@ -182,33 +165,33 @@ def pivot(study: StudyData, metrics: Sequence[str], stage: str | None = None) ->
 
 def verdicts(study: StudyData) -> dict[str, str]:
     """Return the verdict of each case: the worst that any stage's row gives, else *not checked*."""
-    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
-    for case, _, _, _, verdict in study.states:
+    places = {name: place for place, name in enumerate(_VERDICT_ORDER)}
+    by_case: dict[str, list[str]] = {case: [] for case in case_order(study)}
+    for case, *_, verdict in study.states:
         if case in by_case and present(verdict):
-            by_case[case].add(str(verdict))
-
-    def rank(name: str) -> tuple[int, str]:
-        return (_VERDICT_ORDER.index(name) if name in _VERDICT_ORDER else -1, name)
-
-    return {case: min(names, key=rank, default="not checked") for case, names in by_case.items()}
+            by_case[case].append(str(verdict))
+    return {
+        case: min(names, key=lambda name: (places.get(name, -1), name), default="not checked")
+        for case, names in by_case.items()
+    }
 
 
 def statuses(study: StudyData, stages: Iterable[str] | None = None) -> dict[str, Missing]:
     """Return the worst status of each case over all stages, or over the named ones, with its reason."""
     wanted = None if stages is None else set(stages)
-    worst: dict[str, tuple[tuple[int, bool], Missing]] = {}
+    places = {status: place for place, status in enumerate(_STATUS_ORDER)}
+
+    def severity(state: Missing) -> tuple[int, bool]:
+        return places.get(state.status, -1), not state.reason.startswith(SPOILT)
+
+    worst: dict[str, Missing] = {}
     for case, stage, status, reason, _ in study.states:
-        if (wanted is not None and stage not in wanted) or not present(status):
-            continue
-        explanation = str(reason) if present(reason) else ""
-        severity = _STATUS_ORDER.index(status) if status in _STATUS_ORDER else -1
-        rank = severity, not explanation.startswith(SPOILT)
-        previous = worst.get(case)
-        if previous is None or rank < previous[0]:
-            worst[case] = (rank, Missing(case, str(status), explanation))
+        if present(status) and (wanted is None or stage in wanted):
+            state = Missing(case, str(status), str(reason) if present(reason) else "")
+            worst[case] = min(worst.get(case, state), state, key=severity)
     no_record = "there is no record of this case"
     return {
-        case: worst[case][1] if case in worst else Missing(case, "not measured", no_record)
+        case: worst.get(case) or Missing(case, "not measured", no_record)
         for case in case_order(study)
     }
 
@@ -239,13 +222,10 @@ def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list
 
 def source_of(study: StudyData) -> dict[str, str]:
     """Return the sources of each case's values, joined, for a table's column."""
-    by_case: dict[str, set[str]] = {case: set() for case in case_order(study)}
-    if not study.records.empty:
-        rows = study.records[study.records["value"].notna()]
-        for case, source in rows[["case", "source"]].drop_duplicates().itertuples(index=False):
-            if case in by_case and present(source):
-                by_case[str(case)].add(str(source))
-    return {case: ", ".join(sorted(names)) for case, names in by_case.items()}
+    pairs = study.records.loc[study.records["value"].notna(), ["case", "source"]].drop_duplicates()
+    pairs = pairs[pairs["source"].map(present).astype(bool)].sort_values("source")
+    sources = pairs.groupby("case")["source"].agg(", ".join).to_dict()
+    return {case: sources.get(case, "") for case in case_order(study)}
 
 
 # ------------------------------------------------------------------------------------ quantities
@@ -272,8 +252,6 @@ def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
     """Return counted operations over the needed ones, 2 m n k of a product, by case (1).
     Cases that need none are absent."""
     counted = value_of(study, metric, "counters")
-    if counted.empty:
-        return counted
     needed = flops(study).reindex(counted.index)
     return (counted / needed.where(needed > 0)).dropna()
 
@@ -393,8 +371,7 @@ def rate_notes(study: StudyData) -> list[str]:
 
 def dtypes_in_order(study: StudyData) -> list[str]:
     """Return the dtypes of the cases, in the config's order."""
-    dtypes = [] if study.cases.empty else study.cases["dtype"].tolist()
-    return list(dict.fromkeys(str(d) for d in dtypes if present(d)))
+    return list(dict.fromkeys(str(dtype) for dtype in study.cases["dtype"] if present(dtype)))
 
 
 def dtypes_text(study: StudyData) -> str:
@@ -462,23 +439,13 @@ def column(table: pd.DataFrame, name: str) -> pd.Series[float]:
     return values[values.notna()]
 
 
-class _Derived:
-    """A wrapper of the data that go with a table. pandas copies and compares a frame's `attrs` whenever rows are
-    selected or frames are joined; frames inside would fail there."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __deepcopy__(self, memo: object) -> _Derived:
-        return self
-
-
 def with_derived(table: pd.DataFrame, value: Any) -> pd.DataFrame:
-    """Attach data for `draw` to the table: derived once, in no CSV."""
-    table.attrs["derived"] = _Derived(value)
+    """Attach data for `draw` to the table: derived once, in no CSV.
+    pandas copies and compares a frame's `attrs` whenever rows are selected or frames are joined. A function it copies as it is."""
+    table.attrs["derived"] = lambda: value
     return table
 
 
 def derived(table: pd.DataFrame) -> Any:
     """Return the data that `with_derived` attached to the table."""
-    return table.attrs["derived"].value
+    return table.attrs["derived"]()

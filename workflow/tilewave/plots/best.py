@@ -6,13 +6,13 @@ variants of one dtype at one shape in turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm
@@ -20,12 +20,10 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import BLUE, INK, Style
 from tilewave.theory import tuning_run
 
-READING = (
-    "A row is a dtype, a dot is a shape: the speed of its fastest variant in % of cuBLAS's. Right of the line, where dots are "
-    "filled, it is faster. The number counts these shapes."
-)
+READING = look.READINGS["best"]
 TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
+COLUMNS: list[str] = table_beside(__file__)
 TOUCHING = 1.5
 """Difference of two shares, in percent, below which their dots touch."""
 
@@ -51,18 +49,19 @@ def table(study: StudyData) -> pd.DataFrame:
     durations, environments = times(study), base.environment_of(study, DURATION, TUNED)
     costs = base.pivot(study, ["tune_eliminated", "tune_spent", "tune_full_cost"], TUNED)
     states, verdicts = base.statuses(study, [TUNED]), base.verdicts(study)
-    facts = (
-        base.text_of(study, "kernel_name"),
-        base.value_of(study, "empty_kernel", "time"),
-        base.source_of(study),
+    names = base.text_of(study, "kernel_name")
+    about = study.cases.assign(
+        us=study.cases["case"].map(durations),
+        environment=study.cases["case"].map(environments),
+        kernel_name=[names.get(case, "") for case in base.case_order(study)],
+        empty=study.cases["case"].map(base.value_of(study, "empty_kernel", "time")),
+        source=study.cases["case"].map(base.source_of(study)),
+        label=base.shape_labels(study.cases),
     )
     rows = []
     for dtype in base.dtypes_in_order(study):
-        group = study.cases[study.cases["dtype"].astype(str) == dtype]
-        case, labels = group["case"], base.shape_labels(group)
-        us, environment = case.map(durations), case.map(environments)
-        group = group.assign(label=labels, us=us, environment=environment)
-        tuned = group[case.isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
+        group = about[about["dtype"].astype(str) == dtype]
+        tuned = group[group["case"].isin(base.ranking(study))].dropna(subset=["us", *SHAPE])
         tuned = tuned[tuned["environment"].isin(tuned["environment"].mode()[:1])]
         tuned = tuned.sort_values("us", kind="stable")
         for label, cases in group.groupby("label", sort=False):
@@ -70,7 +69,7 @@ def table(study: StudyData) -> pd.DataFrame:
             vendors = part["kernel"] == BASELINE
             vendor, variants = part[vendors], part[~vendors]
             row: dict[str, Any] = {"dtype": dtype, **{s: cases[s].iloc[0] for s in SHAPE}}
-            row |= _winner(variants, vendor, *facts) if len(variants) else {}
+            row |= _winner(variants, vendor) if len(variants) else {}
             candidates = cases.loc[cases["kernel"] != BASELINE, "case"]
             cost = costs.loc[candidates]
             troubles = [states[case] for case in candidates if states[case].status != "ok"]
@@ -89,40 +88,26 @@ def table(study: StudyData) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _winner(
-    variants: pd.DataFrame,
-    vendor: pd.DataFrame,
-    kernels: Mapping[str, str],
-    empty: pd.Series[float],
-    sources: Mapping[str, str],
-) -> dict[str, object]:
+def _winner(variants: pd.DataFrame, vendor: pd.DataFrame) -> dict[str, object]:
     """Return the fastest variant beside the runner-up and the vendor's fastest, with layouts, kernel and the
     time of an empty kernel in its place; variants, vendor: the tuned cases from fast to slow."""
     first, second = (*variants.head(2).to_dict("records"), None)[:2]
-    baseline = next(iter(vendor.to_dict("records")), {"case": "", "variant": ""})
+    baseline: dict[str, Any] = next(iter(vendor.to_dict("records")), {})
     flops = 2.0 * first["m"] * first["n"] * first["k"]
     return {
         "best variant": first["variant"],
         "duration (us)": first["us"],
         "TFLOP/s": flops / first["us"] * 1e-6,
-        "cuBLAS variant": baseline["variant"],
-        "cuBLAS kernel": kernels.get(baseline["case"], ""),
+        "cuBLAS variant": baseline.get("variant", ""),
+        "cuBLAS kernel": baseline.get("kernel_name", ""),
         "cuBLAS (us)": baseline.get("us"),
-        "empty kernel (us)": empty.get(baseline["case"]),
-        "% of cuBLAS": 100 * baseline["us"] / first["us"] if baseline["case"] else None,
+        "empty kernel (us)": baseline.get("empty"),
+        "% of cuBLAS": 100 * baseline["us"] / first["us"] if baseline else None,
         "runner-up": second["variant"] if second else "",
         "runner-up slower by (%)": 100 * (second["us"] / first["us"] - 1) if second else None,
-        "source": sources.get(str(first["case"]), ""),
+        "source": first["source"],
         "environment": first["environment"],
     }
-
-
-COLUMNS = [
-    "dtype", "m", "n", "k", "best variant", "duration (us)", "TFLOP/s", "cuBLAS variant", "cuBLAS kernel",
-    "cuBLAS (us)", "empty kernel (us)", "% of cuBLAS", "runner-up", "runner-up slower by (%)", "candidates", "raced",
-    "eliminated early", "GPU time spent (ms)", "GPU time without elimination (ms)",
-    "verdict", "status", "reason", "source", "environment",
-]  # fmt: skip
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -153,28 +138,28 @@ def _notes(table: pd.DataFrame) -> list[str]:
     ]
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per dtype, one dot per shape."""
-    with look.apply(style):
-        rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
-        if rows.empty:
-            return look.empty_figure(study, style, "tuning run")
-        fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
-        faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
-        # Dots of close shares stand beside the middle of their row.
-        close = rows.sort_values(["dtype", "share"]).groupby("dtype")["share"].diff() < TOUCHING
-        turn = close.groupby((~close).cumsum()).cumcount()
-        aside = turn.map(lambda place: (0.0, -0.2, 0.2, -0.1, 0.1)[place % 5]).reindex(rows.index)
-        sns.scatterplot(
-            x=rows["share"], y=rows["dtype"].map(list(faster.index).index) + aside, hue=rows["share"] >= 100, s=20,
-            palette={True: BLUE, False: "white"}, edgecolor=BLUE, linewidth=0.9, alpha=0.7, legend=False, ax=ax,
-        )  # fmt: skip
-        look.rows_axis(ax, list(map(base.dtype_short, faster.index)))
-        texts = [f"{n} of {of}" for n, of in faster.itertuples(index=False)]
-        number, of = faster.sum()
-        look.beside(ax, texts, heading=f"faster: {number} of {of}")
-        ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-        shapes = f"a dot for each of {faster['size'].max()} shapes"
-        ax.set(xlabel=f"speed of the fastest variant (% of cuBLAS), {shapes}", ylabel="")
-        look.grid(ax, "x")
-        return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])
+    rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
+    if rows.empty:
+        return look.empty_figure(study, style, "tuning run")
+    fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
+    faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
+    # Dots of close shares stand beside the middle of their row.
+    close = rows.sort_values(["dtype", "share"]).groupby("dtype")["share"].diff() < TOUCHING
+    turn = close.groupby((~close).cumsum()).cumcount()
+    aside = turn.map(lambda place: (0.0, -0.2, 0.2, -0.1, 0.1)[place % 5]).reindex(rows.index)
+    sns.scatterplot(
+        x=rows["share"], y=rows["dtype"].map(list(faster.index).index) + aside, hue=rows["share"] >= 100, s=20,
+        palette={True: BLUE, False: "white"}, edgecolor=BLUE, linewidth=0.9, alpha=0.7, legend=False, ax=ax,
+    )  # fmt: skip
+    look.rows_axis(ax, list(map(base.dtype_short, faster.index)))
+    texts = [f"{n} of {of}" for n, of in faster.itertuples(index=False)]
+    number, of = faster.sum()
+    look.beside(ax, texts, heading=f"faster: {number} of {of}")
+    ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+    shapes = f"a dot for each of {faster['size'].max()} shapes"
+    ax.set(xlabel=f"speed of the fastest variant (% of cuBLAS), {shapes}", ylabel="")
+    look.grid(ax, "x")
+    return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])

@@ -20,10 +20,7 @@ from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BLUE, GREY, INK, RED, Style
 
-READING = (
-    "A row is a dtype, a dot a case: the error of its whole result. It must be left of a stroke, the tolerance of a case. "
-    "The number counts the checked cases that are right. Red would be a case that is wrong, races, or fails."
-)
+READING = look.READINGS["correctness"]
 
 EXPECTED = "ended as planned"
 _RIGHT, _FAILS, _NOT_RUN = "right", "fails", "not run"
@@ -31,17 +28,13 @@ _OUTCOMES = (_RIGHT, EXPECTED, _FAILS, _NOT_RUN)
 _IDLE = ("stale", "not measured", "not checked", "unsupported")
 """Outcomes of cases that did not run."""
 _ERROR, _TOLERANCE = "relative error (Frobenius)", "tolerance of the relative error"
-_MOST = 12
-"""The most rows of the figure."""
 
 
 def outcomes(study: StudyData) -> dict[str, str]:
     """Return the check's status where it is not ok, else the verdict, by case."""
     states, verdicts = base.statuses(study, ("check",)), base.verdicts(study)
-    return {
-        case: states[case].status if states[case].status != "ok" else verdict
-        for case, verdict in verdicts.items()
-    }
+    ended = {case: state.status for case, state in states.items()}
+    return {case: verdicts[case] if end == "ok" else end for case, end in ended.items()}
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -92,47 +85,47 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"{counts[_FAILS]} of the {checked} cases that this study checks fail: {kernels}"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a dot for the error of each checked case, a row a dtype, with how many are right."""
-    with look.apply(style):
-        rows = table.assign(shown=shown(table), dtype=table["dtype"].fillna("").map(_name))
-        rows = rows[rows["shown"].isin([_RIGHT, _FAILS])]
-        if rows.empty:
-            return look.empty_figure(study, style, "verdict")
-        right = (rows["shown"] == _RIGHT).groupby(rows["dtype"]).agg(["sum", "size"])
-        # Dtypes with a failure first, where there are too many, then the largest error on top.
-        errors = rows.groupby("dtype")[_ERROR].median()
-        order = right.assign(fails=right["size"] - right["sum"], error=errors)
-        order = order.sort_values(["fails", "error"], ascending=False, kind="stable")[:_MOST]
-        fig, (ax,) = look.panels(style, [rows_mm(len(order)) + 4])
-        drawn = rows[rows["dtype"].isin(order.index)]
-        for column, name, outcomes, color, mark in (
-            (_TOLERANCE, "tolerance", [_RIGHT, _FAILS], GREY, "|"),
-            (_ERROR, "error", [_RIGHT], BLUE, "o"),
-            (_ERROR, "error of a case that fails", [_FAILS], RED, "X"),
-        ):
-            part = drawn[drawn["shown"].isin(outcomes) & (drawn[column] > 0)]
-            at = {"x": part[column], "y": part["dtype"].map(list(order.index).index)}
-            size = {"s": 40, "linewidth": 0.7} if mark == "|" else {"s": 18, "linewidth": 0}
-            if len(part):
-                sns.scatterplot(**at, **size, color=color, marker=mark, label=name, ax=ax)
-        look.rows_axis(ax, list(order.index))
-        texts = [f"{n} of {of}" for n, of in order[["sum", "size"]].itertuples(index=False)]
-        total = right.sum()
-        colors = order["fails"].map(lambda fails: RED if fails else INK)
-        look.beside(ax, texts, colors, f"{total['sum']} of {total['size']} right")
-        for row, dtype in enumerate(order.index):
-            errors = rows.loc[rows["dtype"] == dtype, _ERROR]
-            if order["fails"].iloc[row] == 0 and not (errors > 0).any():
-                text = "exact" if (errors == 0).all() else "as expected"
-                left = ax.get_yaxis_transform()
-                at = {"xycoords": left, "va": "center_baseline", "bbox": look.PLAIN}
-                look.write(ax, text, (0.01, row), color=BLUE, **at)
-        ax.set(xscale="log", xlabel="relative error of the result (Frobenius norm)", ylabel="")
-        ax.xaxis.set_major_formatter(_power)
-        look.grid(ax, "x")
-        notes = ["A result that is exact has no dot."] if (rows[_ERROR] == 0).any() else []
-        return look.finish(fig, study, style, look.entries([ax]), notes, ("check",))
+    rows = table.assign(shown=shown(table), dtype=table["dtype"].fillna("").map(_name))
+    rows = rows[rows["shown"].isin([_RIGHT, _FAILS])]
+    if rows.empty:
+        return look.empty_figure(study, style, "verdict")
+    right = (rows["shown"] == _RIGHT).groupby(rows["dtype"]).agg(["sum", "size"])
+    # Dtypes with a failure first, where there are too many, then the largest error on top.
+    errors = rows.groupby("dtype")[_ERROR].median()
+    order = right.assign(fails=right["size"] - right["sum"], error=errors)
+    order = order.sort_values(["fails", "error"], ascending=False, kind="stable")[: look.MOST_ROWS]
+    fig, (ax,) = look.panels(style, [rows_mm(len(order)) + 4])
+    drawn = rows[rows["dtype"].isin(order.index)]
+    for column, name, outcomes, color, mark in (
+        (_TOLERANCE, "tolerance", [_RIGHT, _FAILS], GREY, "|"),
+        (_ERROR, "error", [_RIGHT], BLUE, "o"),
+        (_ERROR, "error of a case that fails", [_FAILS], RED, "X"),
+    ):
+        part = drawn[drawn["shown"].isin(outcomes) & (drawn[column] > 0)]
+        at = {"x": part[column], "y": part["dtype"].map(list(order.index).index)}
+        size = {"s": 40, "linewidth": 0.7} if mark == "|" else {"s": 18, "linewidth": 0}
+        if len(part):
+            sns.scatterplot(**at, **size, color=color, marker=mark, label=name, ax=ax)
+    look.rows_axis(ax, list(order.index))
+    texts = [f"{n} of {of}" for n, of in order[["sum", "size"]].itertuples(index=False)]
+    total = right.sum()
+    colors = order["fails"].map(lambda fails: RED if fails else INK)
+    look.beside(ax, texts, colors, f"{total['sum']} of {total['size']} right")
+    for row, dtype in enumerate(order.index):
+        errors = rows.loc[rows["dtype"] == dtype, _ERROR]
+        if order["fails"].iloc[row] == 0 and not (errors > 0).any():
+            text = "exact" if (errors == 0).all() else "as expected"
+            left = ax.get_yaxis_transform()
+            at = {"xycoords": left, "va": "center_baseline", "bbox": look.PLAIN}
+            look.write(ax, text, (0.01, row), color=BLUE, **at)
+    ax.set(xscale="log", xlabel="relative error of the result (Frobenius norm)", ylabel="")
+    ax.xaxis.set_major_formatter(_power)
+    look.grid(ax, "x")
+    notes = ["A result that is exact has no dot."] if (rows[_ERROR] == 0).any() else []
+    return look.finish(fig, study, style, look.entries([ax]), notes, ("check",))
 
 
 def _power(value: float, _: object) -> str:

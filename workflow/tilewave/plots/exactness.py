@@ -8,7 +8,7 @@ Known causes stand in `exactness.yaml`.
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,18 +22,13 @@ from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import AREAS, RED, Style
 
-READING = (
-    "A row is a counter, the last one all others. The first part of its bar are the cases in which executing on a CPU "
-    "predicts it exactly, the other parts differ, by the cause; red would be a difference without a known cause."
-)
+READING = look.READINGS["exactness"]
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
 TABLES = table_beside(__file__)
 COUNTERS = frozenset(TABLES["counters"])
 BY_INSTRUCTION: Mapping[str, str] = TABLES["by_instruction"]
 _NAMES: Mapping[str, str] = TABLES["names"]
-_MOST = 12
-"""The most rows of the figure."""
 EACH = "each instruction: "
 UNEXPLAINED = "not known"
 
@@ -42,8 +37,8 @@ UNEXPLAINED = "not known"
 class Cause:
     """The reason of a counter's difference, and where it applies (see the head of exactness.yaml)."""
 
-    counter: re.Pattern[str]
-    kinds: frozenset[str]
+    counter: str
+    kinds: Sequence[str]
     name: str
     cause: str
     measured: str = "either"
@@ -55,7 +50,7 @@ class Cause:
     ) -> bool:
         """Return whether the cause applies to this counter of a case.
         kinds: opcodes that the case executes; measured: the case's counters."""
-        match = self.counter.fullmatch(counter)
+        match = re.fullmatch(self.counter, counter)
         # An opcode (``STG.E.128``) of a kind (``STG.128``) has its base, and its modifiers.
         of_kinds, opcodes = ([name.split(".") for name in names] for names in (self.kinds, kinds))
         pairs = itertools.product(of_kinds, opcodes)
@@ -72,17 +67,13 @@ class Cause:
 @cache
 def causes() -> tuple[Cause, ...]:
     """Return the known causes."""
-    listed = []
-    for entry in TABLES["causes"] or ():
-        counter, kinds = re.compile(entry["counter"]), frozenset(entry["kinds"])
-        cause = " ".join(entry["cause"].split())
-        listed.append(Cause(**entry | {"counter": counter, "kinds": kinds, "cause": cause}))
-    return tuple(listed)
+    entries = TABLES["causes"] or ()
+    return tuple(Cause(**entry | {"cause": " ".join(entry["cause"].split())}) for entry in entries)
 
 
-def _cause(counter: str, opcodes: set[str], predicted: float, measured: Mapping[str, float]) -> str:
+def _cause(opcodes: set[str], measured: Mapping[str, float], counter: str, predicted: float) -> str:
     """Return the known cause of a counter's difference, UNEXPLAINED without one; "" where nothing differs."""
-    if predicted == measured[counter]:
+    if predicted == measured[counter] or math.isnan(measured[counter]):
         return ""
     matches = (cause for cause in causes() if cause.explains(counter, opcodes, predicted, measured))
     return next((cause.cause for cause in matches), UNEXPLAINED)
@@ -106,13 +97,10 @@ def _instructions(study: StudyData) -> pd.DataFrame:
         return pd.DataFrame(columns=["case", "address", "opcode"])
     columns = [name for name in BY_INSTRUCTION if name in rows]
     keys = ["case", "address", "opcode", *(["function"] if "function" in rows else [])]
-    sides = [
-        rows[(rows["stage"] == stage) & ((rows["source"] == "executed") == (stage == PREDICTED))]
-        for stage in _STAGES
-    ]
+    executed, place = rows["source"] == "executed", [name for name in keys if name != "opcode"]
     predicted, measured = (
-        side[[*keys, *columns]].drop_duplicates([name for name in keys if name != "opcode"])
-        for side in sides
+        rows[(rows["stage"] == stage) & of_stage][[*keys, *columns]].drop_duplicates(place)
+        for stage, of_stage in ((PREDICTED, executed), (MEASURED, ~executed))
     )
     return predicted.merge(measured, on=keys, suffixes=("_predicted", "_measured"))
 
@@ -126,12 +114,6 @@ def _kinds(study: StudyData) -> dict[str, set[str]]:
     return {str(case): {*map(str, opcodes)} for case, opcodes in ran.groupby("case")["opcode"]}
 
 
-def _relative(predicted: float, measured: float) -> float:
-    if predicted == measured:
-        return 0.0
-    return (predicted - measured) / measured if measured else math.inf
-
-
 def comparisons(study: StudyData) -> pd.DataFrame:
     """Return one row per case and predicted counter: predicted, measured, difference, cause.
 
@@ -142,44 +124,39 @@ def comparisons(study: StudyData) -> pd.DataFrame:
         _values(study, MEASURED), on=["case", "metric"], how="left",
         suffixes=("_predicted", "_measured"),
     )  # fmt: skip
-    kinds = _kinds(study)
-    beside = {
-        str(case): dict(zip(part["metric"], part["value_measured"]))
-        for case, part in both.groupby("case")
-    }
-    rows = []
-    for row in both.to_dict("records"):
-        case, counter = str(row["case"]), str(row["metric"])
-        predicted, measured = float(row["value_predicted"]), float(row["value_measured"])
-        is_measured = not math.isnan(measured)
-        relative = _relative(predicted, measured) if is_measured else math.nan
-        cause = (
-            _cause(counter, kinds.get(case, set()), predicted, beside[case]) if is_measured else ""
-        )
-        source = row["source_measured"] if is_measured else ""
-        rows.append(
-            (case, counter, row["unit_predicted"], predicted, measured, relative, cause, source)
-        )
-    sides = _instructions(study)
-    for column, label in BY_INSTRUCTION.items():
-        pair = [f"{column}_{side}" for side in ("predicted", "measured")]
-        if any(name not in sides for name in pair):
-            continue
-        numbers, name = sides[["case", *pair]].dropna(), f"{EACH}{label}"
-        for case, part in numbers.groupby("case", sort=False):
-            predicted_counts, measured_counts = (pd.to_numeric(part[side]) for side in pair)
-            total, equal = len(part), int((predicted_counts == measured_counts).sum())
-            # Sums may agree by chance where single instructions do not.
-            off = abs(_relative(float(predicted_counts.sum()), float(measured_counts.sum())))
-            relative = 0.0 if equal == total else max(off, (total - equal) / total)
-            cause = _cause(name, kinds.get(str(case), set()), total, {name: equal})
-            unit = "instructions, compared and equal"
-            rows.append((case, name, unit, float(total), float(equal), relative, cause, ""))
-    values = ["predicted", "measured", "relative difference"]
-    frame = pd.DataFrame(rows, columns=["case", "counter", "unit", *values, "cause", "source"])
+    sides = ["unit_predicted", "value_predicted", "value_measured", "source_measured"]
+    columns = ["case", "counter", "unit", "predicted", "measured", "source"]
+    frame = both[["case", "metric", *sides]].set_axis(columns, axis=1)
+    off = frame["predicted"] - frame["measured"]
+    frame["relative difference"] = (off / frame["measured"]).mask(off == 0, 0.0)
+    frame = pd.concat([frame, _by_instruction(study, columns)], ignore_index=True)
+    kinds, groups = _kinds(study), frame.groupby("case")
+    beside = {case: dict(zip(part["counter"], part["measured"])) for case, part in groups}
+    rows = frame[["case", "counter", "predicted"]].itertuples(index=False, name=None)
+    frame.insert(
+        6, "cause", [_cause(kinds.get(case, set()), beside[case], *of) for case, *of in rows]
+    )
     equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
-    frame.insert(6, "equal", equal.where(frame["relative difference"].notna(), ""))
-    return frame
+    frame.insert(6, "equal", equal.where(frame["measured"].notna(), ""))
+    last = ["predicted", "measured", "relative difference", "equal", "cause", "source"]
+    return frame[["case", "counter", "unit", *last]].fillna({"source": ""})
+
+
+def _by_instruction(study: StudyData, columns: list[str]) -> pd.DataFrame:
+    sides, rows = _instructions(study), []
+    for column, label in BY_INSTRUCTION.items():
+        pair = [f"{column}_predicted", f"{column}_measured"]
+        numbers = sides.reindex(columns=["case", *pair]).dropna()
+        for case, part in numbers.groupby("case", sort=False):
+            predicted, measured = (pd.to_numeric(part[side]) for side in pair)
+            total, equal = len(part), int((predicted == measured).sum())
+            # Sums may agree by chance where single instructions do not.
+            sums = predicted.sum(), measured.sum()
+            off = abs(sums[0] - sums[1]) / sums[1] if sums[1] else math.inf
+            relative = 0.0 if equal == total else max(off, (total - equal) / total)
+            unit = "instructions, compared and equal"
+            rows.append((case, f"{EACH}{label}", unit, float(total), float(equal), "", relative))
+    return pd.DataFrame(rows, columns=[*columns, "relative difference"])
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -211,30 +188,30 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
     return rows[~rows["counter"].astype(str).str.startswith(EACH)]
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each counter that differs in some case, by cause, and one for all others."""
-    with look.apply(style):
-        tested = _tested(table)
-        if tested.empty:
-            return look.empty_figure(study, style, "executed counters beside measured ones")
-        exact, names = "exact", {cause.cause: f"differs, {cause.name}" for cause in causes()}
-        names[UNEXPLAINED] = f"differs, {UNEXPLAINED}"
-        outcomes = tested["cause"].map(names).mask(tested["equal"] == "yes", exact)
-        counters, off = tested["counter"], tested["equal"] == "no"
-        apart = counters.isin(counters[off].value_counts().index[: _MOST - 1])
-        rest = f"{counters[~apart].nunique()} other counters"
-        counts = pd.crosstab(counters.map(_NAMES).fillna(counters).where(apart, rest), outcomes)
-        counts = counts.reindex(columns=[exact, *outcomes[off].value_counts().index], fill_value=0)
-        counts = counts.loc[counts[exact].div(counts.sum(axis=1)).sort_values(kind="stable").index]
-        total, texts = counts.sum(axis=1), pd.DataFrame("", counts.index, counts.columns)
-        colors = dict(zip(counts, itertools.cycle(AREAS))) | {names[UNEXPLAINED]: RED}
-        fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
-        handles = stacks(ax, 100 * counts.div(total, axis=0), colors, texts)
-        differ = total - counts[exact]
-        sums = [f"{n:,} of {of:,}" for n, of in zip(differ, total, strict=True)]
-        look.beside(ax, sums, heading=f"differ: {differ.sum():,} of {total.sum():,}")
-        ax.set_xlabel("share of the cases (%)")
-        return look.finish(fig, study, style, handles, _notes(table), _STAGES)
+    tested = _tested(table)
+    if tested.empty:
+        return look.empty_figure(study, style, "executed counters beside measured ones")
+    exact, names = "exact", {cause.cause: f"differs, {cause.name}" for cause in causes()}
+    names[UNEXPLAINED] = f"differs, {UNEXPLAINED}"
+    outcomes = tested["cause"].map(names).mask(tested["equal"] == "yes", exact)
+    counters, off = tested["counter"], tested["equal"] == "no"
+    apart = counters.isin(counters[off].value_counts().index[: look.MOST_ROWS - 1])
+    rest = f"{counters[~apart].nunique()} other counters"
+    counts = pd.crosstab(counters.map(_NAMES).fillna(counters).where(apart, rest), outcomes)
+    counts = counts.reindex(columns=[exact, *outcomes[off].value_counts().index], fill_value=0)
+    counts = counts.loc[counts[exact].div(counts.sum(axis=1)).sort_values(kind="stable").index]
+    total, texts = counts.sum(axis=1), pd.DataFrame("", counts.index, counts.columns)
+    colors = dict(zip(counts, itertools.cycle(AREAS))) | {names[UNEXPLAINED]: RED}
+    fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
+    handles = stacks(ax, 100 * counts.div(total, axis=0), colors, texts)
+    differ = total - counts[exact]
+    sums = [f"{n:,} of {of:,}" for n, of in zip(differ, total, strict=True)]
+    look.beside(ax, sums, heading=f"differ: {differ.sum():,} of {total.sum():,}")
+    ax.set_xlabel("share of the cases (%)")
+    return look.finish(fig, study, style, handles, _notes(table), _STAGES)
 
 
 def _notes(table: pd.DataFrame) -> list[str]:

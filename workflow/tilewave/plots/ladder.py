@@ -24,10 +24,7 @@ from tilewave.plots.style import DTYPES, INK, PALETTE, Style
 
 HEADLINE = True
 """The report opens with this study's finding."""
-READING = (
-    "A row is a rung, a kernel that adds one idea to another: the hollow dot is its share of cuBLAS's speed at a small size, the filled dot, with its number, at "
-    "a large one. A rung right of the line is faster than cuBLAS."
-)
+READING = look.READINGS["ladder"]
 
 
 class Lecture(BaseModel):
@@ -57,8 +54,6 @@ _DEVICE, _LECTURE = "device", "lecture"
 _SHAPES = 4
 """The number of largest shapes in the summary; of as many with a share of cuBLAS the first and the last are drawn."""
 _MOST_DTYPES = 2
-_EXCESS_FLOPS = 0.01
-"""Share of needless FLOPs from which a rung is named."""
 
 
 def of_highest(study: StudyData) -> pd.Series[float]:
@@ -96,8 +91,7 @@ def table(study: StudyData) -> pd.DataFrame:
     )
     provider = study.cases.reindex(columns=["provider"])["provider"].to_numpy()
     frame.insert(4, _DEVICE, np.where(provider == "cpu", "CPU", "GPU"))
-    order = [] if study.cases.empty else in_order(study)["case"]
-    frame = frame.set_index("case", drop=False).loc[order].reset_index(drop=True)
+    frame = frame.set_index("case", drop=False).loc[in_order(study)["case"]].reset_index(drop=True)
     wanted = Options.of(study).lecture
     lecture = lecture_table(frame, wanted) if wanted else pd.DataFrame()
     return frame if lecture.empty else pd.concat([frame, lecture], ignore_index=True)
@@ -125,15 +119,10 @@ def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
     return frame if (frame[list(cells)] != absent).to_numpy().any() else frame.iloc[:0]
 
 
-def _cases(table: pd.DataFrame, device: str = "GPU") -> pd.DataFrame:
-    """Return the table's cases that ran on the device; `label` names a row's variant, `size` its shape."""
-    cases = table[table[_DEVICE] == device]
-    rows = cases.to_dict("records")
-    return cases.assign(
-        label=[base.variant_label(r, str(r["dtype"])) for r in rows],
-        size=[base.shape_label(r) for r in rows],
-        ranks=cases["verdict"] == "correct",
-    )
+def _cases(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table's cases that ran on the GPU; `size` names a row's shape."""
+    cases = table[table[_DEVICE] == "GPU"]
+    return cases.assign(size=base.shape_labels(cases), ranks=cases["verdict"] == "correct")
 
 
 def _sizes(cases: pd.DataFrame) -> list[str]:
@@ -190,36 +179,22 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 # ------------------------------------------------------------------------------------------ figure
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype, one row per rung: its share at a small and at a large size."""
-    with look.apply(style):
-        rows, sizes = _drawn(study, table)
-        if rows.empty:
-            return look.empty_figure(study, style, "share of cuBLAS")
-        panels = dict(iter(rows.groupby("dtype", sort=False)))
-        heights = [rows_mm(len(rungs)) for rungs in panels.values()]
-        fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
-        right = 1.04 * max(100.0, float(rows[sizes].max(axis=None)))
-        for ax, (dtype, rungs), color in zip(axes, panels.items(), PALETTE):
-            shares = [f"{share:.0f} %" for share in rungs[sizes[-1]]]
-            dots(ax, rungs, sizes, DTYPES.get(dtype, color), shares, sizes[-1])
-            ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-            ax.set(xlim=(0, right), xlabel="speed (% of cuBLAS)", title=base.dtype_short(dtype))
-        shown = part_of(study, rows)
-        checks = _flops_checks(_cases(table))
-        line = Line2D([], [], color=INK, linewidth=0.9, label="cuBLAS")
-        handles = [*dot_handles(sizes[0], sizes[-1], INK), line]
-        return look.finish(fig, shown, style, handles, base.rate_notes(shown), _STAGES, checks)
-
-
-def _flops_checks(cases: pd.DataFrame) -> list[str]:
-    """Return the range of counted FLOPs divided by 2 m n k up to 1 % too many, and the rungs above it."""
-    counted = cases[cases[_RATIO].notna()]
-    if counted.empty:
-        return []
-    more = counted[counted[_RATIO] > 1 + _EXCESS_FLOPS].sort_values(_RATIO, ascending=False)
-    named = [f"{label} {ratio:.3f}" for label, ratio in zip(more["label"], more[_RATIO])]
-    excess = f"; more than that: {', '.join(dict.fromkeys(named))}" if named else ""
-    rest = counted[_RATIO].drop(more.index)
-    span = f"{rest.min():.3f} to {rest.max():.3f}" if len(rest) else "none up to 1 % more"
-    return [f"FLOPs counted over 2mnk: {span}{excess}."]
+    rows, sizes = _drawn(study, table)
+    if rows.empty:
+        return look.empty_figure(study, style, "share of cuBLAS")
+    panels = dict(iter(rows.groupby("dtype", sort=False)))
+    heights = [rows_mm(len(rungs)) for rungs in panels.values()]
+    fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
+    right = 1.04 * max(100.0, float(rows[sizes].max(axis=None)))
+    for ax, (dtype, rungs), color in zip(axes, panels.items(), PALETTE):
+        shares = [f"{share:.0f} %" for share in rungs[sizes[-1]]]
+        dots(ax, rungs, sizes, DTYPES.get(dtype, color), shares, sizes[-1])
+        ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+        ax.set(xlim=(0, right), xlabel="speed (% of cuBLAS)", title=base.dtype_short(dtype))
+    shown = part_of(study, rows)
+    line = Line2D([], [], color=INK, linewidth=0.9, label="cuBLAS")
+    handles = [*dot_handles(sizes[0], sizes[-1], INK), line]
+    return look.finish(fig, shown, style, handles, base.rate_notes(shown), _STAGES)

@@ -17,12 +17,8 @@ from tilewave.plots import style as look
 from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
-from tilewave.theory.latency import nanoseconds
 
-READING = (
-    "A row is a level of the memory, with the cycles of an access that waits for the one before it. The filled dot is "
-    "measured, the hollow one is the lecture's claim; the axis is logarithmic."
-)
+READING = look.READINGS["latency"]
 _CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
 HUNDREDS = ("l2", "dram")
 """Probe cases of global memory for which the article claims several hundred cycles."""
@@ -56,8 +52,7 @@ def table(study: StudyData) -> pd.DataFrame:
     frame["measured / claimed"] = frame[_MEASURED] / frame[_LECTURE]
     clock = clock_mhz(study)
     if clock is not None:
-        cycles = frame[_MEASURED]
-        frame[f"measured (ns at {clock:g} MHz)"] = cycles.map(lambda c: nanoseconds(c, clock))
+        frame[f"measured (ns at {clock:g} MHz)"] = 1e3 * frame[_MEASURED] / clock
     claimed = frame["probe_case"].str.lower().isin(HUNDREDS)
     frame[_ARTICLE] = claimed.map({True: "several hundred cycles", False: ""})
     holds = frame[_MEASURED].between(*_SEVERAL)
@@ -83,21 +78,21 @@ def _level(probe_case: object) -> str:
     return name.upper() if name in ("l1", "l2", "dram") else name
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per level: the measured cycles, and the claimed ones."""
-    with look.apply(style):
-        rows = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
-        if rows.empty:
-            return look.empty_figure(study, style, "latency")
-        rows = rows.assign(label=rows["probe_case"].map(_level))
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
-        cycles = rows[_MEASURED].map("{:.0f}".format)
-        dots(ax, rows, [_LECTURE, _MEASURED], texts=cycles, heading="measured")
-        ax.set(xscale="log", xlabel="latency of a dependent access (SM clock cycles)")
-        ax.set_xlim(0.45 * rows[[_LECTURE, _MEASURED]].min(axis=None))
-        look.decades(ax.xaxis, ax.get_xlim())
-        for row, claim in enumerate(rows[_LECTURE]):
-            text = f"{claim:g}" if claim > 0 else ""
-            look.write(ax, text, (claim, row), (-5, 0), ha="right", va="center_baseline")
-        handles = dot_handles("claimed by the matrix multiplication lecture", "measured")
-        return look.finish(fig, study, style, handles)
+    rows = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
+    if rows.empty:
+        return look.empty_figure(study, style, "latency")
+    rows = rows.assign(label=rows["probe_case"].map(_level))
+    fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+    cycles = rows[_MEASURED].map("{:.0f}".format)
+    dots(ax, rows, [_LECTURE, _MEASURED], texts=cycles, heading="measured")
+    ax.set(xscale="log", xlabel="latency of a dependent access (SM clock cycles)")
+    ax.set_xlim(0.45 * rows[[_LECTURE, _MEASURED]].min(axis=None))
+    look.decades(ax.xaxis, ax.get_xlim())
+    for row, claim in enumerate(rows[_LECTURE]):
+        text = f"{claim:g}" if claim > 0 else ""
+        look.write(ax, text, (claim, row), (-5, 0), ha="right", va="center_baseline")
+    handles = dot_handles("claimed by the matrix multiplication lecture", "measured")
+    return look.finish(fig, study, style, handles)

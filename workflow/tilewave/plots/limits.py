@@ -27,10 +27,7 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import AREAS, Style
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 
-READING = (
-    "A bar is a rung's elapsed cycles. The first part is the share in which its busiest arithmetic pipe works. The rest is idle: its "
-    "parts say what the warps wait for meanwhile, and when SMs have no work."
-)
+READING = look.READINGS["limits"]
 Options = Rungs
 TABLES: Mapping[str, Mapping[str, Any]] = table_beside(__file__)
 PIPES, PARTS, GROUPS, _CLASSES = (TABLES[name] for name in ("pipes", "parts", "groups", "classes"))
@@ -55,11 +52,8 @@ def parts(study: StudyData) -> pd.DataFrame:
     work = busy.max(axis=1) / 100 * values[AVERAGE]
     # The two counters may come from two passes, of which the second may be longer.
     elapsed = values[[ELAPSED, BUSIEST]].max(axis=1)
-    columns = [
-        work, values[AVERAGE] - work, values[BUSIEST] - values[AVERAGE], elapsed - values[BUSIEST],
-    ]  # fmt: skip
-    shares = pd.DataFrame(dict(zip(PARTS, columns, strict=True)), index=values.index)
-    shares = shares.div(elapsed, axis=0) * 100
+    ends = pd.concat([work, values[AVERAGE], values[BUSIEST], elapsed], axis=1, keys=list(PARTS))
+    shares = ends.diff(axis=1).fillna(ends).div(elapsed, axis=0) * 100
     shares.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
     return shares
 
@@ -89,19 +83,12 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
     """Return the percent of cuBLAS that the elapsed cycles alone would give, by case.
     It is cuBLAS's cycles over the case's own, of the same dtype and shape, counted in one environment."""
     cycles = base.value_of(study, ELAPSED, "counters")
-    places = base.environment_of(study, ELAPSED)
-    products = zip(*(study.cases[name] for name in ("dtype", "m", "n", "k")), strict=True)
-    product_of = dict(zip(study.cases["case"], products, strict=True))
-    baselines: dict[tuple[Any, ...], str] = {}
-    for case in study.cases.loc[study.cases["kernel"] == BASELINE, "case"]:
-        if case in cycles.index:
-            baselines.setdefault((*product_of[case], places[case]), case)
-    shares = {
-        case: 100 * float(cycles[baseline] / cycles[case])
-        for case in cycles.index
-        if (baseline := baselines.get((*product_of[case], places[case])))
-    }
-    return pd.Series(shares, dtype=float)
+    about = study.cases.set_index("case").loc[cycles.index]
+    about["place"] = pd.Series(base.environment_of(study, ELAPSED), dtype=object)
+    product = [about[name] for name in ("dtype", "m", "n", "k", "place")]
+    vendor = cycles.where(about["kernel"] == BASELINE)
+    shares = 100 * (vendor.groupby(product, dropna=False).transform("first") / cycles)
+    return shares.dropna().astype(float)
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -121,8 +108,7 @@ def table(study: StudyData) -> pd.DataFrame:
         },
     )
     helpers = _bounds.helpers(study, sampled)
-    ordered = [] if study.cases.empty else in_order(study)["case"]
-    wanted = [case for case in ordered if case not in helpers]
+    wanted = [case for case in in_order(study)["case"] if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)
 
 
@@ -172,29 +158,29 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"The best {name} rung keeps its arithmetic pipe at work {most:.0f} % of the cycles"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype, one row per rung: its cycles in classes."""
-    with look.apply(style):
-        rows = _drawn(study, table)
-        if rows.empty:
-            return look.empty_figure(study, style, "cycles of pipes")
-        parts = dict(iter(rows.groupby("dtype", sort=False)))
-        heights = [rows_mm(len(part)) for part in parts.values()]
-        fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
-        colors = dict(zip(_CLASSES, AREAS, strict=True))
-        for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
-            classes = _classes(part).set_index(part["label"])
-            texts = classes.map("{:.0f}".format)
-            handles = stacks(ax, classes, colors, texts)
-            title = f"{base.dtype_short(dtype)}, {base.shape_label(part.iloc[0].to_dict())}"
-            ax.set(title=title, xlabel="share of elapsed cycles (%)")
-        shown = part_of(study, rows)
-        notes = [
-            f"{base.shape_label(rows.iloc[0].to_dict())}. The arithmetic pipe is the busiest of tensor, FMA and FP64. Its idle "
-            "cycles are split in proportion to the time that warps wait. The bound is the work of the busiest SM at the "
-            "rate of the limiter, the unit that needs longest."
-        ]
-        return look.finish(fig, shown, style, handles, notes, _STAGES, _checks(table))
+    rows = _drawn(study, table)
+    if rows.empty:
+        return look.empty_figure(study, style, "cycles of pipes")
+    parts = dict(iter(rows.groupby("dtype", sort=False)))
+    heights = [rows_mm(len(part)) for part in parts.values()]
+    fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])
+    colors = dict(zip(_CLASSES, AREAS, strict=True))
+    for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
+        classes = _classes(part).set_index(part["label"])
+        texts = classes.map("{:.0f}".format)
+        handles = stacks(ax, classes, colors, texts)
+        title = f"{base.dtype_short(dtype)}, {base.shape_label(part.iloc[0].to_dict())}"
+        ax.set(title=title, xlabel="share of elapsed cycles (%)")
+    shown = part_of(study, rows)
+    notes = [
+        f"{base.shape_label(rows.iloc[0].to_dict())}. The arithmetic pipe is the busiest of tensor, FMA and FP64. Its idle "
+        "cycles are split in proportion to the time that warps wait. The bound is the work of the busiest SM at the "
+        "rate of the limiter, the unit that needs longest."
+    ]
+    return look.finish(fig, shown, style, handles, notes, _STAGES, _checks(table))
 
 
 def _checks(table: pd.DataFrame) -> list[str]:

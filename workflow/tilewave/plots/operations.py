@@ -20,10 +20,7 @@ from tilewave.plots.ladder import HIGH_METRIC, LOW_METRIC, SHARE_METRIC
 from tilewave.plots.options import Named
 from tilewave.plots.style import INK, Style
 
-READING = (
-    "A row is a rung of an operation: the hollow dot is its speed at the smallest size, the filled dot, with its number, "
-    "at the largest. At 100 % it is as fast as a copy of as many bytes."
-)
+READING = look.READINGS["operations"]
 Options = Named
 REFERENCE = "copy"
 """Operation that is the baseline without a vendor's product."""
@@ -34,8 +31,6 @@ _BASELINE_BYTES = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
 _EXCESS = "excess wavefronts (%)"
-_MOST = 12
-"""The most rows of the figure."""
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -115,7 +110,9 @@ def _drawn(study: StudyData, rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["dtype"] == rows.groupby("operation")["dtype"].transform("first")]
     sizes = rows.groupby("operation")[_BYTES]
     small = rows[rows[_BYTES] == sizes.transform("min")].drop_duplicates("variant")
-    large = rows[rows[_BYTES] == sizes.transform("max")].drop_duplicates("variant")[:_MOST]
+    large = rows[rows[_BYTES] == sizes.transform("max")].drop_duplicates("variant")[
+        : look.MOST_ROWS
+    ]
     labels = [
         f"{base.operation_label(row['operation'])}: {base.plain_label(study, row)}"
         for row in large.to_dict("records")
@@ -124,25 +121,25 @@ def _drawn(study: StudyData, rows: pd.DataFrame) -> pd.DataFrame:
     return large.assign(label=labels, **{_SMALL: smallest, _LARGE: large[_SHARE]})
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per rung with the first baseline: its share of it at the smallest and at the largest size."""
-    with look.apply(style):
-        rows = _rows(study, table)
-        if rows.empty:
-            return look.empty_figure(study, style, "share of a baseline")
-        of_vendor = rows["baseline"] == _VENDOR
-        drawn = _drawn(study, rows[of_vendor == of_vendor.iloc[0]])
-        fig, (ax,) = look.panels(style, [rows_mm(len(drawn))])
-        shares = drawn[_LARGE].map("{:.0f} %".format)
-        dots(ax, drawn, [_SMALL, _LARGE], texts=shares, heading=_LARGE)
-        ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
-        right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
-        unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"
-        ax.set(xlim=(-2, right), xlabel=f"speed (% of {unit})")
-        named = rows[rows["variant"].isin(drawn["variant"])]
-        sizes = named.groupby("operation", sort=False)[_BYTES]
-        handles = dot_handles(f"smallest: {_sizes(sizes.min())}", f"largest: {_sizes(sizes.max())}")
-        return look.finish(fig, study, style, handles, _notes(rows), _STAGES)
+    rows = _rows(study, table)
+    if rows.empty:
+        return look.empty_figure(study, style, "share of a baseline")
+    of_vendor = rows["baseline"] == _VENDOR
+    drawn = _drawn(study, rows[of_vendor == of_vendor.iloc[0]])
+    fig, (ax,) = look.panels(style, [rows_mm(len(drawn))])
+    shares = drawn[_LARGE].map("{:.0f} %".format)
+    dots(ax, drawn, [_SMALL, _LARGE], texts=shares, heading=_LARGE)
+    ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
+    right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
+    unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"
+    ax.set(xlim=(-2, right), xlabel=f"speed (% of {unit})")
+    named = rows[rows["variant"].isin(drawn["variant"])]
+    sizes = named.groupby("operation", sort=False)[_BYTES]
+    handles = dot_handles(f"smallest: {_sizes(sizes.min())}", f"largest: {_sizes(sizes.max())}")
+    return look.finish(fig, study, style, handles, _notes(rows), _STAGES)
 
 
 def _sizes(sizes: pd.Series[float]) -> str:

@@ -5,7 +5,7 @@ sentence. `Options.of(study)` gives a study's options. tools/plot_options.py wri
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Protocol, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,20 +14,13 @@ Name = Annotated[str, Field(max_length=200)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
-class _HasOptions(Protocol):
-    """A study, or any part of it that has options."""
-
-    @property
-    def options(self) -> Mapping[str, Any]: ...
-
-
 class PlotOptions(BaseModel):
     """The options of one plot module; a module without `Options` has none."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
     @classmethod
-    def of(cls, study: _HasOptions) -> Self:
+    def of(cls, study: Any) -> Self:
         """Return the options that this class knows, as the study sets them; null is the default."""
         options = without_nulls(study.options)
         return cls.model_validate({key: options[key] for key in options if key in cls.model_fields})

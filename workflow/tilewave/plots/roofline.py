@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import BANDWIDTHS, Ceilings, Peak, kernels_of
-from tilewave.plots._panels import names_beside
+from tilewave.plots._panels import names_beside, slanted
 from tilewave.plots._rungs import Rungs, drawn, part_of
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BLUE, GREY, INK, PURPLE, RED, Style
@@ -28,10 +28,7 @@ from tilewave.theory import opcodes, roofline
 from tilewave.theory.traffic import MATH
 
 HEADLINE = True
-READING = (
-    "Up is speed, right are the FLOPs for a byte of one level of the memory. A kernel has a mark for each level, and may "
-    "not pass the line with the same colour, nor the one on top: the nearer a mark is to its line, the less can be gained."
-)
+READING = look.READINGS["roofline"]
 Options = Rungs
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
@@ -39,11 +36,11 @@ _LEVELS: Mapping[str, str] = {
     "l2": "L2, sectors requested by the SMs",
     "l1": "L1, global sectors and shared wavefronts",
 }
-_NAMES: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1"}
 _COLORS: Mapping[str, str] = {"dram": PURPLE, "l2": RED, "l1": BLUE}
 _MARKERS: Mapping[str, str] = {"dram": "o", "l2": "s", "l1": "^"}
 _DASHES: Mapping[str, Any] = {"dram": "-", "l2": (0, (4, 1.5)), "l1": (0, (1, 1))}
-_NO_ROOF = ("", math.nan, "", math.nan)
+_NO_ROOF = ("", math.nan, math.nan, "")
+_INTENSITY = "{} intensity (FLOP/byte)"
 _LOADED, _STORED = (GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st"))
 
 
@@ -108,77 +105,74 @@ def _units(study: StudyData) -> dict[str, str]:
     if rows.empty:  # of no case, with no such columns
         return {}
     executed = rows.loc[rows["executed"] > 0, ["case", "opcode"]].drop_duplicates()
-    kinds = {opcode: opcodes.unit(str(opcode)) for opcode in executed["opcode"].unique()}
-    return {
-        str(case): kind[0].split()[0]
-        for case, opcode in zip(executed["case"], executed["opcode"], strict=True)
-        if (kind := kinds[opcode])
-    }
+    units = zip(executed["case"], map(opcodes.unit, executed["opcode"]), strict=True)
+    return {str(case): unit[0].split()[0] for case, unit in units if unit}
 
 
-def _points(study: StudyData, limits: Ceilings) -> pd.DataFrame:
-    """Return one row per kernel that may be drawn: rate, bytes, intensity and TB/s at each level, its roof.
-    The share of the roof is in %. A kernel without FLOPs has neither intensity nor roof."""
+def _points(study: StudyData, limits: Ceilings) -> tuple[pd.DataFrame, set[str]]:
+    """Return the table's columns of the kernels: bytes, intensity and TB/s at each level, the roof and its share (%).
+    A kernel without FLOPs has neither intensity nor roof. Also return the cases with bulk copies."""
     kernels = kernels_of(study).set_index("case")
-    frame = _bytes(study).reindex(kernels.index)
+    moved = _bytes(study).reindex(kernels.index)
     measured, speed = base.value_of(study, "tflops", "time"), base.speed(study)
-    frame["tflops"] = speed
     duration = base.value_of(study, "duration", "time")
-    frame["duration"] = duration * (measured / speed).reindex(duration.index).fillna(1)
-    frame["tensor"] = base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters")
-    frame["unit"] = frame.index.map(_units(study))
-    operations = base.flops(study).reindex(frame.index)
+    duration *= (measured / speed).reindex(duration.index).fillna(1)
+    operations = base.flops(study).reindex(moved.index)
+    about = kernels[["dtype"]].assign(
+        tflops=speed,
+        tensor=base.value_of(study, base.COUNTED_TENSOR_FLOPS, "counters"),
+        unit=pd.Series(_units(study), dtype=object),
+    )
+    frame = pd.DataFrame(index=moved.index)
     for level in _LEVELS:
-        frame[f"{level} intensity"] = operations.where(operations > 0) / frame[level]
-        frame[f"{level} rate"] = frame[level] / frame["duration"] * 1e-6
-    roofs = [_roof(row, str(kernels["dtype"][case]), limits) for case, row in frame.iterrows()]
-    columns = ["roof", "roof tflops", "bound", "reached"]
-    frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
+        frame[f"{level} bytes"] = moved[level]
+        frame[_INTENSITY.format(level)] = operations.where(operations > 0) / moved[level]
+        frame[f"{level} rate (TB/s)"] = moved[level] / duration * 1e-6
+    intensities = frame[[_INTENSITY.format(level) for level in _LEVELS]].set_axis(
+        [*_LEVELS], axis=1
+    )
     # A point's coordinates need no common environment; its share of a roof is a ratio, and does.
     here, timed = _ceilings.environment_here(study), base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
-    near = [here == timed.get(case) == counted.get(case, here) for case in frame.index]
-    frame["elsewhere"] = ~pd.Series(near, frame.index, dtype=bool)
-    frame.loc[frame["elsewhere"], columns] = _NO_ROOF
-    return frame
+    roofs = [
+        _roof(about.loc[case], intensities.loc[case].dropna().to_dict(), limits)
+        if here == timed.get(str(case)) == counted.get(str(case), here)
+        else _NO_ROOF
+        for case in frame.index
+    ]
+    columns = ["lowest roof", "lowest roof (TFLOP/s)", "of the roof (%)", "bound by"]
+    frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
+    return frame, set(moved.index[moved["bulk"]])
 
 
-def _roof(row: pd.Series[Any], dtype: str, limits: Ceilings) -> tuple[str, float, str, float]:
-    """Return the lowest roof over a kernel, its height (TFLOP/s), its kind and the share reached (%)."""
-    peak = _peak_over(row, dtype, limits)
+def _roof(
+    about: pd.Series[Any], intensities: Mapping[str, float], limits: Ceilings
+) -> tuple[str, float, float, str]:
+    """Return the lowest roof over a kernel, its height (TFLOP/s), the share reached (%) and its kind."""
+    peak = _peak_over(about, str(about["dtype"]), limits)
     # Without a measured peak of these tensor cores no other roof applies.
-    if peak is None and row["tensor"] > 0:
+    if (peak is None and about["tensor"] > 0) or not pd.notna(about["tflops"]):
         return _NO_ROOF
     top = peak.tflops if peak else None
-    intensities = {level: float(row[f"{level} intensity"]) for level in _LEVELS}
-    measured = {level: value for level, value in intensities.items() if not math.isnan(value)}
-    roof = roofline.lowest_roof(top, limits.bandwidths, measured)
-    if roof is None or not pd.notna(row["tflops"]):
+    roof = roofline.lowest_roof(top, limits.bandwidths, intensities)
+    if roof is None:
         return _NO_ROOF
-    by_math = roof.bound == MATH and peak is not None
-    name = peak.label if by_math and peak else f"{roof.bound} bandwidth"
-    return name, roof.tflops, roof.bound, 100 * row["tflops"] / roof.tflops
+    height, bound = roof
+    name = peak.label if bound == MATH and peak else f"{bound} bandwidth"
+    return name, height, 100 * about["tflops"] / height, bound
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: of a kernel its bytes, intensities, rates and lowest roof; of a probe its ceiling."""
     limits = _ceilings.ceilings(study)
-    points = _points(study, limits)
-    columns: dict[str, pd.Series[float]] = {
+    points, bulk = _points(study, limits)
+    rates = {
         "TFLOP/s": base.speed(study),
         "bandwidth (TB/s)": base.value_of(study, "bandwidth", "time"),
     }
-    for level in _LEVELS:
-        columns[f"{level} bytes"] = points[level]
-        columns[f"{level} intensity (FLOP/byte)"] = points[f"{level} intensity"]
-        columns[f"{level} rate (TB/s)"] = points[f"{level} rate"]
-    columns["lowest roof"] = points["roof"]
-    columns["lowest roof (TFLOP/s)"] = points["roof tflops"]
-    columns["of the roof (%)"] = points["reached"]
-    columns["bound by"] = points["bound"]
     frame = base.base_table(study)
     frame.insert(3, "probe case", study.cases.set_index("case")["probe_case"])
-    return base.with_derived(base.with_columns(frame, columns), (limits, points))
+    return base.with_derived(base.with_columns(frame, rates | dict(points)), (limits, bulk))
 
 
 # ------------------------------------------------------------------------------------------ figure
@@ -186,9 +180,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels that are drawn: their rows of the table, `label`, and intensity at each level."""
-    _, points = base.derived(table)
-    columns = [*(f"{level} intensity" for level in _LEVELS), "bulk"]
-    rows = table.join(points[columns].set_axis([*_LEVELS, "bulk"], axis=1), on="case")
+    rows = table.rename(columns={_INTENSITY.format(level): level for level in _LEVELS})
     rows = rows[(rows["verdict"] == "correct") & rows["TFLOP/s"].notna()]
     rows = rows[rows[list(_LEVELS)].notna().any(axis=1)]
     rows = rows[rows["case"].map(base.uncommon_shapes(kernels_of(study))) == ""]
@@ -212,7 +204,6 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
     (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
     peaks = limits.of(dtype)
     top = peaks[0].tflops if peaks else high
-    small: dict[str, Any] = {"size": style.small, "va": "bottom", "rotation_mode": "anchor"}
     for level, bandwidth in limits.bandwidths.items():
         start = max(left, low / bandwidth)
         ends = [start, top / bandwidth]
@@ -221,16 +212,14 @@ def _roofs(ax: Axes, limits: Ceilings, dtype: str, style: Style) -> None:
             linestyle=_DASHES[level], zorder=1,
         )  # fmt: skip
         at = start * (ends[1] / start) ** 0.27
-        ax.text(
-            at, 1.05 * at * bandwidth, f"{_NAMES[level]} {base.digits(bandwidth)} TB/s", color=_COLORS[level],
-            rotation=math.degrees(math.atan(bandwidth)), transform_rotates_text=True, **small,
-        )  # fmt: skip
+        name = f"{level.upper()} {base.digits(bandwidth)} TB/s"
+        slanted(ax, name, (at, 1.05), bandwidth, style, color=_COLORS[level], va="bottom")
     for peak in peaks[: 1 if style.narrow else 2]:
         dashes = "-" if peak is peaks[0] else (0, (6, 2))
         ax.hlines(peak.tflops, left, right, color=INK, linewidth=0.9, linestyle=dashes, zorder=1)
         name = f"{_ceilings.UNITS.get(peak.unit, peak.unit)} {base.digits(peak.tflops)} TFLOP/s"
         at, side = (right, "right") if style.narrow else (1.05 * left, "left")
-        ax.text(at, 1.04 * peak.tflops, name, ha=side, **small)
+        ax.text(at, 1.04 * peak.tflops, name, ha=side, va="bottom", size=style.small)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: Style) -> None:
@@ -259,7 +248,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
         )  # fmt: skip
     slowest = values.loc[speeds.idxmin()]
     for level, value in slowest.dropna().items():
-        name, color = _NAMES[str(level)], _COLORS[str(level)]
+        name, color = str(level).upper(), _COLORS[str(level)]
         look.write(ax, name, (value, speeds.min()), (0, -5), ha="center", va="top", color=color)
     roofs = rows["lowest roof"].astype(str).str.split()
     names = roofs.str[-1].where(rows["bound by"] == MATH, roofs.str[0].str.upper())
@@ -277,24 +266,24 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
     look.grid(ax)
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
-    with look.apply(style):
-        limits: Ceilings = base.derived(table)[0]
-        rows = _drawn(study, table)
-        if rows.empty:
-            return look.empty_figure(study, style, "roofline")
-        parts = [part for _, part in rows.groupby("dtype", sort=False)]
-        tall = 70.0 if style.narrow else 85.0
-        fig, axes = look.panels(style, [tall] * len(parts))
-        for ax, part in zip(axes, parts, strict=True):
-            _panel(ax, part, limits, tall - 14, style)
-        shown = part_of(study, rows, study.cases["operation"] == "probe")
-        notes = _notes(shown, limits, rows)
-        return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
+    limits, bulk = base.derived(table)
+    rows = _drawn(study, table)
+    if rows.empty:
+        return look.empty_figure(study, style, "roofline")
+    parts = [part for _, part in rows.groupby("dtype", sort=False)]
+    tall = 70.0 if style.narrow else 85.0
+    fig, axes = look.panels(style, [tall] * len(parts))
+    for ax, part in zip(axes, parts, strict=True):
+        _panel(ax, part, limits, tall - 14, style)
+    shown = part_of(study, rows, study.cases["operation"] == "probe")
+    notes = _notes(shown, limits, rows, bool(rows["case"].isin(bulk).any()))
+    return look.finish(fig, shown, style, notes=notes, stages=_STAGES)
 
 
-def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:
+def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame, bulk: bool) -> list[str]:
     """Return the shape, the levels, and the ceilings that were not measured."""
     levels = [f"{label} ({BANDWIDTHS[level]})" for level, label in _LEVELS.items()]
     notes = [
@@ -304,7 +293,7 @@ def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame) -> list[str]:
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
     if rows["of the roof (%)"].isna().any():
         notes.append("A rung without a number was timed in another environment than the roofs.")
-    if rows["bulk"].any():
+    if bulk:
         notes.append("At L1, bulk copies (TMA) are taken from L2's count, the least they can be.")
     if limits.absent:
         notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")

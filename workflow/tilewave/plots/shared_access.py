@@ -18,10 +18,7 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.options import Named
 from tilewave.plots.style import RED, Style
 
-READING = (
-    "A row is an access pattern of a warp: the element that lane i accesses, an element having the panel's bits. A cell has the "
-    "measured wavefronts and those that the rule of transactions predicts; red cells differ."
-)
+READING = look.READINGS["shared_access"]
 Options = Named
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"
@@ -56,41 +53,41 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"{share:.0f} % of the access patterns cost the predicted wavefronts"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a panel for each width: a cell a pattern and operation, with measured and expected wavefronts."""
-    with look.apply(style):
-        rows = table[(table["verdict"] == "correct") & table["measured wavefronts"].notna()]
-        if rows.empty:
-            return look.empty_figure(study, style, "wavefronts")
-        pattern = rows["probe_case"].str.replace(r"^(load|store)_", "", regex=True)
-        measured, expected = rows["measured wavefronts"], rows["expected wavefronts"]
-        sign = rows["as expected"].map({"no": " ≠ "}).fillna(" = ")
-        texts = measured.map("{:g}".format) + sign + expected.map("{:g}".format)
-        rows = rows.assign(pattern=pattern, text=texts, operation=rows["operation"] + "s")
-        parts = dict(iter(rows.groupby("bits a lane")))
-        counts = [part["pattern"].nunique() for part in parts.values()]
-        most = min(_MOST, max(counts))
-        tall = [rows_mm(count) + 2 if style.narrow else rows_mm(most) + 8 for count in counts]
-        fig, axes = look.panels(style, tall)
-        for ax, (bits, part) in zip(axes, parts.items(), strict=True):
-            patterns = list(dict.fromkeys(part["pattern"]))[:_MOST]
-            names = [Named.of(study).names.get(name, name.replace("_", " ")) for name in patterns]
-            values, texts = (
-                part.pivot_table(column, "pattern", "operation", "first").reindex(patterns)
-                for column in ("measured wavefronts", "text")
-            )
-            sns.heatmap(
-                values, annot=texts.fillna("–"), fmt="", cbar=False, cmap="Blues", vmin=0, vmax=1.6 * measured.max(),
-                linewidths=0.6, yticklabels=names, ax=ax,
-            )  # fmt: skip
-            for text in ax.texts:
-                if "≠" in text.get_text():
-                    text.set(color=RED, weight="bold")
-            ax.set(title=f"{bits}-bit", ylabel="", xlabel="")
-            if not style.narrow:
-                ax.set_ylim(most, 0)
-            look.head(ax, "element of lane i (in C)", 0)
-            ax.xaxis.tick_top()
-            ax.tick_params(length=0, labelrotation=0)
-        fig.supxlabel("wavefronts: measured = predicted", size=style.font_size)
-        return look.finish(fig, study, style, stages=_STAGES)
+    rows = table[(table["verdict"] == "correct") & table["measured wavefronts"].notna()]
+    if rows.empty:
+        return look.empty_figure(study, style, "wavefronts")
+    pattern = rows["probe_case"].str.replace(r"^(load|store)_", "", regex=True)
+    measured, expected = rows["measured wavefronts"], rows["expected wavefronts"]
+    sign = rows["as expected"].map({"no": " ≠ "}).fillna(" = ")
+    texts = measured.map("{:g}".format) + sign + expected.map("{:g}".format)
+    rows = rows.assign(pattern=pattern, text=texts, operation=rows["operation"] + "s")
+    parts = dict(iter(rows.groupby("bits a lane")))
+    counts = [part["pattern"].nunique() for part in parts.values()]
+    most = min(_MOST, max(counts))
+    tall = [rows_mm(count) + 2 if style.narrow else rows_mm(most) + 8 for count in counts]
+    fig, axes = look.panels(style, tall)
+    for ax, (bits, part) in zip(axes, parts.items(), strict=True):
+        patterns = list(dict.fromkeys(part["pattern"]))[:_MOST]
+        names = [Named.of(study).names.get(name, name.replace("_", " ")) for name in patterns]
+        values, texts = (
+            part.pivot_table(column, "pattern", "operation", "first").reindex(patterns)
+            for column in ("measured wavefronts", "text")
+        )
+        sns.heatmap(
+            values, annot=texts.fillna("–"), fmt="", cbar=False, cmap="Blues", vmin=0, vmax=1.6 * measured.max(),
+            linewidths=0.6, yticklabels=names, ax=ax,
+        )  # fmt: skip
+        for text in ax.texts:
+            if "≠" in text.get_text():
+                text.set(color=RED, weight="bold")
+        ax.set(title=f"{bits}-bit", ylabel="", xlabel="")
+        if not style.narrow:
+            ax.set_ylim(most, 0)
+        look.head(ax, "element of lane i (in C)", 0)
+        ax.xaxis.tick_top()
+        ax.tick_params(length=0, labelrotation=0)
+    fig.supxlabel("wavefronts: measured = predicted", size=style.font_size)
+    return look.finish(fig, study, style, stages=_STAGES)

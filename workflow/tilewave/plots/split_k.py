@@ -7,6 +7,7 @@ that the workspace adds.
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
+from tilewave.plots._ceilings import ceilings
 from tilewave.plots._panels import rows_mm
 from tilewave.plots._quantization import percent
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
@@ -23,40 +25,26 @@ from tilewave.plots.style import BLUE, INK, RED, Style
 from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
-READING = (
-    "A row is a product, with its number of tiles. Right is faster than one block a tile: the dot is the best number of "
-    "splits along k, the square stream-K, which divides the whole work evenly."
-)
+READING = look.READINGS["split_k"]
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
 """Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
-BANDWIDTH = "l2_read"
-"""Probe case whose bandwidth gives the time of the workspace's traffic."""
 STREAM = "stream"
+_MACROS = ("SPLITS", "JOINED", "LEAST")
 _STAGES = ("time",)
 
 
 def bandwidth(study: StudyData) -> float:
-    """Return TB/s of the probe BANDWIDTH; NaN without a correct value from the environment of most durations."""
-    probes = study.cases.loc[study.cases["probe_case"] == BANDWIDTH, "case"]
-    environments = pd.Series(base.environment_of(study, "bandwidth", "time"), dtype=object)
-    timed = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
-    usual = timed[timed.index.isin(study.cases.loc[study.cases["tile_m"].notna(), "case"])].mode()
-    usable = environments.index.isin(probes) & environments.index.isin(base.ranking(study))
-    cases = environments.index[usable & (environments.isin(usual) | usual.empty)]
-    return float(base.value_of(study, "bandwidth", "time")[cases[0]]) if len(cases) else math.nan
+    """Return TB/s of the L2, which give the time of the workspace's traffic; NaN without a correct probe."""
+    return ceilings(study).bandwidths.get("l2", math.nan)
 
 
-def _dealing(
-    row: Mapping[str, object], macros: Mapping[str, object], stream: bool, tiles: int, chunks: int
-) -> splitting.Dealing:
+def _dealing(row: Mapping[str, Any], stream: bool, tiles: int, chunks: int) -> splitting.Dealing:
     """Return how the case assigns its work, by its macros (SPLITS; JOINED and LEAST) and its grid."""
+    macros = {name: int(value) for name, value in base.macros_of(row).items() if name in _MACROS}
     if not stream:
-        return splitting.split_k(tiles, chunks, int(str(macros.get("SPLITS", 1))))
-    joined = macros.get("JOINED")
-    return splitting.stream_k(
-        tiles, chunks, int(float(str(row["blocks"]))),
-        None if joined is None else int(str(joined)), int(str(macros.get("LEAST", 1))),
-    )  # fmt: skip
+        return splitting.split_k(tiles, chunks, macros.get("SPLITS", 1))
+    joined, least = macros.get("JOINED"), macros.get("LEAST", 1)
+    return splitting.stream_k(tiles, chunks, int(row["blocks"]), joined, least)
 
 
 def _key(row: Mapping[str, object]) -> tuple[object, ...]:
@@ -73,62 +61,53 @@ def cells(study: StudyData) -> pd.DataFrame:
     more, counted), rate (TB/s).
     """
     sms = sms_of(study)
-    if study.cases.empty or sms < 1:
-        return pd.DataFrame(columns=["case", "shape"])
-    rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna()]
+    rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna() & (sms > 0)]
     baselines = {_key(row): row for row in rows[rows["kernel"] == DATA_PARALLEL].to_dict("records")}
     duration = base.value_of(study, "duration", "time")
-    environments = base.environment_of(study, "duration", "time")
-    extra = {
-        "l2": base.value_of(study, L2_SECTORS, "counters").map(roofline.l2_bytes),
-        "dram": base.value_of(study, "dram_bytes", "counters"),
-    }
-    may_rank = set(base.ranking(study))
-    rate = bandwidth(study)
-    records = []
-    for row in rows.to_dict("records"):
+    rate, records = bandwidth(study), []
+    for row in rows[rows["kernel"].isin([SPLIT_K, STREAM_K])].to_dict("records"):
         baseline = baselines.get(_key(row))
-        if row["kernel"] not in (SPLIT_K, STREAM_K) or baseline is None:
+        if baseline is None:
             continue
-        case, plain_case = str(row["case"]), str(baseline["case"])
-        stream, macros = row["kernel"] == STREAM_K, base.macros_of(row)
+        stream = row["kernel"] == STREAM_K
         shape = {name: int(row[name]) for name in "mnk"}
         tile = (int(row["tile_m"]), int(row["tile_n"]))
         step = int(row["tile_k"]) if base.present(row.get("tile_k")) else 1
         tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // step)
         plain = splitting.data_parallel(tiles, chunks)
-        dealing = _dealing(row, macros, stream, tiles, chunks)
+        dealing = _dealing(row, stream, tiles, chunks)
         per_sm = blocks_per_sm_of(study, baseline)
-        ranks = case in may_rank and plain_case in may_rank
-        split_time, plain_time = duration.get(case, math.nan), duration.get(plain_case, math.nan)
-        same = environments.get(case) == environments.get(plain_case)
-        reduction = 0.0 if math.isnan(rate) else splitting.reduction_time(dealing, tile, sms, rate)
-        more = {
-            name: values.get(case, math.nan) - values.get(plain_case, math.nan)
-            if ranks
-            else math.nan
-            for name, values in extra.items()
-        }
-        predicted = [
+        plain_time = duration.get(baseline["case"], math.nan)
+        reduction = splitting.reduction_time(dealing, tile, sms, rate) if rate > 0 else 0.0
+        alone, waves = (
             splitting.speed_up(dealing, plain, sms, blocks, plain_time, reduction)
             for blocks in (1, per_sm)
-        ]
+        )
         records.append(
             {
-                "case": case, "plain": plain_case, "shape": tuple(shape.values()),
-                "label": base.shape_label(row), "tile": tile, "tiles": tiles,
-                "chunks": chunks, "per_sm": per_sm,
-                "how": STREAM if stream else str(macros.get("SPLITS", 1)), "ranks": ranks,
-                "duration": split_time, "plain_duration": plain_time,
-                "speed_up": plain_time / split_time if ranks and same else math.nan,
-                "alone": predicted[0], "waves": predicted[1],
-                "reduction": reduction if not math.isnan(rate) else math.nan, "rate": rate,
+                "case": row["case"], "plain": baseline["case"], "shape": tuple(shape.values()),
+                "label": base.shape_label(row), "tile": tile, "tiles": tiles, "chunks": chunks, "per_sm": per_sm,
+                "how": STREAM if stream else str(base.macros_of(row).get("SPLITS", 1)), "alone": alone, "waves": waves,
+                "reduction": reduction if rate > 0 else math.nan, "rate": rate,
                 "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),
-                **more,
             }
         )  # fmt: skip
-    return pd.DataFrame(records) if records else pd.DataFrame(columns=["case", "shape"])
+    frame = pd.DataFrame(records, columns=None if records else ["case", "plain", "shape"])
+    case, plain_case, ranking = frame["case"], frame["plain"], base.ranking(study)
+    frame["ranks"] = case.isin(ranking) & plain_case.isin(ranking)
+    frame["duration"], frame["plain_duration"] = case.map(duration), plain_case.map(duration)
+    places = pd.Series(base.environment_of(study, "duration", "time"), dtype=object)
+    same = case.map(places) == plain_case.map(places)
+    frame["speed_up"] = (frame["plain_duration"] / frame["duration"]).where(frame["ranks"] & same)
+    sectors = base.value_of(study, L2_SECTORS, "counters")
+    counted = {
+        "l2": sectors.map(roofline.l2_bytes),
+        "dram": base.value_of(study, "dram_bytes", "counters"),
+    }
+    for name, values in counted.items():
+        frame[name] = (case.map(values) - plain_case.map(values)).where(frame["ranks"])
+    return frame
 
 
 _COLUMNS: Mapping[str, str] = table_beside(__file__)
@@ -136,24 +115,19 @@ _COLUMNS: Mapping[str, str] = table_beside(__file__)
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case; those of splitting kernels with measured and predicted speed-ups and bytes."""
-    base_rows = base.base_table(study).set_index("case")
-    frame = cells(study)
+    base_rows, frame = base.base_table(study), cells(study)
     if frame.empty:
-        return base.with_derived(base_rows.reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(drop=True), frame)
     columns = frame.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
-    timed = base.value_of(study, "duration", "time")
-    base_rows.insert(6, "duration (us)", timed.reindex(base_rows.index))
-    joined = base_rows.iloc[:, :7].join(columns).join(base_rows.iloc[:, 7:]).reset_index()
-    return base.with_derived(joined, frame)
+    timed = {"duration (us)": base.value_of(study, "duration", "time")}
+    return base.with_derived(base.with_columns(base_rows, timed | dict(columns)), frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
 
 
 _LOOKS: Mapping[str, tuple[str, str]] = {"best split-K": (BLUE, "o"), "stream-K": (RED, "s")}
-_MOST = 12
-"""The most rows of the figure."""
 
 
 def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
@@ -165,32 +139,32 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
     ]
     best = frame.assign(kind=kinds, row=rows).pivot_table("speed_up", "row", "kind", "max")
     order = best.max(axis=1).sort_values(ascending=False, kind="stable").index
-    return best.loc[order[:_MOST]]
+    return best.loc[order[: look.MOST_ROWS]]
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per product: the speed-up of the best split-K and of stream-K."""
-    with look.apply(style):
-        frame: pd.DataFrame = base.derived(table)
-        if frame.empty or frame["speed_up"].isna().all():
-            return look.empty_figure(study, style, "speed-up")
-        rows = _drawn(frame)
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
-        long = rows.reset_index(drop=True).melt(ignore_index=False, var_name="kind").dropna()
-        sns.scatterplot(
-            long.reset_index(names="place"), x="value", y="place", hue="kind", style="kind", s=24, linewidth=0,
-            palette={kind: color for kind, (color, _) in _LOOKS.items()}, ax=ax, zorder=3,
-            markers={kind: marker for kind, (_, marker) in _LOOKS.items()},
-        )  # fmt: skip
-        look.rows_axis(ax, list(rows.index))
-        look.head(ax, "M×N×K, tiles of C", 0)
-        look.powers_of_two(ax, [0.5, rows.max(axis=None)])
-        ax.axvline(1, color=INK, linewidth=0.9)
-        dtypes = base.dtypes_text(study)
-        ax.set(xlabel=f"speed-up over the data-parallel kernel, {dtypes}", ylabel="")
-        look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)], heading="best")
-        look.grid(ax, "x")
-        return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)
+    frame: pd.DataFrame = base.derived(table)
+    if frame.empty or frame["speed_up"].isna().all():
+        return look.empty_figure(study, style, "speed-up")
+    rows = _drawn(frame)
+    fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
+    long = rows.reset_index(drop=True).melt(ignore_index=False, var_name="kind").dropna()
+    sns.scatterplot(
+        long.reset_index(names="place"), x="value", y="place", hue="kind", style="kind", s=24, linewidth=0,
+        palette={kind: color for kind, (color, _) in _LOOKS.items()}, ax=ax, zorder=3,
+        markers={kind: marker for kind, (_, marker) in _LOOKS.items()},
+    )  # fmt: skip
+    look.rows_axis(ax, list(rows.index))
+    look.head(ax, "M×N×K, tiles of C", 0)
+    look.powers_of_two(ax, [0.5, rows.max(axis=None)])
+    ax.axvline(1, color=INK, linewidth=0.9)
+    dtypes = base.dtypes_text(study)
+    ax.set(xlabel=f"speed-up over the data-parallel kernel, {dtypes}", ylabel="")
+    look.beside(ax, [f"{best:.1f}×" for best in rows.max(axis=1)], heading="best")
+    look.grid(ax, "x")
+    return look.finish(fig, study, style, look.entries([ax]), notes(study, frame), _STAGES)
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -4,11 +4,12 @@ A figure has no title and no text but labels: its finding and its caption are te
 version is written, and figures do not use pyplot's global state.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
@@ -22,6 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from matplotlib.transforms import Bbox
 
 from tilewave.basics.errors import UserError
+from tilewave.basics.tables import table_beside
 from tilewave.plots._captions import missing_notes, nothing_to_draw, source_line
 from tilewave.plots.base import StudyData, compact
 
@@ -48,6 +50,10 @@ PLAIN = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
 """The box of a text that hides the grid behind it."""
 ROW_MM = 5.0
 """Height of a row of dots or bars."""
+READINGS: Mapping[str, str] = table_beside(str(Path(__file__).with_name("readings.yaml")))
+"""How to read each figure, by its plot."""
+MOST_ROWS = 12
+"""The most rows of most figures."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +93,12 @@ def check_style(style: Style) -> None:
 
 def _settings(style: Style) -> dict[str, Any]:
     small, size = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), style.font_size
-    inked = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
     return {
         **sns.axes_style("ticks"),
         **sns.plotting_context("paper"),
         **_SHEET,
         **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), size),
         **dict.fromkeys(small, style.small),
-        **dict.fromkeys(inked, INK),
     }
 
 
@@ -104,6 +108,20 @@ def apply(style: Style) -> Iterator[None]:
     check_style(style)
     with mpl.rc_context(_settings(style)):  # type: ignore[arg-type]
         yield
+
+
+Draw = TypeVar("Draw", bound=Callable[..., Figure])
+
+
+def styled(draw: Draw) -> Draw:
+    """Set the theme while a figure is drawn: a decorator of a module's `draw`."""
+
+    @functools.wraps(draw)
+    def drawn(study: StudyData, table: Any, style: Style, *more: Any, **named: Any) -> Figure:
+        with apply(style):
+            return draw(study, table, style, *more, **named)
+
+    return cast(Draw, drawn)
 
 
 def new_figure(style: Style, height_mm: float) -> Figure:
@@ -141,33 +159,17 @@ def finish(
     stages: Iterable[str] | None = None,
     checks: Sequence[str] = (),
 ) -> Figure:
-    """Lay a figure out, and give it a caption: the notes, the checks, the study's missing cases and its source.
-    checks: sentences that no reader of the figure needs. stages: the stages whose missing cases the caption must list; None for all."""
+    """Put a legend below the panels, lay the figure out, and give it a caption.
+
+    handles: the legend's entries, with their labels. notes: sentences on how to read the figure, before those that no reader
+    needs: checks, missing cases and the source. stages: those whose missing cases the caption must list; None for all.
+    """
     troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5
         troubles = [*troubles[:5], f"The table has {more} more reasons."]
-    ends = " ".join(
-        f"{sentence.removesuffix('.')}." for sentence in (*checks, *troubles, source_line(study))
-    )
-    return framed(fig, style, "", ends, handles, notes)
-
-
-def framed(
-    fig: Figure,
-    style: Style,
-    title: str,
-    source: str,
-    handles: Sequence[Artist] = (),
-    notes: Sequence[str] = (),
-) -> Figure:
-    """Put a legend below the panels and lay the figure out; title, notes and source are its `caption`.
-
-    title: "" where a page has it. source: missing cases and the origin of the values. handles: the legend's entries, with their
-    labels. notes: sentences on how to read the figure.
-    """
-    sentences = (title, *notes, source)
-    _captions[fig] = [f"{text.removesuffix('.')}." for text in sentences if text]
+    sentences = [f"{text.removesuffix('.')}." for text in (*checks, *troubles, source_line(study))]
+    _captions[fig] = [*(f"{note.removesuffix('.')}." for note in notes), " ".join(sentences)]
     for ax in fig.axes:
         ax.xaxis.label.set_wrap(True)
     fig.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03, wspace=0.06, hspace=0.02)
@@ -202,19 +204,15 @@ def entries(axes: Iterable[Axes]) -> list[Artist]:
     return list(handles.values())
 
 
-def empty(ax: Axes, sentence: str, style: Style) -> None:
-    """Write the reason into an axes that shows nothing."""
-    ax.set_axis_off()
-    ax.text(
-        0.5, 0.5, sentence, ha="center", va="center", transform=ax.transAxes, color=GREY,
-        size=style.font_size, wrap=True,
-    )  # fmt: skip
-
-
 def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
     """Return the figure of a study without data: the question, the reason, the source."""
     fig = new_figure(style, 30)
-    empty(fig.subplots(), nothing_to_draw(study, what), style)
+    ax = fig.subplots()
+    ax.set_axis_off()
+    ax.text(
+        0.5, 0.5, nothing_to_draw(study, what), ha="center", va="center", transform=ax.transAxes, color=GREY,
+        size=style.font_size, wrap=True,
+    )  # fmt: skip
     return finish(fig, study, style)
 
 

@@ -7,12 +7,10 @@ steps, the throughput drops, and the tensor cores execute more operations than 2
 from functools import partial
 
 from tilewave.plots import _quantization, _sweeps
+from tilewave.plots import style as look
 from tilewave.plots._quantization import Options as Options
 
-READING = (
-    "A point is a product of that N. Right of a dashed line a new column of tiles begins, nearly empty: the speed falls, "
-    "because the share of the tiles' operations that is of use falls. The line is the model."
-)
+READING = look.READINGS["tile_quantization"]
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="columns")
 draw = partial(_quantization.draw, by="columns", order=("tflops", "useful"))

@@ -6,15 +6,17 @@ throughput at the largest product, and multiplies it by the closed-form efficien
 """
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 import seaborn as sns
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
-from tilewave.plots._panels import framed, heatmap, rows_mm
+from tilewave.plots._panels import heatmap, rows_mm
 from tilewave.plots._sweeps import blocks_per_sm_of, sms_of
 from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import RED, Style
@@ -22,15 +24,9 @@ from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
-READING = (
-    "A row is a shape, a column a tile, the largest at the left. A number is the speed in % of the best tile of that "
-    "shape, which has a frame: large tiles win where there are enough of them for all SMs. A triangle marks the tile with the best "
-    "prediction."
-)
+READING = look.READINGS["tile_size"]
 _STAGES = ("time",)
-_PREDICTIONS = ("alone", "waves")
-_MOST = 12
-"""The most rows of the figure; the largest product is left out first."""
+_COLUMNS: Mapping[str, str] = table_beside(__file__)
 
 
 def _order(tile: tuple[int, int]) -> tuple[int, int, int]:
@@ -46,55 +42,46 @@ def cells(study: StudyData) -> pd.DataFrame:
     best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as many as fit),
     intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of the best).
     """
-    sms = sms_of(study)
-    rows = study.cases
-    if rows.empty or sms < 1:
-        return pd.DataFrame(columns=["case", "shape", "tile"])
-    rows = rows[(rows["kernel"] != BASELINE) & rows[["m", "n", "k"]].notna().all(axis=1)]
-    rows = rows[rows["tile_m"].notna() & rows["tile_n"].notna()]
-    timed = base.pivot(study, ["tflops", "percent_of_cublas"], "time")
-    sectors = base.value_of(study, L2_SECTORS, "counters")
-    may_rank = set(base.ranking(study))
-    environments = base.environment_of(study, "tflops", "time")
+    sms, cases = sms_of(study), study.cases.dropna(subset=["m", "n", "k", "tile_m", "tile_n"])
     records = []
-    for row in rows.to_dict("records"):
-        case = str(row["case"])
+    for row in cases[(cases["kernel"] != BASELINE) & (sms > 0)].to_dict("records"):
         shape = {name: int(row[name]) for name in "mnk"}
-        tile = (int(row["tile_m"]), int(row["tile_n"]))
-        per_sm = blocks_per_sm_of(study, row)
+        tile, per_sm = (int(row["tile_m"]), int(row["tile_n"])), blocks_per_sm_of(study, row)
         width = SIZES.get(str(row["dtype"]).partition("_")[0], 2)
+        of_c = width * shape["m"] * shape["n"]
         records.append(
             {
-                "case": case, "shape": tuple(shape.values()), "label": base.shape_label(row),
-                "tile": tile, "ranks": case in may_rank, "tflops": timed.at[case, "tflops"],
-                "cublas": timed.at[case, "percent_of_cublas"],
-                "environment": environments.get(case, ""),
+                "case": row["case"], "shape": tuple(shape.values()), "label": base.shape_label(row), "tile": tile,
                 "useful": quantization.tile_efficiency(shape, tile), "per_sm": per_sm,
                 "alone": tiling.parallel_efficiency(shape, tile, sms),
                 "waves": tiling.parallel_efficiency(shape, tile, sms, per_sm),
                 "intensity": tiling.intensity(tile, width),
-                "l2_bytes": roofline.l2_bytes(sectors.get(case, math.nan)) if case in may_rank else math.nan,
-                "model_bytes": tiling.operand_bytes(shape, tile, width)
-                + width * shape["m"] * shape["n"],
+                "model_bytes": tiling.operand_bytes(shape, tile, width) + of_c,
             }
         )  # fmt: skip
-    frame = pd.DataFrame(records)
-    if frame.empty:
+    if not records:
         return pd.DataFrame(columns=["case", "shape", "tile"])
-    valid = frame["tflops"].where(frame["ranks"])
+    frame = pd.DataFrame(records)
+    case, shapes = frame["case"], frame["shape"]
+    frame["ranks"] = case.isin(base.ranking(study))
+    for name, metric in {"tflops": "tflops", "cublas": "percent_of_cublas"}.items():
+        frame[name] = case.map(base.value_of(study, metric, "time"))
+    sectors = base.value_of(study, L2_SECTORS, "counters")
+    frame["l2_bytes"] = case.map(sectors).where(frame["ranks"]).map(roofline.l2_bytes)
     # Ratios need one environment: at each shape that of most of its values.
-    timed_in = frame[valid.notna()].groupby("shape", sort=False)["environment"]
+    valid = frame["tflops"].where(frame["ranks"])
+    places = case.map(base.environment_of(study, "tflops", "time"))
+    timed_in = places[valid.notna()].groupby(shapes, sort=False)
     common = {shape: group.value_counts().index[0] for shape, group in timed_in}
-    valid = valid.where(frame["environment"] == [common.get(s) for s in frame["shape"]])
-    frame["share"] = valid / valid.groupby(frame["shape"]).transform("max")
-    reference = reference_shape(frame.assign(valid=valid))
-    at_reference = frame["shape"].map(lambda shape: shape == reference)
-    tiles = frame["tile"][at_reference]
-    for name in _PREDICTIONS:
+    frame["valid"] = valid = valid.where(places == [common.get(shape) for shape in shapes])
+    frame["share"] = valid / valid.groupby(shapes).transform("max")
+    reference = reference_shape(frame)
+    at_reference = frame[[shape == reference for shape in shapes]]
+    for name in ("alone", "waves"):
         # TFLOP/s of each tile on a product without quantization.
-        full = dict(zip(tiles, valid[at_reference] / frame[name][at_reference], strict=True))
+        full = dict(zip(at_reference["tile"], at_reference["valid"] / at_reference[name]))
         rate = frame["tile"].map(full) * frame[name]
-        frame[f"predicted_{name}"] = rate / rate.groupby(frame["shape"]).transform("max")
+        frame[f"predicted_{name}"] = rate / rate.groupby(shapes).transform("max")
     return frame
 
 
@@ -116,87 +103,72 @@ def correlations(frame: pd.DataFrame) -> pd.DataFrame:
     Columns `guide`, for the tiles that the guide names, and `model`."""
     by_shape = {}
     for shape, group in frame[frame["share"].notna()].groupby("shape", sort=False):
-        places = [tiling.priority(tile) for tile in group["tile"]]
-        named = [(-p, s) for p, s in zip(places, group["share"], strict=True) if p is not None]
-        guide = tiling.rank_correlation(*map(list, zip(*named))) if named else math.nan
-        both = group[group["predicted_alone"].notna()]
-        model = tiling.rank_correlation(list(both["predicted_alone"]), list(both["share"]))
-        by_shape[shape] = {"guide": guide, "model": model}
+        orders = {"guide": -group["tile"].map(tiling.priority), "model": group["predicted_alone"]}
+        by_shape[shape] = {
+            name: tiling.rank_correlation(list(order.dropna()), list(group["share"][order.notna()]))
+            for name, order in orders.items()
+        }
     return pd.DataFrame.from_dict(by_shape, orient="index", columns=["guide", "model"])
 
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case with a tile: throughput, share of the best, efficiencies, bytes, status."""
-    base_rows = base.base_table(study).set_index("case")
-    frame = cells(study)
+    base_rows, frame = base.base_table(study), cells(study)
     if frame.empty:
-        return base.with_derived(base_rows.reset_index(), frame)
-    best = winners(frame, "share")
-    rho = correlations(frame)
-    columns = pd.DataFrame(
-        {
-            "case": frame["case"],
-            "tile": [f"{m}x{n}" for m, n in frame["tile"]],
-            "TFLOP/s": frame["tflops"],
-            "% of cuBLAS": frame["cublas"],
-            "% of the best tile at this shape": 100 * frame["share"],
-            "best tile": [best.get(s) == t for s, t in zip(frame["shape"], frame["tile"])],
-            "predicted % of the best (blocks over SMs)": 100 * frame["predicted_alone"],
-            "predicted % of the best (whole waves)": 100 * frame["predicted_waves"],
-            "blocks an SM": frame["per_sm"],
-            "tile efficiency": frame["useful"],
-            "tile x wave efficiency (blocks over SMs)": frame["alone"],
-            "tile x wave efficiency (whole waves)": frame["waves"],
-            "FLOP for a byte of A and B": frame["intensity"],
-            "bytes asked of L2 (counted)": frame["l2_bytes"],
-            "bytes asked of L2 (model)": frame["model_bytes"],
-            "rank correlation with the guide's order": frame["shape"].map(rho["guide"]),
-            "rank correlation with the prediction": frame["shape"].map(rho["model"]),
-        }
-    ).set_index("case")
-    joined = base_rows.iloc[:, :6].join(columns, how="inner")
-    return base.with_derived(joined.join(base_rows.iloc[:, 6:]).reset_index(), frame)
+        return base.with_derived(base_rows.reset_index(drop=True), frame)
+    best, rho, shapes = winners(frame, "share"), correlations(frame), frame["shape"]
+    columns = frame.assign(
+        name=[f"{m}x{n}" for m, n in frame["tile"]],
+        best=[best.get(shape) == tile for shape, tile in zip(shapes, frame["tile"])],
+        **{name: shapes.map(rho[name]) for name in rho},
+        **{name: 100 * frame[name] for name in ("share", "predicted_alone", "predicted_waves")},
+    )
+    columns = columns.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
+    joined = base.with_columns(base_rows.loc[columns.index], dict(columns))
+    return base.with_derived(joined, frame)
 
 
 # ------------------------------------------------------------------------------------------ figure
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a cell for each shape and tile with its share of the best tile's speed."""
-    with look.apply(style):
-        frame: pd.DataFrame = base.derived(table)
-        if frame.empty or frame["share"].isna().all():
-            return look.empty_figure(study, style, "throughput of a tile")
-        labels = list(dict.fromkeys(frame["label"]))
-        largest = max(
-            zip(frame["shape"], frame["label"], strict=True), key=lambda pair: math.prod(pair[0])
-        )[1]
-        shown = [label for label in labels if len(labels) <= _MOST or label != largest][:_MOST]
-        tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)[:8]
-        values = 100 * frame.pivot(index="label", columns="tile", values="share").loc[shown, tiles]
-        values.columns = [f"{m}×{n}" for m, n in tiles]
-        fig, (ax,) = look.panels(style, [rows_mm(len(shown)) + (14 if style.narrow else 4)])
-        texts = values.map(lambda value: f"{value:.0f}" if base.present(value) else "–")
-        heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
-        picks = frame.loc[_picked(frame), ["label", "tile"]]
-        picks = picks[picks["label"].isin(shown) & picks["tile"].isin(tiles)]
-        across, down, marker, size = (0.5, 0.86, "^", 8) if style.narrow else (0.85, 0.5, "<", 20)
-        sns.scatterplot(
-            x=picks["tile"].map(tiles.index) + across, y=picks["label"].map(shown.index) + down,
-            color=RED, marker=marker, s=size, linewidth=0, label="picked by the prediction", ax=ax,
-        )  # fmt: skip
-        kernels = dict.fromkeys(study.cases["kernel"][study.cases["case"].isin(frame["case"])])
-        tiled = f"tile (rows×columns) of {', '.join(kernels)}, {base.dtypes_text(study)}"
-        ax.set(xlabel=f"{tiled}: speed in % of the best tile", ylabel="m×n×k")
-        handles = [framed(), *look.entries([ax])]
-        if style.narrow:
-            ax.tick_params(axis="x", labelrotation=90)
-        return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
+    frame: pd.DataFrame = base.derived(table)
+    if frame.empty or frame["share"].isna().all():
+        return look.empty_figure(study, style, "throughput of a tile")
+    labels = list(dict.fromkeys(frame["label"]))
+    largest = max(
+        zip(frame["shape"], frame["label"], strict=True), key=lambda pair: math.prod(pair[0])
+    )[1]
+    shown = [label for label in labels if len(labels) <= look.MOST_ROWS or label != largest][
+        : look.MOST_ROWS
+    ]
+    tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)[:8]
+    values = 100 * frame.pivot(index="label", columns="tile", values="share").loc[shown, tiles]
+    values.columns = [f"{m}×{n}" for m, n in tiles]
+    fig, (ax,) = look.panels(style, [rows_mm(len(shown)) + (14 if style.narrow else 4)])
+    texts = values.map(lambda value: f"{value:.0f}" if base.present(value) else "–")
+    frames = heatmap(ax, values, texts, PowerNorm(2, 0.0, 160))
+    picks = frame.loc[_picked(frame), ["label", "tile"]]
+    picks = picks[picks["label"].isin(shown) & picks["tile"].isin(tiles)]
+    across, down, marker, size = (0.5, 0.86, "^", 8) if style.narrow else (0.85, 0.5, "<", 20)
+    sns.scatterplot(
+        x=picks["tile"].map(tiles.index) + across, y=picks["label"].map(shown.index) + down,
+        color=RED, marker=marker, s=size, linewidth=0, label="picked by the prediction", ax=ax,
+    )  # fmt: skip
+    kernels = dict.fromkeys(study.cases["kernel"][study.cases["case"].isin(frame["case"])])
+    tiled = f"tile (rows×columns) of {', '.join(kernels)}, {base.dtypes_text(study)}"
+    ax.set(xlabel=f"{tiled}: speed in % of the best tile", ylabel="m×n×k")
+    handles = [frames, *look.entries([ax])]
+    if style.narrow:
+        ax.tick_params(axis="x", labelrotation=90)
+    return look.finish(fig, study, style, handles, notes(study, frame), _STAGES)
 
 
 def _picked(frame: pd.DataFrame) -> list[int]:
     """Return the row of each shape whose tile has the best prediction; the reference shape does not count."""
-    reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
+    reference = reference_shape(frame)
     predicted = frame.dropna(subset=["share", "predicted_alone"]) if reference else frame.iloc[:0]
     predicted = predicted[predicted["shape"].map(lambda shape: shape != reference).astype(bool)]
     return list(predicted.groupby("shape", sort=False)["predicted_alone"].idxmax())
@@ -213,7 +185,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """Return how to read the columns, the definition of the prediction, and the bytes requested from L2."""
-    reference = reference_shape(frame.assign(valid=frame["tflops"].where(frame["ranks"])))
+    reference = reference_shape(frame)
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
     lines = [f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide."]
     if reference:

@@ -6,8 +6,10 @@ the limit of this GPU's measured ceilings, the DRAM bytes over the compulsory on
 GPU-performance document on the same shapes and its GPU.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import pandas as pd
@@ -16,21 +18,18 @@ from matplotlib.figure import Figure
 from pydantic import Field, model_validator
 
 from tilewave.basics.tables import table_beside
-from tilewave.plots import base
+from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Count, Name, Named, PlotOptions
 from tilewave.plots.style import BLUE, GREEN, INK, PURPLE, RED, Style
 from tilewave.records.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.theory import traffic
-from tilewave.theory.dtypes import SIZES, product_sizes
+from tilewave.theory.dtypes import product_sizes
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import V100, Machine, WarpAccess
 
-READING = (
-    "A row is a kernel. A mark counts how often the bytes of A and B are loaded at one level: by the lanes, in sectors of "
-    "L1, from L2, from DRAM. A mark on a stroke is as predicted."
-)
+READING = look.READINGS["traffic"]
 
 
 class Lanes(PlotOptions):
@@ -73,15 +72,13 @@ class Options(Named):
     )
 
 
-BANDWIDTH = "dram_copy"
-"""Probe case whose TB/s are the ceiling of device memory."""
 # Claims of the GPU-performance document on its examples (its N is the reduction): FLOP per byte, which are half the
 # reduction and below 1 for a matrix times a vector, and the bound of the product.
-CLAIMED: Mapping[str, tuple[float, str]] = {
-    "8192x8192x128": (64.0, traffic.MEMORY),
-    "8192x8192x8192": (4096.0, traffic.MATH),
-    "8192x1x8192": (math.nan, traffic.MEMORY),
-    "1x8192x8192": (math.nan, traffic.MEMORY),
+CLAIMED: Mapping[tuple[int, int, int], tuple[float, str]] = {
+    (8192, 8192, 128): (64.0, traffic.MEMORY),
+    (8192, 8192, 8192): (4096.0, traffic.MATH),
+    (8192, 1, 8192): (math.nan, traffic.MEMORY),
+    (1, 8192, 8192): (math.nan, traffic.MEMORY),
 }
 _STAGES = ("time", "counters")
 _L2_READ, _DRAM_READ, _DRAM = "lts__t_sectors_op_read.sum", "dram__bytes_read.sum", "dram_bytes"
@@ -103,34 +100,15 @@ _COLORS = dict(zip(_LEVELS.values(), (GREEN, BLUE, RED, PURPLE)))
 _MARKERS = dict(zip(_LEVELS.values(), "D^so"))
 _STEP = 0.23
 """Distance of a row's levels."""
-_MOST = 12
-"""The most rows of the figure."""
 
 
 # ------------------------------------------------------------------------------- facts of a case
 
 
-def _integer(value: object) -> int:
-    return int(float(str(value)))
-
-
-def _products(study: StudyData) -> list[dict[str, Any]]:
-    """Return the rows of the matrix products with known sizes (a symbolic shape may have none)."""
-    if study.cases.empty:
-        return []
-    return [
-        row
-        for row in study.cases[study.cases["operation"] == "matmul"].to_dict("records")
-        if all(base.present(row[d]) for d in "mnk") and str(row["dtype"]).split("_")[0] in SIZES
-    ]
-
-
-def _shape(row: Mapping[str, Any]) -> dict[str, int]:
-    return {d: _integer(row[d]) for d in "mnk"}
-
-
-def _on_v100(row: Mapping[str, Any]) -> bool:
-    return str(row["dtype"]).split("_")[0] == _V100_INPUTS
+def _products(study: StudyData) -> pd.DataFrame:
+    """Return the matrix products with known sizes (a symbolic shape may have none), by case."""
+    rows = study.cases[study.cases["operation"] == "matmul"].dropna(subset=["m", "n", "k"])
+    return rows.astype(dict.fromkeys("mnk", int)).set_index("case", drop=False)
 
 
 def predicted(
@@ -150,50 +128,37 @@ def predicted(
     if size != out or set(base.layouts_of(row).values()) != {"row"}:
         return None
     try:
-        return traffic.product_traffic(_shape(row), [_integer(t) for t in tile], accesses, size)
+        shape = {name: int(row[name]) for name in "mnk"}
+        return traffic.product_traffic(shape, [int(side) for side in tile if side], accesses, size)
     except ValueError:
         return None
 
 
-def _of_dtype(probe: str, dtype: str) -> bool:
-    """Return whether a probe's name ends in a dtype: `fma_f32` in f32, `mma_tf32` and `mma_tf32_f32` in tf32."""
-    parts = probe.split("_")
-    while parts and parts[0] not in SIZES:
-        parts = parts[1:]
-    return "_".join(parts) in (dtype, *(f"{dtype}_{accumulate}" for accumulate in SIZES))
-
-
-def _ceiling(study: StudyData, metric: str, names: Collection[str]) -> tuple[str, float]:
-    """Return environment and highest value of correct, timed probes of these names; ("", NaN) without one."""
-    values, ranks = base.value_of(study, metric, "time"), set(base.ranking(study))
-    environments = base.environment_of(study, metric, "time")
-    candidates = [
-        (float(values[case]), environments[case])
-        for case, probe in zip(
-            study.cases["case"].astype(str), study.cases["probe_case"].astype(str), strict=True
-        )
-        if probe in names and case in values.index and case in ranks
-    ]
-    value, environment = max(candidates, default=(math.nan, ""))
-    return environment, value
-
-
 def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
     """Return this GPU's ceilings for a dtype from the study's probes, and their environment.
-    (None, "") where one of the two ceilings is missing or they come from two environments."""
-    probes = [str(name) for name in study.cases["probe_case"] if base.present(name)]
-    peaks = [name for name in probes if _of_dtype(name, dtype)]
-    first, rate = _ceiling(study, "tflops", peaks)
-    second, bandwidth = _ceiling(study, "bandwidth", [BANDWIDTH])
-    if not first or first != second:
+    (None, "") where one of the two ceilings is missing."""
+    limits = _ceilings.ceilings(study)
+    peaks = [peak.tflops for peak in limits.peaks if peak.dtype == dtype]
+    if not peaks or "dram" not in limits.bandwidths:
         return None, ""
-    return Machine(1e12 * rate, 1e12 * bandwidth), first
+    ceilings = Machine(1e12 * max(peaks), 1e12 * limits.bandwidths["dram"])
+    return ceilings, _ceilings.environment_here(study)
 
 
-def _mean(shape: Mapping[str, int], of_a: float, of_b: float) -> float:
+def _mean(shape: pd.DataFrame, of_a: pd.Series[float], of_b: pd.Series[float]) -> pd.Series[float]:
     """Return loads of an element, averaged over the elements of A and B."""
     a, b = shape["m"] * shape["k"], shape["k"] * shape["n"]
     return (a * of_a + b * of_b) / (a + b)
+
+
+def _models(study: StudyData, products: pd.DataFrame) -> pd.DataFrame:
+    """Return the predicted requests, sectors and elements of loads and stores by case; NaN without a prediction."""
+    names = [
+        f"{op}_{what}" for op in ("load", "store") for what in ("requests", "sectors", "elements")
+    ]
+    models = [predicted(study, row) or [[math.nan] * 3] * 2 for row in products.to_dict("records")]
+    values = [[*loads, *stores] for loads, stores in models]
+    return pd.DataFrame(values, products.index, names, float)
 
 
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
@@ -202,59 +167,52 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `requested`, `sectors`, `l2` and
     `dram` are loads of an element of A and B, averaged over both, `_model` their predictions.
     """
-    measured = base.pivot(study, ["tflops", "duration"], "time")
-    counted = base.pivot(study, [*_COUNTED.values(), _L2_READ, _DRAM_READ, _DRAM], "counters")
+    products = _products(study)
+    dtypes, m, n, k = (products[name] for name in ("dtype", "m", "n", "k"))
+    sizes = [dtypes.map(lambda name, at=at: product_sizes(str(name))[at]) for at in (0, 1)]
+    inputs = sizes[0] * (m * k + k * n)
+    metrics = {**_COUNTED, "l2": _L2_READ, "dram": _DRAM_READ, "moved": _DRAM}
+    counted = base.pivot(study, list(metrics.values()), "counters").set_axis(list(metrics), axis=1)
+    frame = products[["kernel", "dtype"]].assign(shape=base.shape_labels(products))
+    frame = frame.join(base.pivot(study, ["tflops", "duration"], "time")).join(counted[[*_COUNTED]])
+    counted = counted.loc[frame.index]
+    frame["flops"] = traffic.flops(products)
+    frame["compulsory"] = moved = traffic.compulsory_bytes(products, sizes[0], sizes[1])
+    frame["intensity"] = ratio = frame["flops"] / moved
+    frame["dram_ratio"] = counted["moved"] / moved
+    on_v100 = dtypes.str.split("_").str[0] == _V100_INPUTS
+    claims = [CLAIMED.get(shape, (math.nan, "")) for shape in zip(m, n, k, strict=True)]
+    claimed = pd.DataFrame(claims, frame.index, ["intensity", "bound"])
+    frame["claimed_intensity"] = claimed["intensity"].where(on_v100)
+    frame["claimed_bound"] = claimed["bound"]
+    frame["v100_bound"] = ratio.map(V100.bound).where(on_v100, "")
+    limits = ["balance", "bound", "attainable", "duration_model"]
+    frame[limits] = math.nan, "", math.nan, math.nan
     timed_in = base.environment_of(study, "tflops", "time")
-    rows = []
-    for row in _products(study):
-        case, shape = str(row["case"]), _shape(row)
-        size, out = product_sizes(str(row["dtype"]))
-        work, moved = traffic.flops(shape), traffic.compulsory_bytes(shape, size, out)
-        inputs = size * (shape["m"] * shape["k"] + shape["k"] * shape["n"])
-        ratio = traffic.intensity(shape, size, out)
-        ceilings, environment = machines[str(row["dtype"])]
-        claimed, claimed_bound = CLAIMED.get("x".join(map(str, shape.values())), (math.nan, ""))
-        entry: dict[str, Any] = {
-            "case": case, "kernel": row["kernel"], "dtype": row["dtype"], "shape": base.shape_label(row),
-            "flops": work, "compulsory": moved, "intensity": ratio,
-            "claimed_intensity": claimed if _on_v100(row) else math.nan,
-            "claimed_bound": claimed_bound,
-            "v100_bound": V100.bound(ratio) if _on_v100(row) else "",
-            "tflops": measured.at[case, "tflops"], "duration": measured.at[case, "duration"],
-            "dram_ratio": counted.at[case, _DRAM] / moved,
-        }  # fmt: skip
-        if ceilings is not None and timed_in.get(case, environment) == environment:
-            entry |= {
-                "balance": ceilings.balance,
-                "bound": ceilings.bound(ratio),
-                "attainable": 1e-12 * ceilings.attainable(ratio),
-                "duration_model": 1e6 * ceilings.duration(work, moved),
-            }
-        loads = traffic.loads_per_element(shape)
-        model = predicted(study, row)
-        entry |= {name: counted.at[case, metric] for name, metric in _COUNTED.items()}
-        if model is not None:
-            entry |= {
-                "load_requests_model": model[0].requests, "load_sectors_model": model[0].sectors,
-                "store_requests_model": model[1].requests, "store_sectors_model": model[1].sectors,
-                "requested_model": size * model[0].elements / inputs,
-                "sectors_model": traffic.SECTOR_BYTES * model[0].sectors / inputs,
-                "dram_model": 1.0,
-                "requested": entry["load_requests"] / model[0].requests * size * model[0].elements / inputs,
-            }  # fmt: skip
-            if math.isclose(entry["requested_model"], _mean(shape, *loads)):
-                entry |= {
-                    "loads_a": loads[0], "loads_b": loads[1], "loads_a_claimed": shape["k"],
-                    "loads_b_claimed": shape["m"], "loads_claimed": math.prod(shape.values()),
-                    "requested_claimed": _mean(shape, shape["k"], shape["m"]),
-                }  # fmt: skip
-        entry["sectors"] = traffic.SECTOR_BYTES * entry["load_sectors"] / inputs
-        entry["l2"] = traffic.SECTOR_BYTES * counted.at[case, _L2_READ] / inputs
-        entry["dram"] = counted.at[case, _DRAM_READ] / inputs
-        rows.append(entry)
-    frame = pd.DataFrame(rows, columns=["case", *_FACTS]).set_index("case")
-    text = ["bound", "claimed_bound", "v100_bound"]
-    frame[text] = frame[text].astype(object).fillna("")
+    for case, dtype in dtypes.items():
+        ceilings, environment = machines[str(dtype)]
+        if ceilings is not None and timed_in.get(str(case), environment) == environment:
+            least = ceilings.duration(frame.at[case, "flops"], moved[case])
+            attainable = 1e-12 * ceilings.attainable(ratio[case])
+            about = ceilings.balance, ceilings.bound(ratio[case]), attainable, 1e6 * least
+            frame.loc[case, limits] = about
+    model = _models(study, products)
+    frame = frame.join(model.add_suffix("_model"))
+    by_lanes = sizes[0] * model["load_elements"] / inputs
+    frame["requested_model"] = by_lanes
+    frame["requested"] = frame["load_requests"] / model["load_requests"] * by_lanes
+    frame["sectors_model"] = traffic.SECTOR_BYTES * model["load_sectors"] / inputs
+    frame["dram_model"] = by_lanes.where(by_lanes.isna(), 1.0)
+    frame["sectors"] = traffic.SECTOR_BYTES * frame["load_sectors"] / inputs
+    frame["l2"] = traffic.SECTOR_BYTES * counted["l2"] / inputs
+    frame["dram"] = counted["dram"] / inputs
+    # Without reuse an element of A is loaded n times and one of B m times; the document says k and m times.
+    alone = by_lanes.where((by_lanes / _mean(products, n, m) - 1).abs() < 1e-9).notna()
+    loads = {
+        "loads_a": n, "loads_b": m, "loads_a_claimed": k, "loads_b_claimed": m, "loads_claimed": m * n * k,
+        "requested_claimed": _mean(products, k, m),
+    }  # fmt: skip
+    frame = frame.assign(**{name: values.where(alone) for name, values in loads.items()})
     share = 100 * frame["tflops"].astype(float) / frame["attainable"].astype(float)
     frame["share"] = share.where(frame.index.isin(base.ranking(study)))
     return frame
@@ -283,44 +241,44 @@ def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
     planned = frame[frame["requested_model"].notna()]
     often = planned.groupby("shape", sort=False)["variant"].nunique()
     rows = planned[planned["shape"].isin(often.nlargest(1).index)]
-    rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(_MOST)
+    rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(look.MOST_ROWS)
     labels = [base.plain_label(study, row) for row in rows.to_dict("records")]
     return rows.assign(label=labels)
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per variant: how often its operands are loaded at each level, and the predictions."""
-    with look.apply(style):
-        rows = _drawn(study, base.derived(table))
-        if rows.empty:
-            return look.empty_figure(study, style, "traffic")
-        fig, (ax,) = look.panels(style, [min(95.0, 11 * len(rows) + 18)])
-        counts = rows.reset_index(drop=True).reindex(
-            columns=[*_LEVELS, *map("{}_model".format, _LEVELS)]
-        )
-        for at, (level, name) in enumerate(_LEVELS.items()):
-            places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
-            for column, color, mark, size, wide in (
-                (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 40, 1.0),
-            ):  # fmt: skip
-                sns.scatterplot(
-                    x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
-                    linewidth=wide, label="predicted" if column == strokes else name, ax=ax,
-                )  # fmt: skip
-        look.powers_of_two(ax, [0.5, *counts[[*_LEVELS]].stack()], 5 if style.narrow else 13)
-        look.rows_axis(ax, list(rows["label"]))
-        for place in range(1, len(rows)):
-            ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
-        loads = rows["requested"].astype(float)
-        fewer = (loads.max() / loads).map("{:.0f}×".format)
-        heading = f"fewer ◆ than\n{rows['label'].iloc[int(loads.argmax())]}"
-        look.beside(ax, fewer, [GREEN] * len(rows), heading)
-        dtype, shape = rows[["dtype", "shape"]].iloc[0]
-        case = f"{base.dtype_short(dtype)}, {shape}"
-        ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B, {case}")
-        look.grid(ax, "x")
-        handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
-        return look.finish(fig, study, style, handles, _notes(rows), _STAGES, [_agreement(rows)])
+    rows = _drawn(study, base.derived(table))
+    if rows.empty:
+        return look.empty_figure(study, style, "traffic")
+    fig, (ax,) = look.panels(style, [min(95.0, 11 * len(rows) + 18)])
+    counts = rows.reset_index(drop=True).reindex(
+        columns=[*_LEVELS, *map("{}_model".format, _LEVELS)]
+    )
+    for at, (level, name) in enumerate(_LEVELS.items()):
+        places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
+        for column, color, mark, size, wide in (
+            (level, _COLORS[name], _MARKERS[name], 18, 0.0), (strokes, INK, "|", 40, 1.0),
+        ):  # fmt: skip
+            sns.scatterplot(
+                x=counts[column].astype(float), y=places, color=color, marker=mark, s=size,
+                linewidth=wide, label="predicted" if column == strokes else name, ax=ax,
+            )  # fmt: skip
+    look.powers_of_two(ax, [0.5, *counts[[*_LEVELS]].stack()], 5 if style.narrow else 13)
+    look.rows_axis(ax, list(rows["label"]))
+    for place in range(1, len(rows)):
+        ax.axhline(place - 0.5, color="#CCCCCC", linewidth=0.5)
+    loads = rows["requested"].astype(float)
+    fewer = (loads.max() / loads).map("{:.0f}×".format)
+    heading = f"fewer ◆ than\n{rows['label'].iloc[int(loads.argmax())]}"
+    look.beside(ax, fewer, [GREEN] * len(rows), heading)
+    dtype, shape = rows[["dtype", "shape"]].iloc[0]
+    case = f"{base.dtype_short(dtype)}, {shape}"
+    ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B, {case}")
+    look.grid(ax, "x")
+    handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
+    return look.finish(fig, study, style, handles, _notes(rows), _STAGES, [_agreement(rows)])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -8,13 +8,11 @@ how long the others waited.
 from functools import partial
 
 from tilewave.plots import _quantization, _sweeps
+from tilewave.plots import style as look
 from tilewave.plots._quantization import Options as Options
 
 HEADLINE = True
-READING = (
-    "A point is a product of that N. Right of a dashed line a new wave of blocks begins, nearly empty: the speed falls, "
-    "because most SMs wait for a few. The line is the model."
-)
+READING = look.READINGS["wave_quantization"]
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="waves")
 draw = partial(_quantization.draw, by="waves", order=("tflops", "active"))

@@ -19,10 +19,7 @@ from tilewave.plots.style import BLUE, GREY, Style
 from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONTS
 
 HEADLINE = True
-READING = (
-    "A row is a kernel, with the opcode that causes most of its excess at the right. The bar is the part of all its shared-memory "
-    "wavefronts that its data do not need, such as those of bank conflicts. cuBLAS is grey."
-)
+READING = look.READINGS["wavefronts"]
 Options = Named
 _STAGES = ("counters",)
 
@@ -106,27 +103,27 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"Up to {worst['of all']:.0f} % of the shared-memory wavefronts are excess: {name}"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each of the kernels with most excess, the worst on top."""
-    with look.apply(style):
-        rows = burdened(table).drop_duplicates(["kernel", "kind"]).head(_MOST)
-        if rows.empty:
-            return look.empty_figure(study, style, "excess wavefronts")
-        fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 6 * style.narrow])
-        vendor = rows["kernel"].isin(base.vendors(study))
-        labels = [
-            f"{base.operand_dtype(row['dtype'])}: {base.plain_label(study, row)}"
-            for row in rows.to_dict("records")
-        ]
-        shares = rows["of all"]
-        colors = vendor.map({True: GREY, False: BLUE})
-        bars(ax, labels, shares, shares.map("{:.0f} %, ".format) + rows["kind"], colors)
-        look.head(ax, "main opcode")
-        ax.set_xlabel(
-            f"excess (% of all of the kernel's shared-memory wavefronts), worst {len(rows)} kernels"
-        )
-        part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
-        return look.finish(fig, part_of, style, notes=_notes(study, table, rows), stages=_STAGES)
+    rows = burdened(table).drop_duplicates(["kernel", "kind"]).head(_MOST)
+    if rows.empty:
+        return look.empty_figure(study, style, "excess wavefronts")
+    fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 6 * style.narrow])
+    vendor = rows["kernel"].isin(base.vendors(study))
+    labels = [
+        f"{base.operand_dtype(row['dtype'])}: {base.plain_label(study, row)}"
+        for row in rows.to_dict("records")
+    ]
+    shares = rows["of all"]
+    colors = vendor.map({True: GREY, False: BLUE})
+    bars(ax, labels, shares, shares.map("{:.0f} %, ".format) + rows["kind"], colors)
+    look.head(ax, "main opcode")
+    ax.set_xlabel(
+        f"excess (% of all of the kernel's shared-memory wavefronts), worst {len(rows)} kernels"
+    )
+    part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
+    return look.finish(fig, part_of, style, notes=_notes(study, table, rows), stages=_STAGES)
 
 
 def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame) -> list[str]:

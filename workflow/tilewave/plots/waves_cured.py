@@ -18,10 +18,7 @@ from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import MARKERS, PALETTE, Style
 
-READING = (
-    "A line is a kernel, a point a product of that N. Right of a dashed line a new wave of blocks begins in the first "
-    "kernel: its speed falls, and that of a cured one does not."
-)
+READING = look.READINGS["waves_cured"]
 table = _sweeps.table
 
 
@@ -44,37 +41,33 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def _loss(first: Sweep, sweep: Sweep) -> float:
     """Return the largest share of a kernel's speed that is lost past a full wave of the first kernel."""
     rates = sweep.frame.set_index("n")["tflops"]
-    past = [
-        (n, behind) for _, _, n, behind in drops(first, "waves") if behind in rates and n in rates
-    ]
+    past = [(n, behind) for _, n, behind in drops(first, "waves") if behind in rates and n in rates]
     return max(0.0, max((1 - rates[behind] / rates[n] for n, behind in past), default=1.0))
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a line a kernel: its speed over N, with its name."""
-    with look.apply(style):
-        sweeps = _names(study, table)
-        if not sweeps:
-            return look.empty_figure(study, style, "sweep")
-        first, *_ = sweeps.values()
-        tall = 60.0
-        fig, (ax,) = look.panels(style, [tall])
-        frames = [
-            sweep.frame[sweep.frame["ranks"]].assign(name=name) for name, sweep in sweeps.items()
-        ]
-        points = pd.concat(frames).dropna(subset="tflops")
-        colors = dict(zip(sweeps, PALETTE))
-        sns.lineplot(
-            points, x="n", y="tflops", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
-            markers=dict(zip(sweeps, MARKERS)), markersize=3.5, markeredgewidth=0, estimator=None, legend=False, ax=ax,
-        )  # fmt: skip
-        boundaries(ax, first, "waves", "" if style.narrow else f" with {next(iter(sweeps))}")
-        axis_of_n(ax, study, first, 3 if style.narrow else 6)
-        ax.set(ylabel="TFLOP/s", ylim=(0, 1.08 * points["tflops"].max()))
-        last = points.sort_values("n").drop_duplicates("name", keep="last")
-        losses = last["name"].map({name: _loss(first, sweep) for name, sweep in sweeps.items()})
-        texts = last["name"] + losses.map(": −{:.0%}".format).str.replace("%", " %")
-        ends = zip(last["n"], last["tflops"], texts, last["name"].map(colors), strict=True)
-        look.head(ax, "largest drop\nfrom a dashed line\nto the next N")
-        names_beside(ax, list(ends), tall - 14, style)
-        return look.finish(fig, study, style, notes=notes(list(sweeps.values())), stages=STAGES)
+    sweeps = _names(study, table)
+    if not sweeps:
+        return look.empty_figure(study, style, "sweep")
+    first, *_ = sweeps.values()
+    tall = 60.0
+    fig, (ax,) = look.panels(style, [tall])
+    frames = [sweep.frame[sweep.frame["ranks"]].assign(name=name) for name, sweep in sweeps.items()]
+    points = pd.concat(frames).dropna(subset="tflops")
+    colors = dict(zip(sweeps, PALETTE))
+    sns.lineplot(
+        points, x="n", y="tflops", hue="name", style="name", palette=colors, dashes=False, errorbar=None,
+        markers=dict(zip(sweeps, MARKERS)), markersize=3.5, markeredgewidth=0, estimator=None, legend=False, ax=ax,
+    )  # fmt: skip
+    boundaries(ax, first, "waves", "" if style.narrow else f" with {next(iter(sweeps))}")
+    axis_of_n(ax, study, first, 3 if style.narrow else 6)
+    ax.set(ylabel="TFLOP/s", ylim=(0, 1.08 * points["tflops"].max()))
+    last = points.sort_values("n").drop_duplicates("name", keep="last")
+    losses = last["name"].map({name: _loss(first, sweep) for name, sweep in sweeps.items()})
+    texts = last["name"] + losses.map(": −{:.0%}".format).str.replace("%", " %")
+    ends = zip(last["n"], last["tflops"], texts, last["name"].map(colors), strict=True)
+    look.head(ax, "largest drop\nfrom a dashed line\nto the next N")
+    names_beside(ax, list(ends), tall - 14, style)
+    return look.finish(fig, study, style, notes=notes(list(sweeps.values())), stages=STAGES)

@@ -37,17 +37,6 @@ def operands_along(dimension: str, layouts: Mapping[str, str]) -> tuple[str, ...
     return tuple(name for name, along in contiguous(layouts).items() if along == dimension)
 
 
-def least_share(size: int, reference: int) -> float:
-    """Return the least share of the reference's rate (TFLOP/s) that alignment need not explain.
-
-    A product that is smaller in one dimension has no more tiles and waves than the reference, so it takes no longer.
-    Raises ValueError unless 0 < size <= reference.
-    """
-    if not 0 < size <= reference:
-        raise ValueError(f"needs 0 < size <= {reference}, found {size}")
-    return size / reference
-
-
 RECOMMENDED: Mapping[str, tuple[int, int]] = {
     "f16": (8, 64), "i8": (16, 128), "tf32": (4, 32), "f64": (2, 16),
 }  # fmt: skip

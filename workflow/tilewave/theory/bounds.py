@@ -7,11 +7,7 @@ is not counted.
 A block stays on its SM. Of `b` equal blocks on `s` SMs the busiest SM has ceil(b / s), so it does ceil(b / s) / b of
 the launch (tail and wave quantization, `tilewave.theory.quantization`). DRAM serves all SMs together and has no tail.
 
-Sources of the rates (`Rates`): CUDA C++ Programming Guide, "Arithmetic Instructions" (throughput of native
-instructions) and "Multiprocessor Level" (4 schedulers that issue one instruction a clock each); NVIDIA A100, H100, Ada
-and Blackwell white papers (tensor rates an SM); "Dissecting the Ampere GPU architecture through microbenchmarking" (GTC
-2021) and Nsight Compute's memory tables (a wavefront a clock, 128 bytes; 64 bytes a clock from L2). *Measured* marks
-rates from an H200's counters: operations over ncu's active cycles of the pipe.
+The head of bounds.yaml has the sources of the rates.
 """
 
 import math
@@ -19,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tilewave.basics.tables import table_beside
 from tilewave.theory.data_sheets import DataSheet
 from tilewave.theory.quantization import rounds_on_sms
 
@@ -49,28 +46,7 @@ class Rates:
     sectors: float = 2
 
 
-def _mma(f16: float, tf32: float, i8: float, f64: float, unit: str = "mma") -> dict[str, float]:
-    rates = {"f16": f16, "bf16": f16, "tf32": tf32, "i8": i8, "f64": f64}
-    return {f"{unit} {dtype}": rate for dtype, rate in rates.items()}
-
-
-_ADA = _mma(1024, 512, 2048, 4)
-_HOPPER = _mma(4096, 2048, 8192, 256, "wgmma") | {"wgmma fp8": 8192}
-RATES: Mapping[str, Rates] = {
-    "8.0": Rates(64, _mma(2048, 1024, 4096, 128), f32=64),
-    "8.6": Rates(2, _ADA),
-    "8.9": Rates(2, _ADA),
-    # Measured: mma.sync reaches two thirds of wgmma's rate, with f64 all of it, m8n8k4 half of that.
-    "9.0": Rates(
-        64,
-        _HOPPER
-        | _mma(4096 * 2 / 3, 2048 * 2 / 3, 8192 * 2 / 3, 256)
-        | {"mma 8x8x4 f64": 128},
-    ),
-    # mma.sync is not measured: no faster than tcgen05. Integers are as fast as FP32 at most.
-    "10.0": Rates(64, _mma(8192, 4096, 16384, 128), alu=128),
-    "12.0": Rates(2, _ADA, alu=128),
-}  # fmt: skip
+RATES: Mapping[str, Rates] = {name: Rates(**row) for name, row in table_beside(__file__).items()}
 """Rates by compute capability."""
 
 

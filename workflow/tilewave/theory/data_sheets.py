@@ -8,13 +8,10 @@ capability. The driver gave the largest clock of H100, H200 and B200, and the L2
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tilewave.basics.tables import table_beside
 from tilewave.theory.architectures import ARCHITECTURES
 from tilewave.theory.traffic import Machine
-
-MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -25,21 +22,18 @@ class DataSheet:
     over the architecture's. GeForce cards halve it (white paper of Ada, appendix A).
     """
 
+    machine: Machine
     name: str
     sms: int
-    machine: Machine
     capability: str
     clock_mhz: float
     l2_bytes: int
     f32_sums: float = 1.0
 
 
-def _sheet(flop_rate: float, bandwidth: float, l2_mib: int, **facts: Any) -> DataSheet:
-    return DataSheet(machine=Machine(flop_rate, bandwidth), l2_bytes=l2_mib * MIB, **facts)
-
-
 SHORT: Mapping[str, DataSheet] = {
-    name: _sheet(**row) for name, row in table_beside(__file__).items()
+    name: DataSheet(Machine(*row.pop("machine")), l2_bytes=row.pop("l2_mib") * 2**20, **row)
+    for name, row in table_beside(__file__).items()
 }
 """Data sheets by their names on a command line."""
 DATA_SHEETS = tuple(SHORT.values())

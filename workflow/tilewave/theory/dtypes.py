@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilewave.basics.tables import table_beside
 
 Words = NDArray[np.uint32]
 
@@ -43,7 +45,7 @@ def _single(words: Words) -> NDArray[np.float32]:
 # ------------------------------------- elements from numbers, rounded
 
 
-def _to_numpy(storage: str) -> Callable[[np.ndarray], np.ndarray]:
+def _to(storage: str) -> Callable[[np.ndarray], np.ndarray]:
     return lambda values: values.astype(storage)
 
 
@@ -58,6 +60,10 @@ def _to_bf16(values: np.ndarray) -> NDArray[np.uint16]:
     bits = values.astype(np.float32).view(np.uint32)
     even = (bits >> np.uint32(16)) & np.uint32(1)
     return ((bits + np.uint32(0x7FFF) + even) >> 16).astype(np.uint16)
+
+
+def _of_bf16(patterns: np.ndarray) -> NDArray[np.float64]:
+    return (patterns.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -114,8 +120,6 @@ class Fp8:
 
 
 E4M3, E5M2 = Fp8(3, endless=False), Fp8(2, endless=True)
-
-
 FP8 = {"e4m3": E4M3, "e5m2": E5M2}
 
 
@@ -178,61 +182,29 @@ class Dtype:
         return int(np.dtype(self.storage).itemsize)
 
 
-DTYPES: Mapping[str, Dtype] = {
-    dtype.name: dtype
-    for dtype in (
-        Dtype(
-            "f64", "FP64", "float64", "FLOAT64", from_bits=_double, write=_to_numpy("float64"), roundoff=2.0**-53,
-            spacing=2.0**-1074, cuda=1, sums={"f64": "COMPUTE_64F"}, scalar="f64", support=0,
-            operations="d", tensor_source="fp64",
-        ),
-        Dtype(
-            "f32", "FP32", "float32", "FLOAT32", from_bits=_single, write=_to_numpy("float32"), roundoff=2.0**-24, spacing=2.0**-149,
-            cuda=0, sums={"f32": "COMPUTE_32F"}, support=1, operations="f",
-        ),
-        # Operands are created rounded, so a tensor map of this type changes nothing.
-        Dtype(
-            "tf32", "TF32", "float32", "TFLOAT32", from_bits=lambda words: _to_tf32(_single(words)), write=_to_tf32, roundoff=2.0**-11,
-            spacing=2.0**-136, cuda=0, sums={"f32": "COMPUTE_32F_FAST_TF32"}, support=1,
-            tensor_cores=True, tensor_source="tf32_dst_fp32",
-        ),
-        Dtype(
-            "f16", "FP16", "float16", "FLOAT16", from_bits=lambda words: _single(words).astype("float16"), write=_to_numpy("float16"),
-            roundoff=2.0**-11, spacing=2.0**-24, cuda=2,
-            sums={"f32": "COMPUTE_32F", "f16": "COMPUTE_16F"}, sum_named=True, support=2,
-            tensor_cores=True, operations="h", tensor_source="fp16",
-        ),
-        Dtype(
-            "bf16", "BF16", "uint16", "BFLOAT16", from_bits=lambda words: _to_bf16(_single(words)), read=lambda words: (words.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64), write=_to_bf16, roundoff=2.0**-8,
-            spacing=2.0**-133, cuda=14, sums={"f32": "COMPUTE_32F"}, sum_named=True, support=3,
-            tensor_cores=True, tensor_source="bf16_dst_fp32",
-        ),
-        Dtype(
-            "i32", "INT32", "int32", "INT32", whole=True, roundoff=0.0, cuda=10, scalar="i32",
-            from_bits=lambda words: (_high(words) - (1 << 23)).astype("int32"), support=5,
-        ),
-        Dtype("u32", "UINT32", "uint32", "UINT32", whole=True, from_bits=lambda words: words),
-        Dtype("i64", "INT64", "int64", "INT64", whole=True, from_bits=lambda words: words.astype("int64")),
-        Dtype(
-            "i8", "INT8", "int8", "UINT8", whole=True, cuda=3, sums={"i32": "COMPUTE_32I"},
-            from_bits=lambda words: ((_high(words) * 255 >> 24) - 127).astype("int8"), support=4,
-            tensor_source="int8", result="i32",
-        ),
-        Dtype("u8", "UINT8", "uint8", "UINT8", whole=True),
-        *(
-            Dtype(
-                name, f"FP8 {name.upper()}", "uint8", "UINT8", from_bits=kind.from_bits, read=kind.read, write=kind.nearest,
-                cuda=cuda, sums={"f32": "COMPUTE_32F", "f22": "COMPUTE_32F"}, sum_named=True,
-                support=support, tensor_cores=True, tensor_source="fp8", result="bf16",
-            )
-            for (name, kind), cuda, support in zip(FP8.items(), (28, 29), (6, 7))
-        ),
-        # Hopper's sums of FP8, of which a register's upper 22 bits are kept: 8 of exponent, 13 of mantissa
-        # (`tilewave.execution.machine.fp8` has the sources). In "f32" sums of FP8 the tensor cores' sums are
-        # added in single precision every 128 products.
-        Dtype("f22", "FP22", "float32", "FLOAT32", roundoff=2.0**-14, spacing=2.0**-139, cuda=0),
+_FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "f64": {"from_bits": _double, "write": _to("float64")},
+    "f32": {"from_bits": _single, "write": _to("float32")},
+    "tf32": {"from_bits": lambda words: _to_tf32(_single(words)), "write": _to_tf32},
+    "f16": {"from_bits": lambda words: _single(words).astype("float16"), "write": _to("float16")},
+    "bf16": {
+        "from_bits": lambda words: _to_bf16(_single(words)),
+        "read": _of_bf16,
+        "write": _to_bf16,
+    },
+    "i32": {"from_bits": lambda words: (_high(words) - (1 << 23)).astype("int32")},
+    "u32": {"from_bits": lambda words: words},
+    "i64": {"from_bits": _to("int64")},
+    "i8": {"from_bits": lambda words: ((_high(words) * 255 >> 24) - 127).astype("int8")},
+}
+DTYPES: dict[str, Dtype] = {}
+for _name, _facts in table_beside(__file__).items():
+    _numbers = {key: float.fromhex(_facts[key]) for key in _facts.keys() & {"roundoff", "spacing"}}
+    DTYPES[_name] = Dtype(_name, **_facts | _numbers | _FUNCTIONS.get(_name, {}))
+for _name, _kind in FP8.items():
+    DTYPES[_name] = replace(
+        DTYPES[_name], from_bits=_kind.from_bits, read=_kind.read, write=_kind.nearest
     )
-}  # fmt: skip
 SIZES: Mapping[str, int] = {name: dtype.size for name, dtype in DTYPES.items()}
 """Bytes of one element."""
 

@@ -44,9 +44,3 @@ def warps_to_hide(latency: float, ilp: float, lanes: int = LANES) -> float:
     """
     positive(latency=latency, ilp=ilp, lanes=lanes)
     return SCHEDULERS * max(1.0, latency / ilp * lanes / WARP)
-
-
-def nanoseconds(cycles: float, clock_mhz: float) -> float:
-    """Return cycles of a clock in MHz as nanoseconds. Raises ValueError if the clock is not positive."""
-    positive(clock_mhz=clock_mhz)
-    return 1e3 * cycles / clock_mhz

@@ -134,14 +134,11 @@ def unit(opcode: str) -> tuple[str, int] | None:
     """Return a tensor instruction's unit and type as `theory.bounds.Rates`, and a warp's operations; else None."""
     name, _, shape = _product(opcode)
     counted, source = tensor(opcode), inputs(opcode)
-    if counted is not None:
-        _, sum_, operations = counted
-    elif source and shape:
-        sum_, operations = "", 2 * math.prod(shape)
-    else:
+    if source is None or shape is None:
         return None
     name = "wgmma" if name in WARPGROUPS else "mma 8x8x4" if shape == (8, 8, 4) else "mma"
-    return f"{name} {source}" + (" f16 sum" if (source, sum_) == ("f16", "f16") else ""), operations
+    of_halves = counted is not None and counted[:2] == ("f16", "f16")
+    return f"{name} {source}{' f16 sum' * of_halves}", 2 * math.prod(shape)
 
 
 def inputs(opcode: str) -> str | None:

@@ -23,12 +23,6 @@ def ratio_in_turn(
     return float(np.median(pairs)), float(low), float(high)
 
 
-def median(values: np.ndarray) -> tuple[float, float, float]:
-    """Return the lower bound of the median's 95 % interval (bootstrap), the median, the upper bound."""
-    low, high = np.percentile(_resampled(values, 0), INTERVAL)
-    return float(low), float(np.median(values)), float(high)
-
-
 def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
     drawn = np.random.default_rng(seed).integers(0, len(values), (RESAMPLED, len(values)))
     return np.asarray(np.median(values[drawn], axis=1))

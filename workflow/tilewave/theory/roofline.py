@@ -8,7 +8,6 @@ Units: FLOP, byte, FLOP/byte; rates in TFLOP/s and TB/s, whose quotient is FLOP/
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewave.theory.traffic import MATH, SECTOR_BYTES
 
@@ -37,23 +36,15 @@ def l1_bytes(
     return SECTOR_BYTES * passing + WAVEFRONT_BYTES * shared_wavefronts + bulk
 
 
-@dataclass(frozen=True)
-class Roof:
-    """The lowest roof over a kernel in TFLOP/s, and its cause: a level of the memory, or ``math``."""
-
-    tflops: float
-    bound: str
-
-
 def lowest_roof(
     peak: float | None, bandwidths: Mapping[str, float], intensities: Mapping[str, float]
-) -> Roof | None:
-    """Return the least of the arithmetic peak and of intensity x bandwidth at each level; None if there is no bound.
+) -> tuple[float, str] | None:
+    """Return the lowest roof (TFLOP/s) and its cause, a level of the memory or ``math``; None if there is no bound.
 
-    peak: TFLOP/s. bandwidths, intensities: level -> TB/s, FLOP/byte; a level without one of them is skipped.
+    It is the least of the arithmetic peak and of intensity x bandwidth at each level. peak: TFLOP/s. bandwidths,
+    intensities: level -> TB/s, FLOP/byte; a level without one of them is skipped.
     """
-    roofs = [] if peak is None else [Roof(peak, MATH)]
-    for level, bandwidth in bandwidths.items():
-        if level in intensities:
-            roofs.append(Roof(intensities[level] * bandwidth, level))
-    return min(roofs, key=lambda roof: roof.tflops, default=None)
+    roofs = [] if peak is None else [(peak, MATH)]
+    levels = (level for level in bandwidths if level in intensities)
+    roofs += [(intensities[level] * bandwidths[level], level) for level in levels]
+    return min(roofs, key=lambda roof: roof[0], default=None)

@@ -7,6 +7,7 @@ of them adds them up. Source of the terms: Osama et al., "Stream-K: Work-centric
 Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic on counts.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -76,13 +77,10 @@ def stream_k(
     workers = min(blocks, max(1, streamed // least))
     share, longer = divmod(streamed, workers)
     # Every worker that begins inside a tile cuts it once more.
-    cuts: dict[int, int] = {}
-    for worker in range(workers):
-        begin = worker * share + min(worker, longer)
-        if begin % chunks:
-            cuts[begin // chunks] = cuts.get(begin // chunks, 0) + 1
+    begins = (worker * share + min(worker, longer) for worker in range(workers))
+    cuts = Counter(begin // chunks for begin in begins if begin % chunks)
     longest = share + (longer > 0) + (waves - dealt) * chunks
-    return Dealing(blocks, longest, sum(cuts.values()) + len(cuts), len(cuts), len(cuts))
+    return Dealing(blocks, longest, cuts.total() + len(cuts), len(cuts), len(cuts))
 
 
 def of_launch(

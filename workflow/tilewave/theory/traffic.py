@@ -13,14 +13,15 @@ Three questions, each by arithmetic alone:
   Nsight Compute counts both: ``l1tex__t_requests_pipe_lsu_mem_global_op_{ld,st}.sum`` and
   ``l1tex__t_sectors_pipe_lsu_mem_global_op_{ld,st}.sum``.
 
-Shapes are mappings with the keys ``m``, ``n`` and ``k``; tiles are (rows, columns, k step).
+Shapes are mappings with the keys ``m``, ``n`` and ``k`` (also frames, for many shapes); tiles are (rows, columns, k step).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.quantization import positive, tiles
@@ -59,24 +60,21 @@ class Machine:
 V100 = Machine(112e12, 900e9)
 
 
-def flops(shape: Mapping[str, int]) -> int:
+def flops(shape: Mapping[str, Any]) -> Any:
     """Return 2 m n k: a multiplication and an addition for each of the m n k products."""
     return 2 * shape["m"] * shape["n"] * shape["k"]
 
 
-def compulsory_bytes(
-    shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None, beta: float = 0
-) -> int:
-    """Return the bytes that move even with a perfect cache: A, B and C once, C twice where it is read (beta not 0).
+def compulsory_bytes(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = None) -> Any:
+    """Return the bytes that move even with a perfect cache: A, B and C once.
 
     in_bytes, out_bytes: of an element of A and B, and of C (default: the same).
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
-    passes = 2 if beta else 1
-    return in_bytes * (m * k + k * n) + passes * (out_bytes or in_bytes) * m * n
+    return in_bytes * (m * k + k * n) + (in_bytes if out_bytes is None else out_bytes) * m * n
 
 
-def intensity(shape: Mapping[str, int], in_bytes: int, out_bytes: int | None = None) -> float:
+def intensity(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = None) -> Any:
     """Return the FLOP per compulsory byte.
 
     In FP16 it is N / 3 for a cube of edge N, and nearly k for a k far below m and n. The GPU-performance document
@@ -139,23 +137,18 @@ def row_by_row(width: int) -> WarpAccess:
     return WarpAccess(WARP // columns, columns)
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(NamedTuple):
     """Warp-level requests, their 32-byte sectors, and the elements of all 32 lanes."""
 
     requests: int = 0
     sectors: int = 0
     elements: int = 0
 
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(
-            self.requests + other.requests,
-            self.sectors + other.sectors,
-            self.elements + other.elements,
-        )
 
-    def __mul__(self, times: int) -> Traffic:
-        return Traffic(self.requests * times, self.sectors * times, self.elements * times)
+def _sum(parts: Iterable[tuple[Traffic, int]]) -> Traffic:
+    """Return the traffic of parts, each so many times."""
+    columns = zip(*([count * times for count in part] for part, times in parts))
+    return Traffic(*map(sum, columns))
 
 
 def _cuts(size: int, span: int, pitch: int) -> Counter[tuple[int, int]]:
@@ -169,7 +162,7 @@ def _piece(
     access: WarpAccess, pitch: int, size: int, offset: int, rows: int, columns: int
 ) -> Traffic:
     """Return the traffic of a piece: its instructions with an active lane, and their sectors."""
-    total = Traffic()
+    pieces = []
     for first_row in range(min(access.row_step, rows)):
         for first in range(0, min(access.column_step, columns), access.vector):
             sectors = {
@@ -178,8 +171,8 @@ def _piece(
                 for column in range(first, columns, access.column_step)
                 for element in range(min(access.vector, columns - column))
             }
-            total += Traffic(1, len(sectors), access.elements)
-    return total
+            pieces.append((Traffic(1, len(sectors), access.elements), 1))
+    return _sum(pieces)
 
 
 def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: int) -> Traffic:
@@ -190,22 +183,13 @@ def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: i
     """
     down, along = access.span
     pitch = columns * element_bytes
-    total = Traffic()
+    pieces = []
     for (row_offset, height), vertical in _cuts(rows, down, pitch).items():
         for (offset, width), horizontal in _cuts(columns, along, element_bytes).items():
             start = (row_offset + offset) % SECTOR_BYTES
             piece = _piece(access, pitch, element_bytes, start, height, width)
-            total += piece * (vertical * horizontal)
-    return total
-
-
-def _fits(name: str, access: WarpAccess, *sides: int) -> None:
-    for side, span in zip(sides, access.span, strict=True):
-        if side % span:
-            raise ValueError(
-                f"a tile of {sides[0]} x {sides[1]} elements of {name} is not a multiple of "
-                f"{access.span[0]} x {access.span[1]}"
-            )
+            pieces.append((piece, vertical * horizontal))
+    return _sum(pieces)
 
 
 def product_traffic(
@@ -213,29 +197,25 @@ def product_traffic(
     tile: Sequence[int],
     accesses: Mapping[str, WarpAccess],
     element_bytes: int,
-    beta: float = 0,
 ) -> tuple[Traffic, Traffic]:
     """Return the global loads and stores of a tiled product of row-major matrices of one element size.
 
     tile: outputs down and along, and k step, that share loaded data: those of a block with operands in shared
     memory, or of a warp that loads for itself. accesses: of ``a``, ``b`` and ``c``; without, row by row.
 
-    There is a pass over A for each tile column, over B for each tile row, and over C (read too if beta is not
-    0). The numbers are exact at every shape: they equal Nsight Compute's on an H200 for the ladder's f32 and f64
+    There is a pass over A for each tile column, over B for each tile row, and over C (beta is 0). The numbers are exact at every shape: they equal Nsight Compute's on an H200 for the ladder's f32 and f64
     kernels (tests/theory/test_traffic.py). Raises ValueError if pieces of ``accesses`` do not divide the tile.
     """
     m, n, k = shape["m"], shape["n"], shape["k"]
     height, width, step = tile
-    a = accesses.get("a") or row_by_row(step)
-    b = accesses.get("b") or row_by_row(width)
-    c = accesses.get("c") or row_by_row(width)
-    _fits("a", a, height, step)
-    _fits("b", b, step, width)
-    _fits("c", c, height, width)
+    sides = {"a": (height, step), "b": (step, width), "c": (height, width)}
+    for name, (down, along) in sides.items():
+        span = (accesses.get(name) or row_by_row(along)).span
+        if down % span[0] or along % span[1]:
+            raise ValueError(
+                f"a tile of {down} x {along} elements of {name} is not a multiple of {span[0]} x {span[1]}"
+            )
+    a, b, c = (accesses.get(name) or row_by_row(along) for name, (_, along) in sides.items())
     for_a, for_b = loads_per_element(shape, tile)
-    loads = (
-        matrix_traffic(m, k, a, element_bytes) * for_a
-        + matrix_traffic(k, n, b, element_bytes) * for_b
-    )
-    stores = matrix_traffic(m, n, c, element_bytes)
-    return (loads + stores if beta else loads), stores
+    of_a, of_b = matrix_traffic(m, k, a, element_bytes), matrix_traffic(k, n, b, element_bytes)
+    return _sum([(of_a, for_a), (of_b, for_b)]), matrix_traffic(m, n, c, element_bytes)

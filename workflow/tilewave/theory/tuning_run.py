@@ -20,13 +20,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tilewave.basics.tables import table_beside
+
 LEAST_LAPS = 3
 """Laps before a runner is dropped, because a t test on two ratios has almost no power."""
-# One-sided 99 % quantile of Student's t by degrees of freedom; the last one serves all larger numbers.
-STUDENT_99 = (
-    31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764,
-    2.718, 2.681, 2.650, 2.624, 2.602, 2.583, 2.567, 2.552, 2.539, 2.528,
-)  # fmt: skip
+STUDENT_99: Sequence[float] = table_beside(__file__)
 
 SCREENING, LAPS = "screening", "laps"
 
@@ -149,40 +147,36 @@ class TuningRun:
     def _best(self, league: str) -> tuple[str, tuple[float, ...]] | None:
         """Return the candidate of a league with the fastest short block so far, and its blocks."""
         screened = {n: s for n, s in self._screened.items() if self._league[n] == league}
-        if not screened:
-            return None
-        name = min(screened, key=lambda runner: min(screened[runner]))
-        return name, screened[name]
+        return min(screened.items(), key=lambda item: min(item[1]), default=None)
 
     def _screening(self) -> None:
-        margin = self._rules.margin
         for entry in self._entries:
             best = self._best(entry.league)
-            worst = max(best[1]) * (1 + margin) if best else math.inf  # certainly beaten
+            worst = (
+                max(best[1]) * (1 + self._rules.margin) if best else math.inf
+            )  # certainly beaten
             samples = self._track.screen(entry.name, worst)
-            if samples is None:
-                continue
-            self._screened[entry.name] = tuple(samples)
-            if best and beaten(samples, best[1], margin):
-                self._out_of_screening(entry.name)
+            if samples is not None:
+                self._screened[entry.name] = tuple(samples)
+                self._compare(entry.name, best)
         for name in list(self._screened):
-            best = self._best(self._league[name])
-            if best and best[0] != name and beaten(self._screened[name], best[1], margin):
-                self._out_of_screening(name)
+            self._compare(name, self._best(self._league[name]))
 
-    def _out_of_screening(self, name: str) -> None:
-        samples = self._screened.pop(name)
-        best = self._best(self._league[name])
-        assert best is not None  # a candidate beat this one
+    def _compare(self, name: str, best: tuple[str, tuple[float, ...]] | None) -> None:
+        """End the part of a screened candidate that the best one of its league beats."""
+        if best is None or best[0] == name:
+            return
         leader, times = best
-        self._report(Outcome(name, SCREENING, samples, 0, leader, statistics.median(times)))
+        if beaten(self._screened[name], times, self._rules.margin):
+            samples, median = self._screened.pop(name), statistics.median(times)
+            self._report(Outcome(name, SCREENING, samples, 0, leader, median))
+
+    def _runners(self, league: str) -> dict[str, list[float]]:
+        """Return the laps of a league's runners that were not dropped."""
+        return {name: laps for name, laps in self._laps.items() if self._league[name] == league}
 
     def _leagues(self) -> list[dict[str, list[float]]]:
-        """Return the laps of the runners that were not dropped, by league."""
-        leagues: dict[str, dict[str, list[float]]] = {}
-        for name, times in self._laps.items():
-            leagues.setdefault(self._league[name], {})[name] = times
-        return list(leagues.values())
+        return [self._runners(name) for name in dict.fromkeys(self._league[n] for n in self._laps)]
 
     def _run_lap(self) -> None:
         """Run two blocks of every runner; a lap's time is their mean."""
@@ -201,9 +195,7 @@ class TuningRun:
             self._blocks[name] += both
 
     def _leave(self, name: str, out: str) -> None:
-        league = self._league[name]
-        rivals = {n: t for n, t in self._laps.items() if self._league[n] == league}
-        leader = leader_of(rivals)
+        leader = leader_of(self._runners(self._league[name]))
         leader_us = statistics.median(self._blocks[leader])
         if out:
             del self._laps[name]

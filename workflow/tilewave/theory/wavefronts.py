@@ -9,7 +9,7 @@ number of patterns that agree. ``tests/data/truth`` has these patterns, or a par
 # mypy: disable-error-code="misc,no-untyped-call,no-any-return"
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tilewave.basics import bits
 from tilewave.basics.jit import njit
@@ -484,6 +484,24 @@ def warp_sectors_ideal(addresses: Lanes, mask: int, width: int) -> int:
 # ------------------------------------------------------------------------------- without a compiler
 
 
-def mask_of(active: NDArray[np.bool_]) -> int:
-    """Return the active lanes as a mask, lane i as bit i."""
-    return sum(1 << int(lane) for lane in np.flatnonzero(active))
+def shared_wavefronts(
+    addresses: ArrayLike, active: NDArray[np.bool_], width: int, op: str
+) -> tuple[int, int]:
+    """Return the wavefronts of a warp's request to shared memory, and how many are bank conflicts.
+
+    addresses: byte addresses of the lanes, multiples of width where they are active. For ``ldmatrix`` they
+    are those of rows, eight for each matrix; a matrix without an active row is not read. op: ``"load"``,
+    ``"store"`` or ``"ldmatrix"``. Raises ValueError for other arguments.
+    """
+    checked = np.where(active, addresses, 0).astype(np.int64)
+    mask = sum(1 << int(lane) for lane in np.flatnonzero(active))
+    wrong = checked[(checked < 0) | (checked % width != 0)]
+    if op not in ("load", "store", "ldmatrix") or len(wrong):
+        raise ValueError(
+            f"{op} of {width} bytes at {wrong.tolist()}; allowed: multiples of {width}"
+        )
+    if op == "ldmatrix":
+        wavefronts, transactions = warp_ldmatrix(checked, mask)
+    else:
+        wavefronts, transactions = warp_shared(checked, mask, width, op == "store")
+    return wavefronts, wavefronts - transactions

@@ -9,18 +9,13 @@ from collections import Counter
 import pandas as pd
 from matplotlib.figure import Figure
 
-from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.claims import judging
-from tilewave.plots.claims.judging import JudgedClaim
 from tilewave.plots.style import AREAS, Style
 
-READING = (
-    "A row is a document, its bar the claims that it makes, and the number how many hold on this GPU. The table has each "
-    "claim with its prediction and its measurement."
-)
+READING = look.READINGS["claims"]
 EVIDENCE = [
     "tolerance", "judged by", "where it holds", "measured from", "status", "reason", "source",
 ]  # fmt: skip
@@ -33,15 +28,10 @@ _VERDICTS = {
 """The names of the verdicts in the legend."""
 
 
-def judged(study: StudyData) -> list[JudgedClaim]:
-    """Return all judged claims; none for a study without cases."""
-    return [] if study.cases.empty else judging.judge_all(study, judging.all_claims())
-
-
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per claim: section, claimed, predicted, measured, deviation, verdict."""
-    judgements = judged(study)
-    return base.with_derived(judging.frame(judgements), judgements)
+    claims = () if study.cases.empty else judging.all_claims()
+    return judging.frame(judging.judge_all(study, claims))
 
 
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
@@ -51,31 +41,29 @@ def page_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the share of the documents' claims that hold; "" where none was judged."""
-    counts = Counter(judgement.verdict for judgement in base.derived(table))
+    counts = Counter(table.get("verdict", ()))
     if counts.total() == counts[judging.NOT_MEASURED]:
         return ""
     share = 100 * counts[judging.HOLDS] / counts.total()
     return f"{share:.0f} % of the claims in lectures and articles hold on {study.target['label']}"
 
 
+@look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each document: the shares of its claims by verdict."""
-    with look.apply(style):
-        claims: list[JudgedClaim] = base.derived(table)
-        if not claims:
-            return look.empty_figure(study, style, "claim")
-        documents = pd.Series([judgement.claim.document for judgement in claims])
-        verdicts = [judgement.verdict for judgement in claims]
-        counts = pd.crosstab(documents, verdicts).loc[documents.unique()]
-        total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
-        fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
-        colors = dict(zip(_VERDICTS, AREAS, strict=True))
-        handles = stacks(
-            ax, 100 * counts.div(total, axis=0), colors, counts.map(str), judging.THEORY_ONLY
-        )
-        for handle in handles:
-            handle.set_label(_VERDICTS[str(handle.get_label())])
-        texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
-        look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
-        ax.set_xlabel("share of the document's claims (%), with their number")
-        return look.finish(fig, study, style, handles, [], ())
+    if table.empty:
+        return look.empty_figure(study, style, "claim")
+    documents = table["document"]
+    counts = pd.crosstab(documents, table["verdict"]).loc[documents.unique()]
+    total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
+    fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
+    colors = dict(zip(_VERDICTS, AREAS, strict=True))
+    handles = stacks(
+        ax, 100 * counts.div(total, axis=0), colors, counts.map(str), judging.THEORY_ONLY
+    )
+    for handle in handles:
+        handle.set_label(_VERDICTS[str(handle.get_label())])
+    texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]
+    look.beside(ax, texts, heading=f"{100 * held.to_numpy().sum() / total.sum():.0f} % hold")
+    ax.set_xlabel("share of the document's claims (%), with their number")
+    return look.finish(fig, study, style, handles, [], ())

@@ -32,7 +32,7 @@ def area(tile: Iterable[float]) -> float:
 
 
 def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
-    from tilewave.theory import shared_requests  # its import of numba takes long
+    from tilewave.theory import wavefronts as rules  # its import of numba takes long
 
     width = pattern[0] // 8
     names, functions = {"lane": LANE}, {"where": np.where}
@@ -40,7 +40,7 @@ def _access(pattern: Sequence[Any], op: str) -> tuple[int, int]:
         np.broadcast_to(expressions.evaluate(part, names, functions), 32)
         for part in (*pattern[1:], True)[:2]
     )
-    return shared_requests.shared_wavefronts(width * element, active, width, op)
+    return rules.shared_wavefronts(width * element, active, width, op)
 
 
 def wavefronts(pattern: Sequence[Any], op: str = "load") -> int:

@@ -81,19 +81,6 @@ class Statement(BaseModel):
             raise ValueError("place and elsewhere need one another")
         return self
 
-    @property
-    def accepted(self) -> tuple[float, float]:
-        """The range of a number that is as claimed."""
-        margin = self.tolerance * (abs(self.claimed) or 1.0)
-        low, high = self.claimed - margin, self.claimed + margin
-        return {
-            "equals": (low, high),
-            "at least": (low, math.inf),
-            "at most": (-math.inf, high),
-            "more than": (high, math.inf),
-            "less than": (-math.inf, low),
-        }[self.relation]
-
 
 class Claim(Statement):
     """A statement with its id and its document's fields: file, the document's name, names."""
@@ -160,9 +147,15 @@ def agrees(value: Value, claim: Claim) -> bool:
     """Return whether a value is as claimed. NaN never is."""
     if isinstance(value, bool) or isinstance(claim.claimed, bool):
         return value is claim.claimed
-    low, high = claim.accepted
-    strict = claim.relation in ("more than", "less than")
-    return low < value < high if strict else low <= value <= high
+    margin = claim.tolerance * (abs(claim.claimed) or 1.0)
+    low, high = claim.claimed - margin, claim.claimed + margin
+    return {
+        "equals": low <= value <= high,
+        "at least": value >= low,
+        "at most": value <= high,
+        "more than": value > high,
+        "less than": value < low,
+    }[claim.relation]
 
 
 def judge(
