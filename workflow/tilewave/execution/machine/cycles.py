@@ -234,7 +234,7 @@ def access_global(m, k, row, detail, block, scheduler, now):
             done = max(done, there)
             continue
         if k[sm.K_STORES]:
-            to_dram(m, k, size, sent)
+            to_dram(m, k, size * k[sm.K_STORES], sent)
         if what >= sm.ATOMIC:
             if detail[e.COUNT] == 1 and missing in (
                 1,

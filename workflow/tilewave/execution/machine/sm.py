@@ -67,7 +67,8 @@ FREE, GREEDY, TENSOR, BANKS, QUEUED = 0, 1, 2, 3, 5
     FINISHED, END_OF_ALL, BUSY_DRAM, BUSY_L2, BUSY_ATOMICS,
 ) = range(SHARED := 18)  # fmt: skip
 # ---- constants: those of sm.yaml, then those of a launch: SMs with blocks; the share of the first and of later blocks'
-# sectors that DRAM serves; whether stores reach DRAM; ways of the L1 that shared memory leaves; gap between two blocks
+# sectors that DRAM serves; the share of stored
+# sectors that reaches DRAM while the launch runs; ways of the L1 that shared memory leaves; gap between two blocks
 NAMES = tuple(table_beside(__file__))
 (
     K_START, K_FETCH, K_FETCH_NEXT, K_NEXT_BLOCK, K_NEXT_CLUSTER, K_L1, K_L2, K_DRAM, K_PORT, K_L2_RATE, K_DRAM_RATE,

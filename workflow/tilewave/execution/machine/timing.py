@@ -76,6 +76,25 @@ def _numbered(events: BlockEvents, table: np.ndarray) -> tuple[BlockEvents, np.n
     )
 
 
+def _distinct_stores(events: BlockEvents, table: np.ndarray) -> float:
+    """Return the share of the sectors that a block's stores send which are distinct: the L2 joins the others."""
+    used = np.flatnonzero((events.places >= 0) & (events.instructions >= 0))
+    row = table[events.instructions[used]]
+    storing = used[(row[:, sm.KIND] == sm.GLOBAL_ACCESS) & (row[:, sm.X] == sm.STORE)]
+    first, count = events.details[events.places[storing], recorded.FIRST :].T
+    sent = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+    lines = events.lines[sent]
+    distinct = SECTOR_BYTES[_joined(lines) & 15].sum()
+    return float(distinct / max(SECTOR_BYTES[lines & 15].sum(), 1))
+
+
+def _joined(lines: np.ndarray) -> np.ndarray:
+    """Return each line once, with the sectors of all its accesses."""
+    ordered = np.sort(lines)
+    begins = np.flatnonzero(np.diff(ordered >> 4, prepend=-1))
+    return np.bitwise_or.reduceat(ordered, begins) if len(ordered) else ordered
+
+
 def of_events(
     program: Program,
     of_block: BlockEvents,
@@ -97,7 +116,7 @@ def of_events(
     resident = max(1, min(fitting, most))
     table = pipes.table(program)
     numbered, needed = _numbered(of_block, table)
-    touched = float(SECTOR_BYTES[np.unique(of_block.lines) & 15].sum())
+    touched = float(SECTOR_BYTES[_joined(of_block.lines) & 15].sum())
     share = min(1.0, footprint / max(touched * blocks, 1.0))
     busy = min(gpu.sms, blocks)
     k = dict(constants)
@@ -108,7 +127,7 @@ def of_events(
         static + shared_bytes + limits.shared_reserved, limits.shared_unit
     )
     ways = max(1, min(sm.WAYS, max(L1_BYTES - of_shared, L1_LEAST) // (sm.SETS * int(sm.LINE))))
-    stores = footprint > COMPULSORY * gpu.l2_bytes
+    stores = _distinct_stores(of_block, table) if footprint > COMPULSORY * gpu.l2_bytes else 0.0
     gap = k["next_cluster" if together > 1 else "next_block"]
     launch = np.array([busy, share, share, stores, ways, gap], np.float64)
 
