@@ -19,8 +19,10 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "workflow"))
 
+from tilewave import execution
 from tilewave.basics.errors import NoTime
 from tilewave.execution import case as cases
+from tilewave.execution.machine.compiling import compile_units
 from tilewave.kernel.job import Job
 from tilewave.pipeline import project as projects
 from tilewave.pipeline import rules
@@ -66,9 +68,12 @@ def run(results: Path, processes: int) -> pd.DataFrame:
     }
     pipeline.provide({job.variant for job in jobs.values()})
     stalls = pd.read_parquet(results / "tables" / "stalls.parquet")
+    stalls = stalls.reindex(columns=["case", "file", "line", "samples"])
     lines = stalls.groupby(["case", "file", "line"])["samples"].sum().reset_index()
     lines = lines.sort_values("samples", ascending=False).drop_duplicates("case").set_index("case")
-    gpu = str(target["device"]["name"])
+    gpu = str(target["label"])
+    execution.prepare(print, processes, len(jobs))
+    compile_units(["timing"])
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(processes) as pool:
         done = pool.map(predict, jobs.values(), [gpu] * len(jobs))
