@@ -55,6 +55,7 @@ def predict(job: Job, gpu: str) -> tuple[float, str, list[tuple[str, int]]]:
 
 def run(results: Path, processes: int) -> pd.DataFrame:
     config = yaml.safe_load(Path("config/config.yaml").read_text())
+    config["output"] = {"results": str(results)}
     target = projects.read(results / "target.json")
     project = projects.planned(config, "config", results / "plan.json")
     compiled = [str(path) for path in sorted((results / "compiled").glob("*.json"))]
