@@ -8,7 +8,6 @@ import contextlib
 import io
 import json
 import math
-import os
 import re
 import tempfile
 from argparse import Namespace
@@ -17,10 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import execution
 from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.basics.paths import relative
-from tilewave.basics.progress import say
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
@@ -126,7 +123,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
     options.operations = [str(Path(name).expanduser()) for name in flags.use_operations(options)]
     kernel_reference.execute = reference_kernel.outputs
-    machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
+    machine = machine or execute.engine_of(options)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         kernels, skipped = [], dict[str, str]()
         try:
@@ -286,14 +283,14 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
 
 def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
     """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
-    if any("__constant__" in note for note in source.notes) or source.faults or function.template:
+    filled = any("__constant__" in note for note in source.notes)
+    barred = filled or source.faults or function.template
+    judge = None if barred else next(candidates(function, near), None)
+    if judge is None or source.kernel is None:
         return source
-    for path, item in candidates(function, near):
-        assert source.kernel is not None
-        place = judge_by(path, item, source.kernel, function, near)
-        sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-        return replace(source, problem="", judge=place, sizes=sizes[1:])
-    return source
+    place = judge_by(*judge, source.kernel, function, near)
+    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
+    return replace(source, problem="", judge=place, sizes=sizes[1:])
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -339,24 +336,18 @@ class _Tried:
         return result.exit_code(self.outcome.status, self.outcome.verdict, judged)
 
 
-def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
-    """Yield each case of a probe, else the variant of --macro, whose shapes the judge chooses."""
-    if kernel.front.operation == "probe":
-        for name in kernel.front.cases:
-            yield execute.probe_case(kernel, name)
-        return
-    variant = execute.variant_of(kernel, options.macro)
-    trial.try_out(variant)
-    yield Case(variant)
-
-
 def _tried(
     source: _Source, kernel: Kernel, options: Namespace, folder: Path, machine: Any
 ) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
     wrapped = kernel.path != source.path
     arch, target = execute.arch_of(options), execute.target_of(options)
-    for case in _cases(kernel, options):
+    if kernel.front.operation == "probe":
+        cases = [execute.probe_case(kernel, name) for name in kernel.front.cases]
+    else:  # the judge chooses the shapes
+        cases = [Case(execute.variant_of(kernel, options.macro))]
+        trial.try_out(cases[0].variant)
+    for case in cases:
         entry = single.compiled(case.variant, arch, folder)
         for outcome in trials.judged(
             case, arch, target, entry,
@@ -416,12 +407,16 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
                 raise
             problem = str(error).removeprefix(f"{error.where_file}: ")
             return _checked(replace(source, kernel=None, problem=problem), options, machine)
-        return outcome | _document(source, source.kernel, tried, options)
+        return outcome | _document(source, tried, options)
 
 
-def _document(
-    source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: Namespace
-) -> dict[str, Any]:
+def _noted(ran: Sequence[_Tried], name: str) -> list[str]:
+    """Return the notes of that name of all trials, each once."""
+    return list(dict.fromkeys(text for entry in ran for text in entry.outcome.notes.get(name, [])))
+
+
+def _document(source: _Source, tried: Sequence[_Tried], options: Namespace) -> dict[str, Any]:
+    kernel = tried[0].case.kernel
     ran = [entry for entry in tried if entry.done is not None]
     # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
     deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
@@ -429,14 +424,14 @@ def _document(
         special = (trials.NAMES[SPECIAL], result.WRONG)
         finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
         deciding = finite or deciding
-    codes = [(WORST.index(entry.exit_code), _rests(source, kernel, entry)) for entry in deciding]
+    codes = [(WORST.index(entry.exit_code), _rests(source, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
     if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
         source = replace(source, judge="", problem=UNKNOWN)
     unclear = unclear or (bool(source.judge) and decisive.outcome.verdict == result.WRONG)
-    unclear = unclear and not _as_named(source, kernel, deciding)
-    if _promised(source, kernel, decisive):
+    unclear = unclear and not _as_named(source, deciding)
+    if _promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
@@ -448,13 +443,11 @@ def _document(
         **decisive.outcome.only("status", "reason", "verdict"),
         "trials": [outcomes.trial_row(entry.name, entry.outcome) for entry in tried],
         "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
-        "hints": list(dict.fromkeys(
-            hint for entry in ran for hint in entry.outcome.notes.get("hints", [])
-        )),
+        "hints": _noted(ran, "hints"),
         "wrapped": list(source.notes),
         "bound": None,
         "fix": [],
-    }  # fmt: skip
+    }
     complete = [entry for entry in ran if entry.outcome.status == result.OK]
     rows = [entry.done.rows() for entry in complete if entry.done is not None]
     outcome["trust"] = trust.of_instructions(rows, architectures.number(arch)) | {
@@ -464,20 +457,19 @@ def _document(
             if entry.done is None or entry.outcome.status == result.NOT_MEASURED
         ],
         "guessed": source.guesses,
-        "not_searched": list(dict.fromkeys(
-            text for entry in ran for text in entry.outcome.notes.get("not_searched", [])
-        )),
+        "not_searched": _noted(ran, "not_searched"),
         "not_looked_for": [*trust.NOT_LOOKED_FOR, *_other_variants(kernel, decisive.case)],
-    }  # fmt: skip
+    }
     if complete:
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
         outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
 
 
-def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
+def _rests(source: _Source, tried: _Tried) -> bool:
     """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told."""
-    end, marked = tried.outcome, dict(kernel.marked(GUESSED))
+    end, kernel = tried.outcome, tried.case.kernel
+    marked = dict(kernel.marked(GUESSED))
     sure = end.verdict in result.FINDINGS
     if tried.name in (WHOLE, LEAST):
         typed = any(note.startswith("type ") for note in source.guesses)
@@ -498,29 +490,24 @@ def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
 
 
-def _promised(source: _Source, kernel: Kernel, decisive: _Tried) -> bool:
+def _promised(source: _Source, decisive: _Tried) -> bool:
     """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
     unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
-    sure = unknown and source.launched and not kernel.marked(GUESSED)
+    sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
     return sure and any(map(PROMISED.match, source.faults))
 
 
-def _as_named(source: _Source, kernel: Kernel, deciding: Sequence[_Tried]) -> bool:
+def _as_named(source: _Source, deciding: Sequence[_Tried]) -> bool:
     """Return whether each element of each trial is wrong, and the kernel's name says what it computes and no more."""
-    words, wanted = matching.snake(source.name).split("_"), kernel.front.operation.split("_")
-    named = kernel.front.operation in NAMED and {*wanted} <= {*words} <= {
-        *wanted,
-        *matching.NEUTRAL,
-    }
+    kernel, words = deciding[0].case.kernel, {*matching.snake(source.name).split("_")}
+    wanted = {*kernel.front.operation.split("_")}
+    named = kernel.front.operation in NAMED and wanted <= words <= wanted | matching.NEUTRAL
     sole = [*kernel.marked(GUESSED)] == ["operation"]
     sole = sole and all(note.startswith((COMPUTES, "operation ")) for note in source.guesses)
     ends = [entry.outcome for entry in deciding]
-    return (
-        named
-        and sole
-        and all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in ends)
-    )
+    wrong = all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in ends)
+    return named and sole and wrong
 
 
 def _undefined(path: Path, reason: str) -> list[str]:
@@ -581,74 +568,76 @@ def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any
 
 
 def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tried]) -> str:
-    name, code = source.name, outcome["exit_code"]
-    if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
-        name = outcome["variant"]
-    ok = decisive.outcome.status == result.OK
-    problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
-    reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
-    operation = decisive.case.kernel.front.operation
-    reason = reason.replace(f"; the operation {operation} has no reference", "")
+    code, end, case = outcome["exit_code"], decisive.outcome, decisive.case
+    own = case.probe_case is None and case.kernel.path == source.path
+    name = outcome["variant"] if own else source.name
+    doubt, operation = f"could not tell whether {name} is right", case.kernel.front.operation
+    unjudged = f"; the operation {operation} has no reference"
+    problem = str(end.verdict if end.status == result.OK else end.status)
+    if problem == UNBUILT and (code == result.USAGE or source.problem):
+        subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
+        return f"{subject} {problem}: {end.reason}"
+    if code == result.NOT_RIGHT and source.faults:
+        faults = "; ".join(source.faults).replace(f"{running.HERE}: ", "").replace(unjudged, "")
+        return f"{name} is {TWICE.sub('', faults)}"
+    if code == result.RIGHT:
+        return name + _right(source, outcome, case, ran)
+    reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
-    shape = decisive.case.shape
-    sizes = "" if shape is None else f" {trying.named(shape.resolve({}))}"
+    sizes = "" if case.shape is None else f" {trying.named(case.shape.resolve({}))}"
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
-    if problem == UNBUILT and (code == result.USAGE or source.problem):
-        doubt = f"could not tell whether {name} is right:"
-        subject = relative(source.path) if code == result.USAGE else doubt
-        return f"{subject} {problem}: {decisive.outcome.reason}"
-    if code == result.NOT_RIGHT and source.faults:
-        at = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
-        at = at.replace(f"; the operation {operation} has no reference", "")
-        return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
-        by_name = "operation" in decisive.case.kernel.marked(GUESSED) and problem == result.WRONG
+        by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         return f"{name} is not right {f'as {operation} ' * by_name}{at}"
-    if code == result.UNCLEAR and source.problem:
-        why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-        notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
-        faults = [note.removeprefix(wrap.FAULT) for note in notes]
-        if problem == result.NOT_CHECKED:
-            matches = list(filter(None, map(FAILURE.search, source.notes)))
-            ends = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
-            faults += [end.replace(f": {running.HERE}", "") for end in ends]
-            threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
-            where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
-            sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
-            where += ", the only size tried: that of the launch" if sole else ""
-            at = "; but ".join(filter(None, [f"{SEARCHED} {where}", "; ".join(faults)]))
-            at += f". {ADVICE.format(relative(source.path, quoted=True), source.name)}"
-        else:
-            chosen = "" if source.launched else f"with {CHOSEN} it ended "
-            at = "; ".join([chosen + at, *faults])
-        return f"could not tell whether {name} is right: {why}; {at}"
-    if code == result.UNCLEAR and source.judge:
-        return f"could not tell whether {name} is right: it differs from the file's own {source.judge} {at}"
-    if code == result.UNCLEAR:
-        rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
-        return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"
-    shapes = len({entry.case.id for entry in ran})
-    if decisive.case.probe_case is not None:
-        return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
+    if source.problem:
+        return f"{doubt}: {_unknown(source, outcome, at, problem)}"
+    if source.judge:
+        return f"{doubt}: it differs from the file's own {source.judge} {at}"
+    rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
+    return f"{doubt}{rests if source.guesses else ''}: {at}"
+
+
+def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
+    """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
+    why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
+    notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+    faults = [note.removeprefix(wrap.FAULT) for note in notes]
+    if problem != result.NOT_CHECKED:
+        chosen = "" if source.launched else f"with {CHOSEN} it ended "
+        return "; ".join([why, chosen + at, *faults])
+    matches = list(filter(None, map(FAILURE.search, source.notes)))
+    ends = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
+    faults += [end.replace(f": {running.HERE}", "") for end in ends]
+    threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
+    sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
+    only = ", the only size tried: that of the launch" if sole else ""
+    shown = f"{SEARCHED} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
+    shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))
+    return f"{why}; {shown}. {ADVICE.format(relative(source.path, quoted=True), source.name)}"
+
+
+def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> str:
+    """Return the rest of the sentence on a kernel that is right: where, and what to fix first."""
+    front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
+    if case.probe_case is not None:
+        return f" ran as its front matter says in {plural(shapes, 'case')}"
     equal = f": equal to the file's own {source.judge}" if source.judge else ""
-    operands = operations.load(operation).operands.items() if source.judge else ()
+    operands = operations.load(front.operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
     inputs = f"{plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
-    sentence = f"{name} is right{equal} at {inputs}"
+    sentence = f" is right{equal} at {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
-    failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+    failures = [match[1] for match in map(FAILURE.search, source.notes) if match]
     failed = f" ({', '.join(failures)})" if failures else ""
-    why = f", which wrap inferred from trials that failed{failed}"
-    texts = zip(source.limits, ("", why))
+    texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres and not source.judge else ""
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
-    front = decisive.case.kernel.front
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):

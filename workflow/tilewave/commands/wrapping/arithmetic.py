@@ -8,16 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tilewave.commands.wrapping.reading import DTYPES, Scope, Source, parts
+from tilewave.commands.wrapping.reading import DTYPES, WHOLE, Scope, Source, parts
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
 
 VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
-WHOLE = frozenset(
-    "int unsigned long short char size_t ssize_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto"
-    " u_int ulong u_long ushort u_short u_int16_t u_int32_t u_int64_t uint16_t int16_t".split()
-)
 CASTS = WHOLE | {"float", "double"}
 CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", re.IGNORECASE)
 KEPT = ("min", "max", "ceil", "floor")

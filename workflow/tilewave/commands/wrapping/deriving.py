@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens, plain
+from tilewave.commands.wrapping.arithmetic import Unknown, of_tokens, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Source
+from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source
 from tilewave.compiling.declarations import tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, number, of_tokens, outside, plain
+from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import (
     DTYPES,
     NUMBERS,
     REAL,
+    WHOLE,
     Function,
     Launch,
     Scope,

@@ -3,17 +3,14 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from tilewave.commands.wrapping.arithmetic import WHOLE
-from tilewave.commands.wrapping.reading import Function, Parameter, Source
+from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping.reading import WHOLE, Function, Parameter, Source
 from tilewave.kernel import operations
 from tilewave.kernel.operations.base import Operation
 
-NAMES = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text("utf-8"))
+NAMES = table_beside(__file__)
 NOISE, OUTPUTS, OUTER, INNER, OTHER, NEUTRAL = (
     frozenset(NAMES[key].split())
     for key in ("noise", "outputs", "outer", "inner", "other", "neutral")

@@ -11,25 +11,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tilewave.basics.paths import relative
+from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
 
 LEVELS = 3
 """Most levels of structs inside structs."""
-QUALIFIERS = frozenset(
-    "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
+TABLES = table_beside(__file__)
+QUALIFIERS, NUMBERS, WHOLE, REAL = (
+    frozenset(TABLES[key].split()) for key in ("qualifiers", "numbers", "whole", "real")
 )
-NUMBERS = frozenset("int unsigned size_t ssize_t uint uint32_t int32_t auto long".split())
-TABLES = yaml.safe_load(Path(__file__).with_name("c_types.yaml").read_text("utf-8"))
 DTYPES, TYPED = (
     {kind: name for name, kinds in TABLES[key].items() for kind in kinds}
     for key in ("dtypes", "members")
 )
 """Type of C++ -> dtype, and type of a struct's member -> its type in front matter, empty if none is needed."""
-REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
 EXTENT = re.compile(
     r"\w+ \. (?:(?:size|shape) [(\[][\w -]*[)\]]|numel \( \)(?: / [\w .()-]*)?)|\w+ \( argv .*"
 )
