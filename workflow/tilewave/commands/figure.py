@@ -115,9 +115,8 @@ def chosen(study: StudyData, dtypes: list[str], variants: list[str]) -> StudyDat
     for flag, column, names in (("dtypes", "dtype", dtypes), ("variants", "variant", variants)):
         if names:
             options[flag] = _wanted(f"--{flag}", names, cases[column].dropna())
-            kept &= cases[column].isin(options[flag]) | (
-                beside if flag == "variants" else cases["operation"] == "probe"
-            )
+            always = beside if flag == "variants" else cases["operation"] == "probe"
+            kept &= cases[column].isin(options[flag]) | always
     remaining = set(cases.loc[kept, "case"])
     return replace(
         study, cases=cases[kept].reset_index(drop=True), options=options,

@@ -80,9 +80,8 @@ def _all(options: Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(
-        files.no_link_out(options.source).resolve(), flags.allow_headers(options), options.macro
-    )
+    path = files.no_link_out(options.source).resolve()
+    source, _ = read(path, flags.allow_headers(options), options.macro)
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = result.RIGHT, []
     for function in source.functions():

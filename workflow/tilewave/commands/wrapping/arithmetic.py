@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tilewave.commands.wrapping.reading import DTYPES, WHOLE, Scope, Source, parts
+from tilewave.commands.wrapping.reading import DTYPES, WHOLE, Scope, Source, parts, spelled
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
@@ -64,7 +64,7 @@ class _Translation(ast.NodeTransformer):
         self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth
 
     def parsed(self, expression: Stream) -> ast.expr:
-        text = " ".join(token.text for token in expression)
+        text = spelled(expression)
         try:
             text = self._python(list(expression)).strip()
             return ast.parse(text, mode="eval").body
@@ -98,14 +98,13 @@ class _Translation(ast.NodeTransformer):
         python, i = "", 0
         while i < len(expression):
             token = expression[i]
-            if token.text in (":", "::") or (
-                token.word and texts[i + 1 : i + 2] in ([":"], ["::"])
-            ):
+            scoped = token.word and texts[i + 1 : i + 2] in ([":"], ["::"])
+            if scoped or token.text in (":", "::"):
                 pass
             elif token.text == "sizeof":
                 end = closing(expression, i + 1)
                 named = self.scope.literal(tuple(expression[i + 2 : end]))
-                kind = " ".join(token.text for token in named)
+                kind = spelled(named)
                 kind = self.scope.source.plain(self.names.get(kind, kind))
                 vector = VECTOR.fullmatch(kind)
                 element = vector["of"] if vector else kind

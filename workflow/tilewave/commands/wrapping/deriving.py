@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tilewave.commands.wrapping.arithmetic import Unknown, of_tokens, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source
+from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source, spelled
 from tilewave.compiling.declarations import tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
@@ -152,7 +152,7 @@ def _at_launch(
     A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
-    lines = {key: " ".join(token.text for token in scope.literal(passed[key])) for key in numbers}
+    lines = {key: spelled(scope.literal(passed[key])) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
     near = {*threads} | function.declaration.identifiers - passed.keys()
     small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
@@ -181,13 +181,11 @@ def _at_launch(
         unsized = not (depends or threads.keys() & names) and any(names.values())
         if key not in expressions and not unsized:
             loose.append(key)
-    grid = " ".join(token.text for token in scope.literal(launch.grid))
+    grid = spelled(scope.literal(launch.grid))
     direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
     extents = (plain(tokens(match[0]), scope) for match in direct)
-    free_names = (
-        scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
-    )
-    for name, free in free_names.items():
+    names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    for name, free in names.items():
         if free and name not in sizes:
             sizes[name] = add(name)
     return expressions, loose
@@ -236,9 +234,8 @@ def trials(
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
             if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
-                shape = {
-                    name: max(size // (1 + (shape in yielded)), 1) for name, size in shape.items()
-                }
+                part = 2 if shape in yielded else 1
+                shape = {name: max(size // part, 1) for name, size in shape.items()}
                 yielded.append(shape)
                 yield fit(shape)
                 break

@@ -23,8 +23,9 @@ from tilewave.commands.wrapping.reading import (
     Source,
     parts,
     shortened,
+    spelled,
 )
-from tilewave.compiling.declarations import Stream, Token, Tokens, Unreadable, angle, tokens
+from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
@@ -166,14 +167,10 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
 
 def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
     """Return the arguments of an explicit instantiation in the file."""
-    for path, declaration in source.declarations(function.name):
-        texts = [token.text for token in declaration.head]
-        instantiates = path in source.kernel_files and texts[0] == "template" and texts[1] != "<"
-        opening = texts.index(function.name) + 1 if function.name in texts else 0
-        if instantiates and opening and texts[opening] == "<":
-            with contextlib.suppress(Unreadable):
-                return parts(declaration.head[opening + 1 : angle(declaration.head, opening)])
-    return []
+    form = re.compile(rf"template (?!<).*?\b{function.name} < (.*?) > \(")
+    heads = (spelled(item.head) for _, item in source.near.declarations(function.name))
+    match = next(filter(None, map(form.match, heads)), None)
+    return parts(tokens(match[1])) if match else []
 
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
@@ -190,15 +187,6 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
 
 NEW_OPERATION = "--new-operation NAME (docs/operations.md)"
 """Advice for a kernel that fits no operation."""
-
-
-def _word(argument: Any) -> str:
-    """Return an argument as a user types it, ``?`` if unknown."""
-    if isinstance(argument, list):
-        return f"[{', '.join(map(_word, argument))}]"
-    if isinstance(argument, dict):
-        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in argument.items()) + "}"
-    return "?" if argument is None else str(argument)
 
 
 def guessed(
@@ -239,8 +227,8 @@ def guessed(
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
         missing = [item for item in function.parameters if item.name in unknown]
-        suggestion = ", ".join(map(_word, function.nested(arguments)))
-        suggestion += f", with a value for each ? ({', '.join(unknown)})"
+        typed = str(function.nested(arguments)).replace("None", "?").replace("'", "")
+        suggestion = f"{typed[1:-1]}, with a value for each ? ({', '.join(unknown)})"
         if any(parameter.stars for parameter in missing):
             remedy = f"write an operation with {NEW_OPERATION}"
             suggestion += f". If {operation.name} has no such array, {remedy}"
@@ -392,10 +380,10 @@ def _f16_sum(function: Function, code: str) -> str:
 def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int]:
     """Return the multiples of sizes without which the host does not come to the launch."""
     launch, scope, multiples = code.launch, code.launch.scope, dict[str, int]()
-    text = " ".join(token.text for token in scope.body if token.at < scope.at)
+    text = spelled([token for token in scope.body if token.at < scope.at])
     values = zip(code.function.launch_arguments(launch.arguments), arguments)
     for value, size in values:
-        name = re.escape(" ".join(token.text for token in value))
+        name = re.escape(spelled(value))
         if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
             with contextlib.suppress(Unknown):
                 multiples[size] = number(tokens(match[1] or match[2]), scope)
