@@ -142,7 +142,7 @@ def test_unknown_names_are_refused(alone: Path) -> None:
 )  # fmt: skip
 def test_arguments_by_name_type_and_order(operation: str, parameters: str, arguments: str) -> None:
     parsed = [reading._parameter(part) for part in reading.parts(tokens(parameters))]
-    assert matching.arguments_of(parsed, operations.load(operation)) == (arguments.split(), [])
+    assert matching.arguments_of(parsed, operations.load(operation)) == arguments.split()
 
 
 def fake(right: Any) -> tuple[trying.Run, list[tuple[dict[str, Any], dict[str, int]]]]:

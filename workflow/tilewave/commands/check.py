@@ -18,6 +18,7 @@ from typing import Any
 
 from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.basics.paths import relative
+from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
@@ -50,8 +51,9 @@ NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
 WRAPPING = 4
 """Budgets of the trials after `wrap`'s first one."""
-HEADERS = (".cuh", ".h", ".hpp")
-"""Suffixes of files that have kernels, but no front matter."""
+TABLES = table_beside(__file__)
+PATTERNS = {name: re.compile(text) for name, text in TABLES["patterns"].items()}
+UNKNOWN: str = TABLES["unknown"]
 LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -60,39 +62,12 @@ EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
 WHOLE, LEAST = "whole tiles", "one block"
 """Trials after an invalid access that may come from a guess; a fault in shared memory there has no size as its cause."""
-IN_SHARED = re.compile(r"[^;]* of shared memory\b")
-PAST = re.compile(r" at byte \d+ of shared memory, which has ")
-COUNTED = "case shape grid block resources counters classes shared global headers".split()
-OF_SHAPES = ("tile waste", "idle part of the last wave")
-"""Rules whose advice depends on the shape, which nobody chose."""
-PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
-"""Lines of `wrap` that are no facts about the kernel."""
-UNREAD = re.compile(
-    "cannot open source file|this header is not read|was skipped as host code|space annotations"
-    r'|operand of "." is zero|#error|identifier "[A-Z_\d]+" is undefined'
-)
-"""Messages of the compiler about what the command line of nvcc, or another file, may say."""
-MACRO = re.compile(r"\b[A-Z][A-Z\d_]{2,}\b")
-TWICE = re.compile(r"\b([a-z ]+: )(?=\1)")
-SHAPE = re.compile(r"--shape ([\dx]+)")
 UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
-FAILURE = re.compile(r"inferred from this failure: (.+? at [^:]+)(.*)")
 GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
-UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
-SEARCHED = "no race or uninitialised read was found"
-ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
-PROMISED = re.compile(r".*although it has a bounds test .*?, the outcome is (?!wrong)")
-EVERY = re.compile(r"\b(\d+) of \1 elements are wrong\b")
-NAMED = ("copy", "softmax", "transpose", "vector_add")
-"""Operations of which a kernel's name says enough, that have no other layouts, and no sum to begin with."""
-CHOSEN = "a block and grid of Tilewave's choice (--block, --grid)"
 COMPUTES = "That the kernel computes "
-GUESS = re.compile(r"\bis a guess\b")
-EACH = re.compile(r"\beach == (\d+)")
-"""The limit on a size of the operation `block_sums`, which no user's file has."""
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
 
@@ -185,7 +160,7 @@ class _Source:
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = map(str, of) if name == "conditions" else sizes
                 summed = r"each block sums \1 elements"
-                texts[name in names].extend(EACH.sub(summed, text) for text in texts_of)
+                texts[name in names].extend(PATTERNS["each"].sub(summed, text) for text in texts_of)
         return texts
 
     @property
@@ -196,7 +171,7 @@ class _Source:
     @property
     def guesses(self) -> list[str]:
         marked = self.kernel.marked(GUESSED) if self.kernel else {}
-        notes = [note for note in self.notes if GUESS.search(note)]
+        notes = [note for note in self.notes if " is a guess" in note]
         named = {"operation"} if any(note.startswith(COMPUTES) for note in notes) else set()
         named |= {note.split(maxsplit=1)[0] for note in notes}
         return [*notes, *(f"{key} is a guess of wrap" for key in marked if key not in named)]
@@ -217,7 +192,7 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
         skipped.update(mistakes)
         names = [Path(left_out[name].where_file) for name in no_kernels]
         plain = [name for name in names if name.suffix == ".cu"]
-    elif path.suffix not in (compiled.SUFFIX, *HEADERS):
+    elif path.suffix not in (compiled.SUFFIX, *TABLES["headers"]):
         with contextlib.suppress(NoKernel):
             kernel = execute.kernel_of(path)
             yield _Source(path, kernel.name, kernel)
@@ -268,7 +243,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
             if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
-                kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
+                *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
+                kernel = _at(touched.kernel, size)
                 given = options.grid and (options.block or function.bound)
                 near = finding.bearing(source, function.name)
                 launched = bool(near.launches(function.name) or given)
@@ -278,7 +254,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                     wrapped = _judged_by_host(wrapped, function, near)
             elif not (touched.kernel or named):
                 wrapped = touched
-        yield replace(wrapped, notes=[line for line in wrapped.notes if not PROGRESS.search(line)])
+        facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
+        yield replace(wrapped, notes=facts)
 
 
 def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
@@ -365,7 +342,7 @@ def _tried(
             shapes[WHOLE if ended else EVEN] = shape
         unknown, sides = bool(source.problem), (kernel.front.shared_bytes, *kernel.front.block)
         stated = source.launched and not source.guesses and all(isinstance(of, int) for of in sides)
-        if ended and IN_SHARED.match(outcome.result.reason) and (stated or not unknown):
+        if ended and PATTERNS["in_shared"].match(outcome.result.reason) and (stated or not unknown):
             if unknown:  # the shape at which it was touched limits nothing
                 free = replace(kernel, front=kernel.front.model_copy(update={"requires": {}}))
                 case, shapes = replace(case, variant=replace(case.variant, kernel=free)), {}
@@ -380,7 +357,7 @@ def _tried(
                 done = running.run(job, machine)
                 if name == LEAST and unknown:  # other inputs must end at the same byte
                     again = running.run(replace(job, seed=job.seed + 1), machine).result.reason
-                    if not PAST.search(again) or again != done.result.reason:
+                    if not PATTERNS["past"].search(again) or again != done.result.reason:
                         continue
                 if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
                     yield _Tried(sized, entry, name, done.result, done)
@@ -474,7 +451,7 @@ def _rests(source: _Source, tried: _Tried) -> bool:
     if tried.name in (WHOLE, LEAST):
         typed = any(note.startswith("type ") for note in source.guesses)
         sure = sure or (tried.name == LEAST and not typed)
-        sure = sure and IN_SHARED.match(end.reason) is not None
+        sure = sure and PATTERNS["in_shared"].match(end.reason) is not None
         partly = any(note.startswith("grid of the launch") for note in source.notes)
         for key in ("operation", *["grid"] * partly) if sure else ():
             marked.pop(key, None)
@@ -484,7 +461,7 @@ def _rests(source: _Source, tried: _Tried) -> bool:
     if not sure:
         types = "type " if unbuilt else ""
         rests += [guess for guess in source.guesses if guess.startswith(types)]
-        rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
+        rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
@@ -495,18 +472,19 @@ def _promised(source: _Source, decisive: _Tried) -> bool:
     unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
     sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
-    return sure and any(map(PROMISED.match, source.faults))
+    return sure and any(map(PATTERNS["promised"].match, source.faults))
 
 
 def _as_named(source: _Source, deciding: Sequence[_Tried]) -> bool:
     """Return whether each element of each trial is wrong, and the kernel's name says what it computes and no more."""
     kernel, words = deciding[0].case.kernel, {*matching.snake(source.name).split("_")}
     wanted = {*kernel.front.operation.split("_")}
-    named = kernel.front.operation in NAMED and wanted <= words <= wanted | matching.NEUTRAL
+    named = wanted <= words <= wanted | matching.NEUTRAL
+    named = named and kernel.front.operation in TABLES["named"]
     sole = [*kernel.marked(GUESSED)] == ["operation"]
     sole = sole and all(note.startswith((COMPUTES, "operation ")) for note in source.guesses)
     ends = [entry.outcome for entry in deciding]
-    wrong = all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in ends)
+    wrong = all(of.verdict == result.WRONG and PATTERNS["every"].search(of.reason) for of in ends)
     return named and sole and wrong
 
 
@@ -516,7 +494,8 @@ def _undefined(path: Path, reason: str) -> list[str]:
     if at is None or not reason.startswith(path.name):
         return [reason]
     near = "\n".join(text.splitlines()[max(int(at[1]) - 2, 0) : int(at[1]) + 1])
-    return [name for name in MACRO.findall(near) if not re.search(rf"define\s+{name}\b", text)]
+    names = PATTERNS["macro"].findall(near)
+    return [name for name in names if not re.search(rf"define\s+{name}\b", text)]
 
 
 def _scatters(kernel: Kernel, end: Result) -> bool:
@@ -553,10 +532,10 @@ def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any
     device, rows = target["device"], counted["instructions"]
     subject = advice.Subject(row, counted["counters"], rows, resources, device)
     findings = advice.for_case(subject) if len(tried.done.ran) == 1 else []
-    findings = [finding for finding in findings if finding.rule not in OF_SHAPES]
+    findings = [finding for finding in findings if finding.rule not in TABLES["of_shapes"]]
     bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
     return {
-        "counted": {name: counted[name] for name in COUNTED}
+        "counted": {name: counted[name] for name in TABLES["counted"]}
         | {"lines": [row for row in lines if row["executed"]]},
         "bound": bound,
         "fix": [
@@ -569,8 +548,8 @@ def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any
 
 def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tried]) -> str:
     code, end, case = outcome["exit_code"], decisive.outcome, decisive.case
-    own = case.probe_case is None and case.kernel.path == source.path
-    name = outcome["variant"] if own else source.name
+    written = case.probe_case is None and case.kernel.path == source.path
+    name = outcome["variant"] if written else source.name
     doubt, operation = f"could not tell whether {name} is right", case.kernel.front.operation
     unjudged = f"; the operation {operation} has no reference"
     problem = str(end.verdict if end.status == result.OK else end.status)
@@ -579,7 +558,7 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         return f"{subject} {problem}: {end.reason}"
     if code == result.NOT_RIGHT and source.faults:
         faults = "; ".join(source.faults).replace(f"{running.HERE}: ", "").replace(unjudged, "")
-        return f"{name} is {TWICE.sub('', faults)}"
+        return f"{name} is {PATTERNS['twice'].sub('', faults)}"
     if code == result.RIGHT:
         return name + _right(source, outcome, case, ran)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
@@ -605,17 +584,17 @@ def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
     notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     if problem != result.NOT_CHECKED:
-        chosen = "" if source.launched else f"with {CHOSEN} it ended "
+        chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])
-    matches = list(filter(None, map(FAILURE.search, source.notes)))
-    ends = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
+    matches = list(filter(None, map(PATTERNS["failure"].search, source.notes)))
+    ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
     faults += [end.replace(f": {running.HERE}", "") for end in ends]
     threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
     sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
     only = ", the only size tried: that of the launch" if sole else ""
-    shown = f"{SEARCHED} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
+    shown = f"{TABLES['searched']} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
     shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))
-    return f"{why}; {shown}. {ADVICE.format(relative(source.path, quoted=True), source.name)}"
+    return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), source.name)}"
 
 
 def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> str:
@@ -631,7 +610,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     sentence = f" is right{equal} at {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
-    failures = [match[1] for match in map(FAILURE.search, source.notes) if match]
+    failures = [match[1] for match in map(PATTERNS["failure"].search, source.notes) if match]
     failed = f" ({', '.join(failures)})" if failures else ""
     texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
@@ -646,17 +625,12 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     return "; ".join([sentence, *map(_advice, notable)])
 
 
-RATIOS = {
-    "excess shared wavefronts": "it uses shared memory with {:.1f} times the wavefronts it needs",
-    "sectors over ideal": "it moves {:.1f} times the sectors of global memory it needs",
-}
-
-
 def _advice(fix: Row) -> str:
-    if fix["rule"] not in RATIOS:
+    ratio: str | None = TABLES["ratios"].get(fix["rule"])
+    if ratio is None:
         return str(fix["sentence"])
     at = f" (line {fix['line']} of {fix['file']})" if fix["line"] else ""
-    return RATIOS[fix["rule"]].format(1 + fix["amount"]) + at
+    return ratio.format(1 + fix["amount"]) + at
 
 
 def text(outcome: Row) -> str:

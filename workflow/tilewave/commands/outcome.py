@@ -66,13 +66,11 @@ def _lines(kernel: Kernel, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _headers(kernel: Kernel, table: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
     """Return the lines of each header that became instructions, with their sums."""
-    by_file: dict[str, list[Row]] = {}
-    for row in table:
-        if row["file"] not in ("", kernel.path.name):
-            by_file.setdefault(str(row["file"]), []).append(row)
+    names = sorted({str(row["file"]) for row in table} - {"", kernel.path.name})
+    by_file = {name: [row for row in table if row["file"] == name] for name in names}
     return {
         name: _summed(rows, "line", dict(sorted((row["line"], row["text"]) for row in rows)))
-        for name, rows in sorted(by_file.items())
+        for name, rows in by_file.items()
     }
 
 

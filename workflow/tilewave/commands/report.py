@@ -92,9 +92,10 @@ def _config(options: Namespace) -> Path:
         if not Path(folder).expanduser().exists():
             raise UserError(HERE, "--kernels", folder, "a folder or kernel file that exists")
     timed = has_gpu(fingerprint()) or bool(folders(Path.cwd() / RECORDED))
-    chosen = options.kernels, options.shapes
-    own = flags.use_operations(options)
-    document = kernels_study.config(*chosen, timed=timed, operation_folders=own)
+    operation_folders = flags.use_operations(options)
+    document = kernels_study.config(
+        options.kernels, options.shapes, timed=timed, operation_folders=operation_folders
+    )
     checked = parse(document, WRITTEN)
     outputs.check(checked, WRITTEN)
     parameters.mark(checked.output.results, checked.output.reports)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.arithmetic import Unknown, of_tokens, plain
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source, spelled
@@ -30,15 +31,8 @@ ROOM, MOST, LIMIT = 8, 1 << 22, 1 << 25
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
 no more than MOST elements unless the product is larger; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
-SMALL = re.compile(
-    r"nh|n_h|b|bs|g|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
-    r"|k_?[hwd]|(?:n|num)?_?(?:in|out)?_?ch(?:an\w*)?(?:_?in|_?out)?|c_?(?:in|out)|(?:in|out)_?c"
-)
-"""Names of small sizes, and of heads, which divide other sizes."""
-ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)|k_?[hwd]")
-"""Names of small sizes that are odd, because they have a middle."""
-PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
-"""Names of distances between rows, which are at least the length of a row."""
+TABLES = table_beside(__file__)
+SMALL, ODD, PITCH = (re.compile(TABLES[key]) for key in ("small", "odd", "pitch"))
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
@@ -99,8 +93,7 @@ def _class_name(name: str) -> str:
 
 
 def _tuple(names: Sequence[str | int]) -> str:
-    inside = ", ".join(f'"{name}"' if isinstance(name, str) else str(name) for name in names)
-    return f"({inside},)" if len(names) == 1 else f"({inside})"
+    return repr((*names,)).replace("'", '"')
 
 
 def _operand(operand: Operand) -> str:

@@ -9,47 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilewave.commands.wrapping import matching
+from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping import matching, reading
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
-from tilewave.commands.wrapping.reading import (
-    DTYPES,
-    NUMBERS,
-    REAL,
-    WHOLE,
-    Function,
-    Launch,
-    Scope,
-    Source,
-    parts,
-    shortened,
-    spelled,
-)
+from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, spelled
 from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
 
-K_STEP = re.compile(
-    r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
-    r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
-)
-C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(DTYPES.items())}
+TABLES = table_beside(__file__)
+K_STEP, NUMBER, THREADS = (re.compile(TABLES[key]) for key in ("k_step", "number", "threads"))
+ASSERTED = str(TABLES["asserted"])
+C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(reading.DTYPES.items())}
 STEPS = (8, 16, 32, 64)
-NUMBER = re.compile(
-    r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
-)
-THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
-"""Names of a template parameter that is the block's size."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
-LEFT = r"\b(?:return|exit|throw|abort)\b"
-ASSERTED = (
-    r"(?i:\w*(?:assert|check|require|ensure|expect)\w*) \( [^;]*?\b{0} % (\w+) (?:\) )?= = 0"
-    r"|\bif \( [^;{{]*?\b{0} % (\w+) (?:\) )?(?:= = 0[^;{{}}|]*(?:\{{[^{{}}]*)?$"
-    rf"|(?:! =|>|\)|\|)[^;{{{{]*(?:\{{{{[^{{{{}}}}]*{LEFT}[^{{{{}}}}]*\}}}}|{LEFT}[^;{{{{}}}}]*;))"
-)
-"""Code of the host that demands a multiple: ``assert(M % 64 == 0)``, ``if (M % 64 != 0) return`` or an `if` around the launch."""
 Names = dict[str, str]
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
@@ -117,11 +93,11 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
         macro, kind = PREFIX + parameter.name, code.source.plain(parameter.kind)
-        enumerated = not {*kind.removeprefix("std::").split()} <= {*WHOLE, "bool"}
+        enumerated = not {*kind.removeprefix("std::").split()} <= {*reading.WHOLE, "bool"}
         value = scope.literal(value) if enumerated else value
         text = "".join(token.text for token in value)
         if parameter.is_type:
-            plain = text in DTYPES or "::" in text
+            plain = text in reading.DTYPES or "::" in text
             types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
             names |= {} if plain else {text: types[parameter.name]}
             arguments.append(types[parameter.name])
@@ -182,7 +158,7 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
         groups = [side or (Token("1", 0),) for side in named] if any(named) else groups
     texts = (of_tokens(part, launch.scope, names) for part in groups)
-    return shortened([int(text) if text.isdigit() else text for text in texts])
+    return reading.shortened([int(text) if text.isdigit() else text for text in texts])
 
 
 NEW_OPERATION = "--new-operation NAME (docs/operations.md)"
@@ -213,7 +189,8 @@ def guessed(
     guess.strides = function.strides_by_grid and not grid & (taken_names - {"min"})
     instance, names, types = _template(guess, code, dtype, entry)
     names |= {name: size for name, size in (roles or {}).items() if "(" in name}
-    arguments, unknown = matching.arguments_of(function.parameters, operation, stated or roles)
+    arguments = matching.arguments_of(function.parameters, operation, stated or roles)
+    unknown = unassigned(function.parameters, arguments)
     vector = matching.of_vector(function, operation)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
@@ -312,10 +289,10 @@ def _with_numbers(
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars
-        if missing and values[at] and {*kind.split()} <= NUMBERS:
+        if missing and values[at] and {*kind.split()} <= reading.NUMBERS:
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
-        elif missing and derived and kind in (*REAL, "bool"):
+        elif missing and derived and kind in (*reading.REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
@@ -348,8 +325,8 @@ def _dtypes(
     for parameter, argument in zip(function.parameters, arguments):
         if parameter.stars and argument in operands:
             kind = types.get(parameter.type) or source.plain(parameter.type)
-            plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
-            by_operand[str(argument)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
+            plain = re.sub(r"[24]$", "", kind) if kind not in reading.DTYPES else kind
+            by_operand[str(argument)] = reading.DTYPES.get(plain.replace("nvcuda::", ""), "")
     text = "\n".join(source.texts[path] for path in source.kernel_files)
     if not all(by_operand.values()) and not dtype:
         unknown = ", ".join(name for name, dtype_ in by_operand.items() if not dtype_)

@@ -27,13 +27,8 @@ DTYPES, TYPED = (
     for key in ("dtypes", "members")
 )
 """Type of C++ -> dtype, and type of a struct's member -> its type in front matter, empty if none is needed."""
-EXTENT = re.compile(
-    r"\w+ \. (?:(?:size|shape) [(\[][\w -]*[)\]]|numel \( \)(?: / [\w .()-]*)?)|\w+ \( argv .*"
-)
-"""Sizes of a tensor, and of the command line."""
-TYPE = re.compile(r"[\w *]+")
+EXTENT, TYPE, GRID = (re.compile(TABLES[key]) for key in ("extent", "type", "grid"))
 MEMBER = (".", "->", "::")
-GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
