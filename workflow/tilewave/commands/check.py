@@ -519,10 +519,8 @@ def _other_variants(kernel: Kernel, case: Case) -> list[str]:
 def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any]:
     """Return counts by line, the least time and the advice for an executed case."""
     assert tried.done is not None
-    arch = execute.arch_of(options)
-    gpu = execute.gpu_of(options)
-    target = execute.target_of(options)
-    config = single.config(options.seed, LIMIT_S)
+    arch, target = execute.arch_of(options), execute.target_of(options)
+    gpu, config = execute.gpu_of(options), single.config(options.seed, LIMIT_S)
     job = jobs.of_case(result.EXECUTE, tried.case, {arch: tried.entry}, arch, config)
     counted = outcomes.document(arch, tried.case, job, tried.entry, tried.done)
     # A file that was wrapped is a header of the temporary file.

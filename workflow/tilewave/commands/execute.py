@@ -5,6 +5,7 @@ Exit code 0: the result is correct, or a probe ran; 1: it is wrong, failed, or h
 """
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -207,13 +208,10 @@ def target_of(options: Namespace) -> dict[str, Any]:
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = architectures.number(arch)
-    facts: dict[str, Any] = {}
-    for recorded in map(device, _environments()):
-        if recorded.get("arch") == number:
-            facts = recorded
-            break
-        if "sms" in recorded:
-            facts.setdefault("sms", recorded["sms"])
+    recorded = list(map(device, _environments()))
+    others = ({"sms": facts["sms"]} for facts in recorded if "sms" in facts)
+    alike = (facts for facts in recorded if facts.get("arch") == number)
+    facts: dict[str, Any] = next(itertools.chain(alike, others), {})
     return {"device": {**facts, **({} if gpu is None else {"sms": gpu.sms})}, "arch": number}
 
 

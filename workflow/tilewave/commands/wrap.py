@@ -278,8 +278,8 @@ def _judged_by(options: Namespace) -> Operation:
 def _parameters(path: Path, kernel: str) -> list[str]:
     """Return the names of a kernel's parameters; none of an unknown kernel's."""
     functions = read(path.resolve())[0].functions() if path.suffix != compiled.SUFFIX else []
-    parameters = [function.parameters for function in functions if function.name == kernel]
-    return [parameter.name for parameter in parameters[0]] if parameters else []
+    wanted = (function.parameters for function in functions if function.name == kernel)
+    return [parameter.name for parameter in next(wanted, ())]
 
 
 def _function(options: Namespace, functions: Sequence[Function], path: Path) -> Function:

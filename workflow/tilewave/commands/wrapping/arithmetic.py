@@ -103,8 +103,7 @@ class _Translation(ast.NodeTransformer):
                 pass
             elif token.text == "sizeof":
                 end = closing(expression, i + 1)
-                named = self.scope.literal(tuple(expression[i + 2 : end]))
-                kind = spelled(named)
+                kind = spelled(self.scope.literal(tuple(expression[i + 2 : end])))
                 kind = self.scope.source.plain(self.names.get(kind, kind))
                 vector = VECTOR.fullmatch(kind)
                 element = vector["of"] if vector else kind
