@@ -63,9 +63,8 @@ def test_no_type_is_defined_twice() -> None:
 
 def test_names_say_what_they_hold() -> None:
     root = Path(__file__).resolve().parent.parent
-    files = [
-        path for name in ("workflow", "tests", "tools") for path in (root / name).rglob("*.py")
-    ]
+    folders = [root / name for name in ("workflow", "tests", "tools")]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
     assert len(files) > 300
     attributes = {ast.arg: "arg", ast.Name: "id", ast.Attribute: "attr", ast.FunctionDef: "name"}
     names = [

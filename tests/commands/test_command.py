@@ -25,9 +25,7 @@ pytestmark = needs_nvrtc
 KERNEL = str(ROOT / "kernels" / "ladder" / "matmul_naive.cu")
 
 
-def run(
-    capsys: pytest.CaptureFixture[str], *arguments: str, **machine: Any
-) -> tuple[int, str, str]:
+def run(capsys: Any, *arguments: str, **machine: Any) -> tuple[int, str, str]:
     code = main(["execute", *arguments], Machine(**machine))
     captured = capsys.readouterr()
     return code, captured.out, captured.err
@@ -57,9 +55,8 @@ def test_json_is_the_same_in_one_document(capsys: pytest.CaptureFixture[str]) ->
     assert executed == document["counters"]["smsp__inst_executed.sum"]
     kinds = {row["kind"]: row for row in document["shared"]}
     assert kinds["LDGSTS"]["excess"] == kinds["LDGSTS"]["wavefronts_hardware"] - 16
-    assert {"line", "text", "executed", "wavefronts_hardware", "excess"} <= set(
-        document["lines"][0]
-    )
+    keys = {"line", "text", "executed", "wavefronts_hardware", "excess"}
+    assert keys <= document["lines"][0].keys()
     assert document["check"]["max_error"] <= document["check"]["tolerance"]
 
 
@@ -96,8 +93,7 @@ def test_the_sentence_names_the_line() -> None:
 )
 def test_exit_codes(capsys, machine, code, text):
     exit_code, out, _ = run(capsys, KERNEL, "--shape", "64", **machine)
-    assert exit_code == code
-    assert text in out
+    assert exit_code == code and text in out
 
 
 def test_what_a_kernel_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,9 +254,8 @@ def test_two_instantiations_are_ambiguous(capsys, tmp_path):
 def test_the_command_of_a_checkout(tmp_path):
     """The script starts the Python beside it, also through a link."""
     link_library.link(tmp_path, tmp_path)
-    assert (
-        tmp_path / (tmp_path / "tilewave.pth").read_text().strip()
-    ).resolve() == ROOT / "workflow"
+    library = (tmp_path / "tilewave.pth").read_text().strip()
+    assert (tmp_path / library).resolve() == ROOT / "workflow"
     (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "python").chmod(0o755)
     (tmp_path / "link").symlink_to("tilewave")

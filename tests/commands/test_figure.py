@@ -8,7 +8,6 @@ import pytest
 
 import synthetic
 from tilewave.__main__ import main
-from tilewave.basics.errors import UserError
 from tilewave.commands import figure
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.config import parse
@@ -41,9 +40,8 @@ def test_a_figure_has_its_files_beside_it(folder: Path) -> None:
     assert 'width="240.9' in svg and "<text" in svg, "85 mm in points, with text that can be edited"
     rows = pd.read_csv(folder / "fig1.csv")
     assert set(rows["dtype"].dropna()) == {"f16_f32", "f32"}
-    assert {"cublas", "matmul_tiled"} <= set(rows["variant"]) and "matmul_register" not in set(
-        rows["variant"]
-    )
+    variants = set(rows["variant"])
+    assert {"cublas", "matmul_tiled"} <= variants and "matmul_register" not in variants
     caption = (folder / "fig1.txt").read_text()
     assert caption.startswith("The best FP32 rung reaches 18 % of cuBLAS's speed\n")
     tex = (folder / "fig1.tex").read_text()
@@ -66,15 +64,14 @@ def test_only_what_is_named_and_what_it_is_compared_with() -> None:
     ("more", "message"),
     [
         ("--width 85", "--width is '85'. Allowed: a number with mm, cm or in"),
+        ("--width wide", "--width is 'wide'. Allowed: a number with mm, cm or in"),
         ("--width 10mm", "60 to 400"),
         ("--dtypes f31", "--dtypes is 'f31'"),
         ("--variants matmul_nave", "(did you mean 'matmul_naive'?)"),
         ("-o fig.jpg", "file type is '.jpg'"),
     ],
 )
-def test_mistakes(
-    folder: Path, more: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes(folder, more, message, capsys) -> None:
     assert main(f"figure ladder -o fig.pdf {more}".split()) == 2
     assert message in capsys.readouterr().err
     assert main(["figure", "laddr", "-o", "fig.pdf"]) == 2
@@ -87,5 +84,3 @@ def test_mistakes(
 def test_widths() -> None:
     assert (figure.millimetres("85mm"), figure.millimetres("17.8cm")) == (85.0, 178.0)
     assert figure.millimetres("3.3in") == pytest.approx(83.82)
-    with pytest.raises(UserError):
-        figure.millimetres("wide")

@@ -19,12 +19,7 @@ rule a:
     threads: workflow.cores
     script: "job.py"
 """
-JOB = """
-import time
-if __name__ == "__main__":
-    open("started", "w").close()
-    time.sleep(120)
-"""
+JOB = f'open("started", "w").close()\n{SLEEP}\n'
 
 
 @pytest.fixture
@@ -41,14 +36,12 @@ def start():
     started = []
 
     def begin(command, folder, **more):
-        process = subprocess.Popen(command, cwd=folder, **more)
-        started.append(process)
-        return process
+        started.append(subprocess.Popen(command, cwd=folder, **more))
+        return started[-1]
 
     yield begin
     for process in started:
-        if process.poll() is None:
-            process.kill()
+        process.kill()
         process.wait()
 
 

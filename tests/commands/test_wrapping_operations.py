@@ -18,6 +18,14 @@ TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCH
 )
 
 
+def check_wrapped(path, front, shape, capsys) -> None:
+    """Check keys of front matter, and that the kernel is correct; without other inputs, where a softmax overflows."""
+    wrapped = load_kernel(path).front
+    assert {key: getattr(wrapped, key) for key in front} == front
+    assert main(["execute", str(path), "--shape", shape, "--budget", "0"]) == 0
+    assert f"{path.stem}@{shape}: correct" in capsys.readouterr().out
+
+
 @needs_nvrtc
 @pytest.mark.parametrize(
     ("text", "operation", "front", "shape"),
@@ -46,11 +54,7 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
     path = alone / "some.cu"
     path.write_text(text)
     assert main(["wrap", str(path), "--yes"]) == 0, capsys.readouterr().err
-    wrapped = load_kernel(path).front
-    assert wrapped.operation == operation
-    assert {key: getattr(wrapped, key) for key in front} == front
-    assert main(["execute", str(path), "--shape", shape, "--budget", "0"]) == 0
-    assert f"some@{shape}: correct" in capsys.readouterr().out
+    check_wrapped(path, front | {"operation": operation}, shape, capsys)
 
 
 @needs_nvrtc
@@ -80,17 +84,11 @@ def test_launches_that_take_a_second_look(alone, capsys, name, flags, front, not
     command = ["wrap", str(path), "--yes", "--kernel", name, *flags.split()]
     assert main(command) == 0, capsys.readouterr().err
     assert note in capsys.readouterr().err
-    wrapped = load_kernel(alone / f"{name}.cu").front
-    assert {key: getattr(wrapped, key) for key in front} == front
-    # Without other inputs: this softmax overflows for large numbers.
-    execute = ["execute", str(alone / f"{name}.cu"), "--shape", shape, "--budget", "0"]
-    assert main(execute) == 0
-    assert ": correct" in capsys.readouterr().out
+    check_wrapped(alone / f"{name}.cu", front, shape, capsys)
 
 
-EDGES = LAUNCHES.replace("k < K && r < M && c < N; ++k)", "k < K; ++k)").replace(
-    "if (r < M && c < N) C", "C"
-)
+EDGES = LAUNCHES.replace("k < K && r < M && c < N; ++k)", "k < K; ++k)")
+EDGES = EDGES.replace("if (r < M && c < N) C", "C")
 CENTRE = (WRAPPED / "centre.cu").read_text()
 
 
@@ -101,12 +99,10 @@ def test_what_a_failed_trial_suggests_is_marked(alone, capsys) -> None:
     path.write_text(EDGES)
     wrapped = ["wrap", str(path), "--yes", "--kernel", "product_swapped"]
     assert main(wrapped) == 0
-    assert re.search(
-        r"inferred from this failure: .* line \d+ of edges.cu", capsys.readouterr().err
-    )
-    assert (
-        "requires: {m: 16, n: 16}  # inferred: m, n\n" in (alone / "product_swapped.cu").read_text()
-    )
+    failure = r"inferred from this failure: .* line \d+ of edges.cu"
+    assert re.search(failure, capsys.readouterr().err)
+    text = (alone / "product_swapped.cu").read_text()
+    assert "requires: {m: 16, n: 16}  # inferred: m, n\n" in text
     assert main(["execute", str(alone / "product_swapped.cu"), "--shape", "33x32x32"]) == 1
     assert "33x32x32: invalid access" in capsys.readouterr().out
     path = alone / "transpose.cu"
@@ -137,9 +133,7 @@ def test_a_guess_is_no_verdict(alone, capsys, monkeypatch) -> None:
 
 
 @needs_nvrtc
-def test_folders_of_headers_and_a_launch_with_a_product(
-    alone, capsys, monkeypatch, tmp_path
-) -> None:
+def test_folders_of_headers_and_a_launch_with_a_product(alone, monkeypatch, tmp_path) -> None:
     headers = tmp_path / "far" / "away"
     headers.mkdir(parents=True)
     (headers / "side.h").write_text("const int SIDE = 32;\n")

@@ -8,7 +8,6 @@ import contextlib
 import io
 import json
 import math
-import os
 import re
 import tempfile
 from argparse import Namespace
@@ -17,10 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewave import execution
 from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.basics.paths import relative
-from tilewave.basics.progress import say
+from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
@@ -53,8 +51,9 @@ NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
 WRAPPING = 4
 """Budgets of the trials after `wrap`'s first one."""
-HEADERS = (".cuh", ".h", ".hpp")
-"""Suffixes of files that have kernels, but no front matter."""
+TABLES = table_beside(__file__)
+PATTERNS = {name: re.compile(text) for name, text in TABLES["patterns"].items()}
+UNKNOWN: str = TABLES["unknown"]
 LINES = 5
 """Number of costly lines, and of lines that were not reached, that the text shows."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -63,39 +62,12 @@ EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
 WHOLE, LEAST = "whole tiles", "one block"
 """Trials after an invalid access that may come from a guess; a fault in shared memory there has no size as its cause."""
-IN_SHARED = re.compile(r"[^;]* of shared memory\b")
-PAST = re.compile(r" at byte \d+ of shared memory, which has ")
-COUNTED = "case shape grid block resources counters classes shared global headers".split()
-OF_SHAPES = ("tile waste", "idle part of the last wave")
-"""Rules whose advice depends on the shape, which nobody chose."""
-PROGRESS = re.compile(r": executing it on the CPU|^Written: |^tilewave execute ")
-"""Lines of `wrap` that are no facts about the kernel."""
-UNREAD = re.compile(
-    "cannot open source file|this header is not read|was skipped as host code|space annotations"
-    r'|operand of "." is zero|#error|identifier "[A-Z_\d]+" is undefined'
-)
-"""Messages of the compiler about what the command line of nvcc, or another file, may say."""
-MACRO = re.compile(r"\b[A-Z][A-Z\d_]{2,}\b")
-TWICE = re.compile(r"\b([a-z ]+: )(?=\1)")
-SHAPE = re.compile(r"--shape ([\dx]+)")
 UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
-FAILURE = re.compile(r"inferred from this failure: (.+? at [^:]+)(.*)")
 GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
-UNKNOWN = "what it computes is unknown, and its results were compared with nothing"
-SEARCHED = "no race or uninitialised read was found"
-ADVICE = "Name an --operation, or a kernel that computes the same: tilewave wrap {} --kernel {} --reference NAME"
-PROMISED = re.compile(r".*although it has a bounds test .*?, the outcome is (?!wrong)")
-EVERY = re.compile(r"\b(\d+) of \1 elements are wrong\b")
-NAMED = ("copy", "softmax", "transpose", "vector_add")
-"""Operations of which a kernel's name says enough, that have no other layouts, and no sum to begin with."""
-CHOSEN = "a block and grid of Tilewave's choice (--block, --grid)"
 COMPUTES = "That the kernel computes "
-GUESS = re.compile(r"\bis a guess\b")
-EACH = re.compile(r"\beach == (\d+)")
-"""The limit on a size of the operation `block_sums`, which no user's file has."""
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
 
@@ -126,7 +98,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     """Check a file, or each kernel of a folder, and return one JSON document. Raises UserError."""
     options.operations = [str(Path(name).expanduser()) for name in flags.use_operations(options)]
     kernel_reference.execute = reference_kernel.outputs
-    machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
+    machine = machine or execute.engine_of(options)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         kernels, skipped = [], dict[str, str]()
         try:
@@ -188,7 +160,7 @@ class _Source:
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = map(str, of) if name == "conditions" else sizes
                 summed = r"each block sums \1 elements"
-                texts[name in names].extend(EACH.sub(summed, text) for text in texts_of)
+                texts[name in names].extend(PATTERNS["each"].sub(summed, text) for text in texts_of)
         return texts
 
     @property
@@ -199,7 +171,7 @@ class _Source:
     @property
     def guesses(self) -> list[str]:
         marked = self.kernel.marked(GUESSED) if self.kernel else {}
-        notes = [note for note in self.notes if GUESS.search(note)]
+        notes = [note for note in self.notes if " is a guess" in note]
         named = {"operation"} if any(note.startswith(COMPUTES) for note in notes) else set()
         named |= {note.split(maxsplit=1)[0] for note in notes}
         return [*notes, *(f"{key} is a guess of wrap" for key in marked if key not in named)]
@@ -220,7 +192,7 @@ def _sources(options: Namespace, folder: Path, skipped: dict[str, str]) -> Itera
         skipped.update(mistakes)
         names = [Path(left_out[name].where_file) for name in no_kernels]
         plain = [name for name in names if name.suffix == ".cu"]
-    elif path.suffix not in (compiled.SUFFIX, *HEADERS):
+    elif path.suffix not in (compiled.SUFFIX, *TABLES["headers"]):
         with contextlib.suppress(NoKernel):
             kernel = execute.kernel_of(path)
             yield _Source(path, kernel.name, kernel)
@@ -271,7 +243,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
             if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
-                kernel = _at(touched.kernel, SHAPE.findall("\n".join(touched.notes))[-1])
+                *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
+                kernel = _at(touched.kernel, size)
                 given = options.grid and (options.block or function.bound)
                 near = finding.bearing(source, function.name)
                 launched = bool(near.launches(function.name) or given)
@@ -281,19 +254,20 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                     wrapped = _judged_by_host(wrapped, function, near)
             elif not (touched.kernel or named):
                 wrapped = touched
-        yield replace(wrapped, notes=[line for line in wrapped.notes if not PROGRESS.search(line)])
+        facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
+        yield replace(wrapped, notes=facts)
 
 
 def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
     """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
-    if any("__constant__" in note for note in source.notes) or source.faults or function.template:
+    filled = any("__constant__" in note for note in source.notes)
+    barred = filled or source.faults or function.template
+    judge = None if barred else next(candidates(function, near), None)
+    if judge is None or source.kernel is None:
         return source
-    for path, item in candidates(function, near):
-        assert source.kernel is not None
-        place = judge_by(path, item, source.kernel, function, near)
-        sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-        return replace(source, problem="", judge=place, sizes=sizes[1:])
-    return source
+    place = judge_by(*judge, source.kernel, function, near)
+    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
+    return replace(source, problem="", judge=place, sizes=sizes[1:])
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -339,24 +313,18 @@ class _Tried:
         return result.exit_code(self.outcome.status, self.outcome.verdict, judged)
 
 
-def _cases(kernel: Kernel, options: Namespace) -> Iterator[Case]:
-    """Yield each case of a probe, else the variant of --macro, whose shapes the judge chooses."""
-    if kernel.front.operation == "probe":
-        for name in kernel.front.cases:
-            yield execute.probe_case(kernel, name)
-        return
-    variant = execute.variant_of(kernel, options.macro)
-    trial.try_out(variant)
-    yield Case(variant)
-
-
 def _tried(
     source: _Source, kernel: Kernel, options: Namespace, folder: Path, machine: Any
 ) -> Iterator[_Tried]:
     """Compile and execute the trials of a kernel. Raises UserError."""
     wrapped = kernel.path != source.path
     arch, target = execute.arch_of(options), execute.target_of(options)
-    for case in _cases(kernel, options):
+    if kernel.front.operation == "probe":
+        cases = [execute.probe_case(kernel, name) for name in kernel.front.cases]
+    else:  # the judge chooses the shapes
+        cases = [Case(execute.variant_of(kernel, options.macro))]
+        trial.try_out(cases[0].variant)
+    for case in cases:
         entry = single.compiled(case.variant, arch, folder)
         for outcome in trials.judged(
             case, arch, target, entry,
@@ -374,7 +342,7 @@ def _tried(
             shapes[WHOLE if ended else EVEN] = shape
         unknown, sides = bool(source.problem), (kernel.front.shared_bytes, *kernel.front.block)
         stated = source.launched and not source.guesses and all(isinstance(of, int) for of in sides)
-        if ended and IN_SHARED.match(outcome.result.reason) and (stated or not unknown):
+        if ended and PATTERNS["in_shared"].match(outcome.result.reason) and (stated or not unknown):
             if unknown:  # the shape at which it was touched limits nothing
                 free = replace(kernel, front=kernel.front.model_copy(update={"requires": {}}))
                 case, shapes = replace(case, variant=replace(case.variant, kernel=free)), {}
@@ -389,7 +357,7 @@ def _tried(
                 done = running.run(job, machine)
                 if name == LEAST and unknown:  # other inputs must end at the same byte
                     again = running.run(replace(job, seed=job.seed + 1), machine).result.reason
-                    if not PAST.search(again) or again != done.result.reason:
+                    if not PATTERNS["past"].search(again) or again != done.result.reason:
                         continue
                 if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
                     yield _Tried(sized, entry, name, done.result, done)
@@ -416,12 +384,16 @@ def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any
                 raise
             problem = str(error).removeprefix(f"{error.where_file}: ")
             return _checked(replace(source, kernel=None, problem=problem), options, machine)
-        return outcome | _document(source, source.kernel, tried, options)
+        return outcome | _document(source, tried, options)
 
 
-def _document(
-    source: _Source, kernel: Kernel, tried: Sequence[_Tried], options: Namespace
-) -> dict[str, Any]:
+def _noted(ran: Sequence[_Tried], name: str) -> list[str]:
+    """Return the notes of that name of all trials, each once."""
+    return list(dict.fromkeys(text for entry in ran for text in entry.outcome.notes.get(name, [])))
+
+
+def _document(source: _Source, tried: Sequence[_Tried], options: Namespace) -> dict[str, Any]:
+    kernel = tried[0].case.kernel
     ran = [entry for entry in tried if entry.done is not None]
     # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
     deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
@@ -429,14 +401,14 @@ def _document(
         special = (trials.NAMES[SPECIAL], result.WRONG)
         finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
         deciding = finite or deciding
-    codes = [(WORST.index(entry.exit_code), _rests(source, kernel, entry)) for entry in deciding]
+    codes = [(WORST.index(entry.exit_code), _rests(source, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
     if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
         source = replace(source, judge="", problem=UNKNOWN)
     unclear = unclear or (bool(source.judge) and decisive.outcome.verdict == result.WRONG)
-    unclear = unclear and not _as_named(source, kernel, deciding)
-    if _promised(source, kernel, decisive):
+    unclear = unclear and not _as_named(source, deciding)
+    if _promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)
@@ -448,13 +420,11 @@ def _document(
         **decisive.outcome.only("status", "reason", "verdict"),
         "trials": [outcomes.trial_row(entry.name, entry.outcome) for entry in tried],
         "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
-        "hints": list(dict.fromkeys(
-            hint for entry in ran for hint in entry.outcome.notes.get("hints", [])
-        )),
+        "hints": _noted(ran, "hints"),
         "wrapped": list(source.notes),
         "bound": None,
         "fix": [],
-    }  # fmt: skip
+    }
     complete = [entry for entry in ran if entry.outcome.status == result.OK]
     rows = [entry.done.rows() for entry in complete if entry.done is not None]
     outcome["trust"] = trust.of_instructions(rows, architectures.number(arch)) | {
@@ -464,25 +434,24 @@ def _document(
             if entry.done is None or entry.outcome.status == result.NOT_MEASURED
         ],
         "guessed": source.guesses,
-        "not_searched": list(dict.fromkeys(
-            text for entry in ran for text in entry.outcome.notes.get("not_searched", [])
-        )),
+        "not_searched": _noted(ran, "not_searched"),
         "not_looked_for": [*trust.NOT_LOOKED_FOR, *_other_variants(kernel, decisive.case)],
-    }  # fmt: skip
+    }
     if complete:
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
         outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
 
 
-def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
+def _rests(source: _Source, tried: _Tried) -> bool:
     """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told."""
-    end, marked = tried.outcome, dict(kernel.marked(GUESSED))
+    end, kernel = tried.outcome, tried.case.kernel
+    marked = dict(kernel.marked(GUESSED))
     sure = end.verdict in result.FINDINGS
     if tried.name in (WHOLE, LEAST):
         typed = any(note.startswith("type ") for note in source.guesses)
         sure = sure or (tried.name == LEAST and not typed)
-        sure = sure and IN_SHARED.match(end.reason) is not None
+        sure = sure and PATTERNS["in_shared"].match(end.reason) is not None
         partly = any(note.startswith("grid of the launch") for note in source.notes)
         for key in ("operation", *["grid"] * partly) if sure else ():
             marked.pop(key, None)
@@ -492,35 +461,31 @@ def _rests(source: _Source, kernel: Kernel, tried: _Tried) -> bool:
     if not sure:
         types = "type " if unbuilt else ""
         rests += [guess for guess in source.guesses if guess.startswith(types)]
-        rests += UNREAD.findall(end.reason) if kernel.path != source.path else []
+        rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
 
 
-def _promised(source: _Source, kernel: Kernel, decisive: _Tried) -> bool:
+def _promised(source: _Source, decisive: _Tried) -> bool:
     """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
     unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
-    sure = unknown and source.launched and not kernel.marked(GUESSED)
+    sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
-    return sure and any(map(PROMISED.match, source.faults))
+    return sure and any(map(PATTERNS["promised"].match, source.faults))
 
 
-def _as_named(source: _Source, kernel: Kernel, deciding: Sequence[_Tried]) -> bool:
+def _as_named(source: _Source, deciding: Sequence[_Tried]) -> bool:
     """Return whether each element of each trial is wrong, and the kernel's name says what it computes and no more."""
-    words, wanted = matching.snake(source.name).split("_"), kernel.front.operation.split("_")
-    named = kernel.front.operation in NAMED and {*wanted} <= {*words} <= {
-        *wanted,
-        *matching.NEUTRAL,
-    }
+    kernel, words = deciding[0].case.kernel, {*matching.snake(source.name).split("_")}
+    wanted = {*kernel.front.operation.split("_")}
+    named = wanted <= words <= wanted | matching.NEUTRAL
+    named = named and kernel.front.operation in TABLES["named"]
     sole = [*kernel.marked(GUESSED)] == ["operation"]
     sole = sole and all(note.startswith((COMPUTES, "operation ")) for note in source.guesses)
     ends = [entry.outcome for entry in deciding]
-    return (
-        named
-        and sole
-        and all(of.verdict == result.WRONG and EVERY.search(of.reason) for of in ends)
-    )
+    wrong = all(of.verdict == result.WRONG and PATTERNS["every"].search(of.reason) for of in ends)
+    return named and sole and wrong
 
 
 def _undefined(path: Path, reason: str) -> list[str]:
@@ -529,7 +494,8 @@ def _undefined(path: Path, reason: str) -> list[str]:
     if at is None or not reason.startswith(path.name):
         return [reason]
     near = "\n".join(text.splitlines()[max(int(at[1]) - 2, 0) : int(at[1]) + 1])
-    return [name for name in MACRO.findall(near) if not re.search(rf"define\s+{name}\b", text)]
+    names = PATTERNS["macro"].findall(near)
+    return [name for name in names if not re.search(rf"define\s+{name}\b", text)]
 
 
 def _scatters(kernel: Kernel, end: Result) -> bool:
@@ -553,10 +519,8 @@ def _other_variants(kernel: Kernel, case: Case) -> list[str]:
 def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any]:
     """Return counts by line, the least time and the advice for an executed case."""
     assert tried.done is not None
-    arch = execute.arch_of(options)
-    gpu = execute.gpu_of(options)
-    target = execute.target_of(options)
-    config = single.config(options.seed, LIMIT_S)
+    arch, target = execute.arch_of(options), execute.target_of(options)
+    gpu, config = execute.gpu_of(options), single.config(options.seed, LIMIT_S)
     job = jobs.of_case(result.EXECUTE, tried.case, {arch: tried.entry}, arch, config)
     counted = outcomes.document(arch, tried.case, job, tried.entry, tried.done)
     # A file that was wrapped is a header of the temporary file.
@@ -566,10 +530,10 @@ def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any
     device, rows = target["device"], counted["instructions"]
     subject = advice.Subject(row, counted["counters"], rows, resources, device)
     findings = advice.for_case(subject) if len(tried.done.ran) == 1 else []
-    findings = [finding for finding in findings if finding.rule not in OF_SHAPES]
+    findings = [finding for finding in findings if finding.rule not in TABLES["of_shapes"]]
     bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
     return {
-        "counted": {name: counted[name] for name in COUNTED}
+        "counted": {name: counted[name] for name in TABLES["counted"]}
         | {"lines": [row for row in lines if row["executed"]]},
         "bound": bound,
         "fix": [
@@ -581,74 +545,76 @@ def _counts(source: _Source, tried: _Tried, options: Namespace) -> dict[str, Any
 
 
 def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tried]) -> str:
-    name, code = source.name, outcome["exit_code"]
-    if decisive.case.probe_case is None and decisive.case.kernel.path == source.path:
-        name = outcome["variant"]
-    ok = decisive.outcome.status == result.OK
-    problem = str(decisive.outcome.verdict if ok else decisive.outcome.status)
-    reason = decisive.outcome.reason.removeprefix(f"{running.HERE}: ")
-    operation = decisive.case.kernel.front.operation
-    reason = reason.replace(f"; the operation {operation} has no reference", "")
+    code, end, case = outcome["exit_code"], decisive.outcome, decisive.case
+    written = case.probe_case is None and case.kernel.path == source.path
+    name = outcome["variant"] if written else source.name
+    doubt, operation = f"could not tell whether {name} is right", case.kernel.front.operation
+    unjudged = f"; the operation {operation} has no reference"
+    problem = str(end.verdict if end.status == result.OK else end.status)
+    if problem == UNBUILT and (code == result.USAGE or source.problem):
+        subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
+        return f"{subject} {problem}: {end.reason}"
+    if code == result.NOT_RIGHT and source.faults:
+        faults = "; ".join(source.faults).replace(f"{running.HERE}: ", "").replace(unjudged, "")
+        return f"{name} is {PATTERNS['twice'].sub('', faults)}"
+    if code == result.RIGHT:
+        return name + _right(source, outcome, case, ran)
+    reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
-    shape = decisive.case.shape
-    sizes = "" if shape is None else f" {trying.named(shape.resolve({}))}"
+    sizes = "" if case.shape is None else f" {trying.named(case.shape.resolve({}))}"
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
-    if problem == UNBUILT and (code == result.USAGE or source.problem):
-        doubt = f"could not tell whether {name} is right:"
-        subject = relative(source.path) if code == result.USAGE else doubt
-        return f"{subject} {problem}: {decisive.outcome.reason}"
-    if code == result.NOT_RIGHT and source.faults:
-        at = "; ".join(source.faults).replace(f"{running.HERE}: ", "")
-        at = at.replace(f"; the operation {operation} has no reference", "")
-        return f"{name} is {TWICE.sub('', at)}"
     if code == result.NOT_RIGHT:
-        by_name = "operation" in decisive.case.kernel.marked(GUESSED) and problem == result.WRONG
+        by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         return f"{name} is not right {f'as {operation} ' * by_name}{at}"
-    if code == result.UNCLEAR and source.problem:
-        why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-        notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
-        faults = [note.removeprefix(wrap.FAULT) for note in notes]
-        if problem == result.NOT_CHECKED:
-            matches = list(filter(None, map(FAILURE.search, source.notes)))
-            ends = [match[1] + match[2] * bool(IN_SHARED.search(match[2])) for match in matches]
-            faults += [end.replace(f": {running.HERE}", "") for end in ends]
-            threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
-            where = f"{at.partition(': ')[0]} with {plural(threads, 'thread')}"
-            sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
-            where += ", the only size tried: that of the launch" if sole else ""
-            at = "; but ".join(filter(None, [f"{SEARCHED} {where}", "; ".join(faults)]))
-            at += f". {ADVICE.format(relative(source.path, quoted=True), source.name)}"
-        else:
-            chosen = "" if source.launched else f"with {CHOSEN} it ended "
-            at = "; ".join([chosen + at, *faults])
-        return f"could not tell whether {name} is right: {why}; {at}"
-    if code == result.UNCLEAR and source.judge:
-        return f"could not tell whether {name} is right: it differs from the file's own {source.judge} {at}"
-    if code == result.UNCLEAR:
-        rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
-        return f"could not tell whether {name} is right{rests if source.guesses else ''}: {at}"
-    shapes = len({entry.case.id for entry in ran})
-    if decisive.case.probe_case is not None:
-        return f"{name} ran as its front matter says in {plural(shapes, 'case')}"
+    if source.problem:
+        return f"{doubt}: {_unknown(source, outcome, at, problem)}"
+    if source.judge:
+        return f"{doubt}: it differs from the file's own {source.judge} {at}"
+    rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
+    return f"{doubt}{rests if source.guesses else ''}: {at}"
+
+
+def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
+    """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
+    why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
+    notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+    faults = [note.removeprefix(wrap.FAULT) for note in notes]
+    if problem != result.NOT_CHECKED:
+        chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
+        return "; ".join([why, chosen + at, *faults])
+    matches = list(filter(None, map(PATTERNS["failure"].search, source.notes)))
+    ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
+    faults += [end.replace(f": {running.HERE}", "") for end in ends]
+    threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
+    sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
+    only = ", the only size tried: that of the launch" if sole else ""
+    shown = f"{TABLES['searched']} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
+    shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))
+    return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), source.name)}"
+
+
+def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> str:
+    """Return the rest of the sentence on a kernel that is right: where, and what to fix first."""
+    front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
+    if case.probe_case is not None:
+        return f" ran as its front matter says in {plural(shapes, 'case')}"
     equal = f": equal to the file's own {source.judge}" if source.judge else ""
-    operands = operations.load(operation).operands.items() if source.judge else ()
+    operands = operations.load(front.operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
     inputs = f"{plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
-    sentence = f"{name} is right{equal} at {inputs}"
+    sentence = f" is right{equal} at {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
-    failures = [match[1] for note in source.notes if (match := FAILURE.search(note))]
+    failures = [match[1] for match in map(PATTERNS["failure"].search, source.notes) if match]
     failed = f" ({', '.join(failures)})" if failures else ""
-    why = f", which wrap inferred from trials that failed{failed}"
-    texts = zip(source.limits, ("", why))
+    texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}" if wheres and not source.judge else ""
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
-    front = decisive.case.kernel.front
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
@@ -657,17 +623,12 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     return "; ".join([sentence, *map(_advice, notable)])
 
 
-RATIOS = {
-    "excess shared wavefronts": "it uses shared memory with {:.1f} times the wavefronts it needs",
-    "sectors over ideal": "it moves {:.1f} times the sectors of global memory it needs",
-}
-
-
 def _advice(fix: Row) -> str:
-    if fix["rule"] not in RATIOS:
+    ratio: str | None = TABLES["ratios"].get(fix["rule"])
+    if ratio is None:
         return str(fix["sentence"])
     at = f" (line {fix['line']} of {fix['file']})" if fix["line"] else ""
-    return RATIOS[fix["rule"]].format(1 + fix["amount"]) + at
+    return ratio.format(1 + fix["amount"]) + at
 
 
 def text(outcome: Row) -> str:

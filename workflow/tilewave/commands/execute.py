@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from tilewave.kernel.variants import variant as chosen_variant
 from tilewave.pipeline import reference_kernel, single, trials
 from tilewave.pipeline.cases import Case
 from tilewave.pipeline.target import FALLBACK_ARCH, device
-from tilewave.records.recorded import Recorded, folders, largest_first
+from tilewave.records.recorded import folders, largest_first
 from tilewave.theory import architectures
 from tilewave.theory.data_sheets import SHORT, DataSheet
 
@@ -91,19 +91,19 @@ def add_variant(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
 
 
-def options_of(arguments: Sequence[str]) -> Namespace:
+def options_of(arguments: Sequence[str], machine: Any = None) -> Namespace:
     """Parse the arguments of ``execute``, for code that executes a kernel. Raises UserError."""
-    return flags.options_of(add, ["execute", *arguments])
+    return flags.options_of(add, ["execute", *arguments], machine)
 
 
 def run(options: Namespace) -> int:
     """Execute, print the outcome and return the exit code. Raises UserError."""
     flags.use_operations(options)
     if options.time:
-        document = time_of(options, options.machine)
+        document = time_of(options)
         flags.show(json.dumps(document, indent=1) if options.json else outcomes.time_text(document))
         return result.UNCLEAR if "reason" in document else result.RIGHT
-    outcome = execute(options, options.machine, options.budget)
+    outcome = execute(options)
     flags.show(json.dumps(outcome, indent=1) if options.json else outcomes.text(outcome))
     return outcomes.exit_code(outcome)
 
@@ -172,16 +172,16 @@ def arch_of(options: Namespace) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _recordings(root: Path, times: tuple[int, ...]) -> list[Recorded]:
-    """Return the recordings, the largest first. ``times``: of the folders' last changes, for the cache."""
-    return largest_first(root)
+def _recorded(root: Path, times: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Return the facts of the recorded GPUs. ``times``: of the folders' last changes, for the cache."""
+    recordings = largest_first(root)
+    return [item.environments.get(item.main_environment, {}) for item in recordings]
 
 
-def _environments() -> Iterator[dict[str, Any]]:
-    """Yield the facts of the recorded GPUs, the one with the most results first."""
+def _environments() -> list[dict[str, Any]]:
+    """Return the facts of the recorded GPUs, the one with the most results first."""
     root = place(RECORDED)
-    for recorded in _recordings(root, tuple(path.stat().st_mtime_ns for path in folders(root))):
-        yield recorded.environments.get(recorded.main_environment, {})
+    return _recorded(root, tuple(path.stat().st_mtime_ns for path in folders(root)))
 
 
 def gpu_of(options: Namespace) -> DataSheet | None:
@@ -189,7 +189,7 @@ def gpu_of(options: Namespace) -> DataSheet | None:
     arch = arch_of(options)
     if options.gpu is None:
         number = architectures.number(arch)
-        names = itertools.chain((str(facts.get("gpu") or "") for facts in _environments()), [""])
+        names = [*(str(facts.get("gpu") or "") for facts in _environments()), ""]
         return next(filter(None, (least.gpu_of(number, name) for name in names)), None)
     sheet = least.gpu_named(options.gpu, HERE)
     of_gpu = f"sm_{sheet.capability.replace('.', '')}"
@@ -208,90 +208,70 @@ def target_of(options: Namespace) -> dict[str, Any]:
     if arch not in nvrtc.architectures():
         raise UserError(HERE, "--arch", arch, nvrtc.architectures())
     number = architectures.number(arch)
-    facts: dict[str, Any] = {}
-    for recorded in map(device, _environments()):
-        if recorded.get("arch") == number:
-            facts = recorded
-            break
-        if "sms" in recorded:
-            facts.setdefault("sms", recorded["sms"])
+    recorded = list(map(device, _environments()))
+    others = ({"sms": facts["sms"]} for facts in recorded if "sms" in facts)
+    alike = (facts for facts in recorded if facts.get("arch") == number)
+    facts: dict[str, Any] = next(itertools.chain(alike, others), {})
     return {"device": {**facts, **({} if gpu is None else {"sms": gpu.sms})}, "arch": number}
 
 
-def _cases(options: Namespace) -> tuple[Case, Case]:
-    """Return the case of the command line, as front matter has it and `_with_facts`. Raises UserError."""
-    kernel = kernel_of(options.kernel)
-    limited = _case(kernel, options)
-    trial.try_out(limited.variant)
-    return limited, _case(_with_facts(kernel), options)
-
-
-def _compiled(
-    options: Namespace, selected: Case, folder: Path
-) -> tuple[Job | Result, dict[str, Any]]:
-    target, arch = target_of(options), arch_of(options)
-    return single.planned(selected, arch, target, folder, options.seed, options.limit)
+def engine_of(options: Namespace) -> Any:
+    """Return what executes kernels: that of the options, else this CPU."""
+    return options.machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
 
 
 def planned(options: Namespace, folder: Path) -> tuple[Case, Job | Result, dict[str, Any]]:
     """Compile the case; return it, its job or the result that refuses it, and its entry. Raises UserError."""
-    _, selected = _cases(options)
-    return selected, *_compiled(options, selected, folder)
+    kernel = kernel_of(options.kernel)
+    trial.try_out(_case(kernel, options).variant)
+    selected = _case(_with_facts(kernel), options)
+    target, arch = target_of(options), arch_of(options)
+    return selected, *single.planned(selected, arch, target, folder, options.seed, options.limit)
 
 
-def execute(options: Namespace, machine: Any = None, budget_s: float = 0.0) -> dict[str, Any]:
-    """Compile and execute the command line's case. Raises UserError. budget_s: seconds for its other trials."""
+def execute(options: Namespace) -> dict[str, Any]:
+    """Compile and execute the command line's case, then its other trials. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        limited, selected = _cases(options)
-        job, entry = _compiled(options, selected, Path(folder))
+        selected, job, entry = planned(options, Path(folder))
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
-            machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
-            done = case.run(replace(job, watch=options.lanes is not None), machine)
+            options.machine = engine_of(options)
+            done = case.run(replace(job, watch=options.lanes is not None), options.machine)
         outcome = outcomes.document(arch_of(options), selected, job, entry, done)
         if done is not None and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
             if done.result.status == result.OK:
-                outcome["time"] = predicted.of_case(job, gpu, machine)
+                outcome["time"] = predicted.of_case(job, gpu, options.machine)
         if options.lanes is not None and done is not None:
             outcome["lanes"] = _drawn(watched.watched(done), outcome, options)
-        elif budget_s > 0 and done is not None and done.result.verdict == result.CORRECT:
-            outcome |= _trials(options, limited, selected, entry, budget_s, machine, done)
+        elif options.budget > 0 and done is not None and done.result.verdict == result.CORRECT:
+            outcome |= _trials(options, selected, entry, done)
         return outcome
 
 
-def time_of(options: Namespace, machine: Any = None) -> dict[str, Any]:
+def time_of(options: Namespace) -> dict[str, Any]:
     """Predict the time of the command line's case, and execute no more than a block of it. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         _, job, _ = planned(options, Path(folder))
         if not isinstance(job, Job):
-            raise UserError.because(
-                HERE, f"the case cannot run: {job.reason}", "Choose another one"
-            )
-        machine = machine or execution.engine(saying=say, processes=os.cpu_count() or 1)
+            problem = f"the case cannot run: {job.reason}"
+            raise UserError.because(HERE, problem, "Choose another one")
         gpu = gpu_of(options)
-        document = None if gpu is None else predicted.of_case(job, gpu, machine)
-        return document or {
-            "gpu": gpu.name if gpu else job.device.get("name", ""),
-            "reason": predicted.UNKNOWN,
-        }
+        document = None if gpu is None else predicted.of_case(job, gpu, engine_of(options))
+        name = gpu.name if gpu else job.device.get("name", "")
+        return document or {"gpu": name, "reason": predicted.UNKNOWN}
 
 
 def _trials(
-    options: Namespace,
-    limited: Case,
-    selected: Case,
-    entry: Mapping[str, Any],
-    budget_s: float,
-    machine: Any,
-    done: case.CaseExecution,
+    options: Namespace, selected: Case, entry: Mapping[str, Any], done: case.CaseExecution
 ) -> dict[str, Any]:
     """Return the parts of the document that the judge's other trials decide."""
     if selected.shape is None:
         return {}
+    limited = _case(kernel_of(options.kernel), options)  # as front matter has it
     results = trials.judged(
         selected, arch_of(options), target_of(options), entry, seed=options.seed,
-        limit_s=options.limit, budget_s=budget_s, machine=machine, done=done, limiting=limited.variant,
+        limit_s=options.limit, budget_s=options.budget, machine=options.machine, done=done, limiting=limited.variant,
     )  # fmt: skip
     parts = {
         "trials": [outcomes.trial_row(tried.trial.name, tried.result) for tried in results],

@@ -14,6 +14,7 @@ import pandas as pd
 
 from tilewave.basics.columns import columns, count
 from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.tables import table_beside
 from tilewave.commands import compare, flags
 from tilewave.gpu.ncu.launches import TIME, ProfiledLaunch, of_report
 from tilewave.kernel import result
@@ -32,20 +33,14 @@ RULES = ("excess", "registers", "slower")
 """Rules of `tilewave compare` that a report can break."""
 MARGIN = 0.05
 """Relative difference of two times, one launch each, from which the verdict is slower or faster."""
-SIZES = {
-    "blocks": "launch__grid_size",
-    "block_threads": "launch__block_size",
-    "registers": "launch__registers_per_thread",
-}
+TABLES = table_beside(__file__)
+SIZES: dict[str, str] = TABLES["sizes"]
+LINK, SENTENCE = (re.compile(TABLES[key]) for key in ("link", "sentence"))
 SHARED = [f"launch__shared_mem_per_block_{part}" for part in ("static", "dynamic")]
 COLUMNS = ("place", "text", "waits for", SAMPLES, "executed", EXCESS, "sectors_global")
 STALL = STALL_SAMPLES.format("")
 TEXT = 60
 """The most characters of a source line."""
-LINK = re.compile(r"@\w+:([^:@]*):[^@]*@")
-"""A link in a message of ncu's rules, and its text."""
-SENTENCE = re.compile(r"(?<=[a-z)%])\.(?=\s|[A-Z])")
-"""The end of a sentence there."""
 PARAGRAPH = textwrap.TextWrapper(110, initial_indent="  - ", subsequent_indent="    ")
 
 

@@ -59,7 +59,8 @@ def run(options: Namespace) -> int:
     tables = {name: results / "tables" / f"{name}.parquet" for name in names}
     loaded = figures.loaded(Namespace(target=results / "target.json", **tables))
     study = figures.of_tables(project, options.study, *loaded)
-    part = chosen(study, _names(options.dtypes), _names(options.variants))
+    dtypes, variants = ([*filter(None, of.split(","))] for of in (options.dtypes, options.variants))
+    part = chosen(study, dtypes, variants)
     content = figures.drawing(project, part)
     style = figures.style_of(project)
     if options.width:
@@ -78,10 +79,6 @@ def run(options: Namespace) -> int:
     file.with_suffix(".tex").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{file}, with .csv, .txt and .tex beside it")
     return 0
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
 
 
 _UNITS = {"mm": 1.0, "cm": 10.0, "in": 25.4}
@@ -115,9 +112,8 @@ def chosen(study: StudyData, dtypes: list[str], variants: list[str]) -> StudyDat
     for flag, column, names in (("dtypes", "dtype", dtypes), ("variants", "variant", variants)):
         if names:
             options[flag] = _wanted(f"--{flag}", names, cases[column].dropna())
-            kept &= cases[column].isin(options[flag]) | (
-                beside if flag == "variants" else cases["operation"] == "probe"
-            )
+            always = beside if flag == "variants" else cases["operation"] == "probe"
+            kept &= cases[column].isin(options[flag]) | always
     remaining = set(cases.loc[kept, "case"])
     return replace(
         study, cases=cases[kept].reset_index(drop=True), options=options,

@@ -92,9 +92,9 @@ def server(machine: Any = None) -> Any:
         """Execute a kernel file at a shape (128x128x64), or a probe's case, and count by line."""
         chosen = [f"--shape={shape}"] if shape else []
         chosen += [f"--case={case}"] if case else []
-        options = executing.options_of([*chosen, *_variant(macros, arch), "--", path])
+        options = executing.options_of([*chosen, *_variant(macros, arch), "--", path], machine)
         flags.use_operations(options)
-        outcome = executing.execute(options, machine, options.budget)
+        outcome = executing.execute(options)
         kept = {name: value for name, value in outcome.items() if name not in LARGE}
         return {"exit_code": outcomes.exit_code(outcome), **kept}
 

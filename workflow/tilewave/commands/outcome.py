@@ -54,10 +54,8 @@ def _summed(rows: Iterable[Row], column: str, texts: Mapping[int, str]) -> list[
     by_line: dict[int, list[Row]] = {}
     for row in rows:
         by_line.setdefault(int(row[column]), []).append(row)
-    return [
-        _with_excess({"line": line, "text": text, **_sums(by_line.get(line, ()), LINE)})
-        for line, text in texts.items()
-    ]
+    sums = {line: _sums(by_line.get(line, ()), LINE) for line in texts}
+    return [_with_excess({"line": line, "text": texts[line], **of}) for line, of in sums.items()]
 
 
 def _lines(kernel: Kernel, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -68,37 +66,37 @@ def _lines(kernel: Kernel, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _headers(kernel: Kernel, table: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
     """Return the lines of each header that became instructions, with their sums."""
-    by_file: dict[str, list[Row]] = {}
-    for row in table:
-        if row["file"] not in ("", kernel.path.name):
-            by_file.setdefault(str(row["file"]), []).append(row)
+    names = sorted({str(row["file"]) for row in table} - {"", kernel.path.name})
+    by_file = {name: [row for row in table if row["file"] == name] for name in names}
     return {
         name: _summed(rows, "line", dict(sorted((row["line"], row["text"]) for row in rows)))
-        for name, rows in sorted(by_file.items())
+        for name, rows in by_file.items()
     }
 
 
-def _launches(job: Job, kernel: Kernel, resources: Row) -> list[dict[str, Any]]:
-    return [
-        {
-            "entry": name,
-            "grid": list(step.grid),
-            "block": list(step.block),
-            "dynamic_shared_bytes": step.shared_bytes,
-            "resources": resources.get(name, {}),
-        }
-        for (name, _), step in zip(kernel.launches, job.launch.steps)
-    ]
+def _geometry(launch: Any, resources: Row) -> dict[str, Any]:
+    """Return the sides of a launch, or none of a case that cannot run."""
+    return {
+        "grid": list(launch.grid) if launch else [],
+        "block": list(launch.block) if launch else [],
+        "dynamic_shared_bytes": launch.shared_bytes if launch else 0,
+        "resources": resources,
+    }
 
 
 def document(
     arch: str, selected: Case, planned: Job | Result, entry: Row, done: case.CaseExecution | None
 ) -> dict[str, Any]:
     job = planned if isinstance(planned, Job) else None
+    launch = job.launch if job else None
     job_result = done.result if done is not None else planned
     assert not isinstance(job_result, Job)
     kernel, resources = selected.variant.kernel, entry.get("resources", {})
     rows = done.rows() if done is not None else []
+    launches = [
+        {"entry": name, **_geometry(step, resources.get(name, {}))}
+        for (name, _), step in zip(kernel.launches, launch.steps if launch else ())
+    ]
     notes = job_result.notes
     check = notes.get("check", {})
     verdict, reason = job_result.verdict or result.NOT_CHECKED, job_result.reason
@@ -119,11 +117,8 @@ def document(
         "case": selected.id,
         "arch": arch,
         "shape": job.shape if job else {},
-        "grid": list(job.launch.grid) if job else [],
-        "block": list(job.launch.block) if job else [],
-        "dynamic_shared_bytes": job.launch.shared_bytes if job else 0,
-        "resources": resources.get(kernel.entry, {}),
-        **({"launches": _launches(job, kernel, resources)} if job and job.launch.series else {}),
+        **_geometry(launch, resources.get(kernel.entry, {})),
+        **({"launches": launches} if launch and launch.series else {}),
         "status": job_result.status,
         "reason": reason,
         "warning": entry.get("warning", ""),
@@ -221,11 +216,7 @@ def source_table(rows: Sequence[Row]) -> list[str]:
     titles |= {"excess": "excess", "sectors_hardware": "sectors"}
     cells_of_lines = []
     for row in rows:
-        counted = bool(row["executed"])
-        cells = [
-            count(row[name]) if counted and (row[name] or name == "executed") else ""
-            for name in titles
-        ]
+        cells = [count(row[name]) if row["executed"] and row[name] else "" for name in titles]
         cells_of_lines.append([str(row["line"]), *cells])
     table = columns(["line", *titles.values()], cells_of_lines, text_columns=0)
     width = max(map(len, table))
@@ -242,14 +233,12 @@ def _section(name: str, head: Sequence[str], rows: Iterable[Row], keys: Sequence
 
 def _waits(outcome: Row) -> list[str]:
     """Return the lines at which the warps wait, by the model of time."""
+    head, keys = ["line", "share", "for", "source"], ["where", "percent", "reason", "text"]
     rows = [
         {**row, "where": f"{row['file']}:{row['line']}", "percent": f"{100 * row['share']:.0f} %"}
         for row in outcome.get("waits", ())
     ]
-    keys = ["where", "percent", "reason", "text"]
-    return _section(
-        "Where the warps' time goes (predicted)", ["line", "share", "for", "source"], rows, keys
-    )
+    return _section("Where the warps' time goes (predicted)", head, rows, keys)
 
 
 def time_text(document: Row) -> str:

@@ -18,6 +18,7 @@ from tilewave.basics import files
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import relative
 from tilewave.basics.progress import patience, say
+from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags
 from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import DerivedOperation
@@ -36,22 +37,7 @@ FIRST_S = 60.0
 """Limit of the first trial in seconds, at a shape that nobody chose."""
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """Flags that hold for a single kernel."""
-TEXTS = (
-    ("--kernel", "NAME", "the __global__ function to wrap; `all` wraps each of the file"),
-    ("--operation", "NAME", "what the kernel computes (default: what its name says, else matmul)"),
-    ("--new-operation", "NAME",
-     "write an operation of this name from the kernel, into the folder of --operations"),
-    ("--reference", "KERNEL",
-     "check the result against this kernel of the file, or FILE.cu:KERNEL"),
-    ("--entry", "NAME<...>", "the instantiation of a template: gemm<128, 8>"),
-    ("--block", "X[,Y[,Z]]", "threads in a block"),
-    ("--grid", "X[,Y[,Z]]", "blocks in the grid: 'ceil(n / 16), ceil(m / 16)'"),
-    ("--shared", "BYTES", "dynamic shared memory of a block"),
-    ("--dtype", None, "type of the arrays, if the code does not name it: f32, f16, ..."),
-    ("--arguments", "LIST", "arguments in the kernel's order: a, b, c, m, n, k, alpha, beta"),
-    ("--shape", None, "execute at these sizes only, 64x64x32 (default: sizes that fit the tile)"),
-    ("-o --output", "FILE", "write a new file that includes FILE; - prints the front matter"),
-)  # fmt: skip
+TEXTS = table_beside(__file__)
 """Flags that take a text: flag, metavar and help."""
 
 
@@ -94,9 +80,8 @@ def _all(options: Namespace) -> int:
     if cubin or options.output or (options.new_operation and not options.reference):
         problem = "--kernel all takes a .cu file, no -o, and --new-operation only with --reference"
         raise UserError.because(HERE, problem, "Wrap the kernels one by one with --kernel NAME")
-    source, _ = read(
-        files.no_link_out(options.source).resolve(), flags.allow_headers(options), options.macro
-    )
+    path = files.no_link_out(options.source).resolve()
+    source, _ = read(path, flags.allow_headers(options), options.macro)
     judge = (options.reference or "").rpartition(":")[2]
     exit_status, lines = result.RIGHT, []
     for function in source.functions():
@@ -195,7 +180,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
     if outcome["status"] == result.INVALID_ACCESS and _stated(target, guess):
         front.get("marks", {}).pop("operation", None)
-    text = writing.file_text(front, target.source, target.folders, output)
+    text = writing.text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
     faults = [f"{FAULT}{fault}" for fault in guess.faults]
@@ -293,8 +278,8 @@ def _judged_by(options: Namespace) -> Operation:
 def _parameters(path: Path, kernel: str) -> list[str]:
     """Return the names of a kernel's parameters; none of an unknown kernel's."""
     functions = read(path.resolve())[0].functions() if path.suffix != compiled.SUFFIX else []
-    parameters = [function.parameters for function in functions if function.name == kernel]
-    return [parameter.name for parameter in parameters[0]] if parameters else []
+    wanted = (function.parameters for function in functions if function.name == kernel)
+    return [parameter.name for parameter in next(wanted, ())]
 
 
 def _function(options: Namespace, functions: Sequence[Function], path: Path) -> Function:
@@ -372,10 +357,10 @@ def _tried(
             arguments = target.write(front, path, shape)
             first_s = options.budget if options.new_operation else FIRST_S
             limit_s = min(left, execute.LIMIT_S if options.shape else first_s)
-            arguments += ["--limit", str(limit_s)]
+            arguments += ["--limit", str(limit_s), "--budget", "0"]
             try:
                 with patience(f"  {trying.size(shape)}: executing"):
-                    outcome = execute.execute(execute.options_of(arguments), options.machine)
+                    outcome = execute.execute(execute.options_of(arguments, options.machine))
             except UserError as error:
                 if not error.where_file.startswith(str(path)):
                     raise

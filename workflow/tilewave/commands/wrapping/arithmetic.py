@@ -8,16 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tilewave.commands.wrapping.reading import DTYPES, Scope, Source, parts
+from tilewave.commands.wrapping.reading import DTYPES, WHOLE, Scope, Source, parts, spelled
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
 
 VECTOR = re.compile(r"(?P<of>float|double|int|uint|uchar|char|half|__half)(?P<many>[234])")
-WHOLE = frozenset(
-    "int unsigned long short char size_t ssize_t uint uint32_t int32_t uint64_t int64_t ptrdiff_t const auto"
-    " u_int ulong u_long ushort u_short u_int16_t u_int32_t u_int64_t uint16_t int16_t".split()
-)
 CASTS = WHOLE | {"float", "double"}
 CEIL = re.compile(r"(?=.*(ceil|c)_?div|.*div_?(ceil|up)|.*(up|round)_?div).*", re.IGNORECASE)
 KEPT = ("min", "max", "ceil", "floor")
@@ -68,7 +64,7 @@ class _Translation(ast.NodeTransformer):
         self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth
 
     def parsed(self, expression: Stream) -> ast.expr:
-        text = " ".join(token.text for token in expression)
+        text = spelled(expression)
         try:
             text = self._python(list(expression)).strip()
             return ast.parse(text, mode="eval").body
@@ -102,14 +98,12 @@ class _Translation(ast.NodeTransformer):
         python, i = "", 0
         while i < len(expression):
             token = expression[i]
-            if token.text in (":", "::") or (
-                token.word and texts[i + 1 : i + 2] in ([":"], ["::"])
-            ):
+            scoped = token.word and texts[i + 1 : i + 2] in ([":"], ["::"])
+            if scoped or token.text in (":", "::"):
                 pass
             elif token.text == "sizeof":
                 end = closing(expression, i + 1)
-                named = self.scope.literal(tuple(expression[i + 2 : end]))
-                kind = " ".join(token.text for token in named)
+                kind = spelled(self.scope.literal(tuple(expression[i + 2 : end])))
                 kind = self.scope.source.plain(self.names.get(kind, kind))
                 vector = VECTOR.fullmatch(kind)
                 element = vector["of"] if vector else kind

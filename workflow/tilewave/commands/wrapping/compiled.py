@@ -14,6 +14,7 @@ from tilewave.basics import elf as images
 from tilewave.basics import files
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import relative
+from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.reading import Function, Parameter, Source, shortened
 from tilewave.compiling import cubin as parts
 from tilewave.compiling import sass
@@ -24,10 +25,7 @@ SUFFIX = ".cubin"
 POINTER, NUMBER = 8, 4
 SCRATCH, TRITON = 2, re.compile("8+4+88")
 """Number of scratch pointers after the parameters of a Triton kernel, and the sizes of all its parameters."""
-INSTRUCTIONS = {
-    r"[HQ]G?MMA\.\S*E4M3": "e4m3", r"[HQ]G?MMA\.\S*E5M2": "e5m2", r"HG?MMA\.\S*BF16": "bf16",
-    r"HG?MMA\.\S*TF32": "tf32", r"HG?MMA\.": "f16", r"IG?MMA\.": "i8", r"\bD(?:MMA|FMA|ADD|MUL)\b": "f64",
-}  # fmt: skip
+INSTRUCTIONS: dict[str, str] = table_beside(__file__)
 """Instructions that multiply elements, and their dtype, the rarest first."""
 MOST_WARPS = 32
 """Limit of the warps of a block."""

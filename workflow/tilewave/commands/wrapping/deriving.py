@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, of_tokens, plain
+from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping.arithmetic import Unknown, of_tokens, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Source
+from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source, spelled
 from tilewave.compiling.declarations import tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
@@ -30,15 +31,8 @@ ROOM, MOST, LIMIT = 8, 1 << 22, 1 << 25
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
 no more than MOST elements unless the product is larger; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
-SMALL = re.compile(
-    r"nh|n_h|b|bs|g|(?:n|num)?_?(?:heads?|batch\w*|groups?|filter\w*|kernel\w*|k?size|radius|pad\w*|dilation|log\w*)"
-    r"|k_?[hwd]|(?:n|num)?_?(?:in|out)?_?ch(?:an\w*)?(?:_?in|_?out)?|c_?(?:in|out)|(?:in|out)_?c"
-)
-"""Names of small sizes, and of heads, which divide other sizes."""
-ODD = re.compile(r"n?_?(?:filter\w*|kernel\w*|k?size|radius)|k_?[hwd]")
-"""Names of small sizes that are odd, because they have a middle."""
-PITCH = re.compile(r"\w*(?:stride|pitch)\w*|ld\w?")
-"""Names of distances between rows, which are at least the length of a row."""
+TABLES = table_beside(__file__)
+SMALL, ODD, PITCH = (re.compile(TABLES[key]) for key in ("small", "odd", "pitch"))
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
@@ -99,8 +93,7 @@ def _class_name(name: str) -> str:
 
 
 def _tuple(names: Sequence[str | int]) -> str:
-    inside = ", ".join(f'"{name}"' if isinstance(name, str) else str(name) for name in names)
-    return f"({inside},)" if len(names) == 1 else f"({inside})"
+    return repr((*names,)).replace("'", '"')
 
 
 def _operand(operand: Operand) -> str:
@@ -152,7 +145,7 @@ def _at_launch(
     A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
-    lines = {key: " ".join(token.text for token in scope.literal(passed[key])) for key in numbers}
+    lines = {key: spelled(scope.literal(passed[key])) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
     near = {*threads} | function.declaration.identifiers - passed.keys()
     small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
@@ -181,13 +174,11 @@ def _at_launch(
         unsized = not (depends or threads.keys() & names) and any(names.values())
         if key not in expressions and not unsized:
             loose.append(key)
-    grid = " ".join(token.text for token in scope.literal(launch.grid))
+    grid = spelled(scope.literal(launch.grid))
     direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
     extents = (plain(tokens(match[0]), scope) for match in direct)
-    free_names = (
-        scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
-    )
-    for name, free in free_names.items():
+    names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    for name, free in names.items():
         if free and name not in sizes:
             sizes[name] = add(name)
     return expressions, loose
@@ -236,9 +227,8 @@ def trials(
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
             if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
-                shape = {
-                    name: max(size // (1 + (shape in yielded)), 1) for name, size in shape.items()
-                }
+                part = 2 if shape in yielded else 1
+                shape = {name: max(size // part, 1) for name, size in shape.items()}
                 yielded.append(shape)
                 yield fit(shape)
                 break

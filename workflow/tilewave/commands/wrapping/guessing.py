@@ -9,45 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilewave.commands.wrapping import matching
-from tilewave.commands.wrapping.arithmetic import WHOLE, Unknown, number, of_tokens, outside, plain
+from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping import matching, reading
+from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
-from tilewave.commands.wrapping.reading import (
-    DTYPES,
-    NUMBERS,
-    REAL,
-    Function,
-    Launch,
-    Scope,
-    Source,
-    parts,
-    shortened,
-)
-from tilewave.compiling.declarations import Stream, Token, Tokens, Unreadable, angle, tokens
+from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, spelled
+from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
 
-K_STEP = re.compile(
-    r"(?:T_)?(?:K\d+_)?(?:B_?K|BLOCK_?(?:SIZE_?)?K|TILE_?(?:SIZE_?)?K|K_?TILE|K_?BLOCK|bK"
-    r"|BLOCK_?SIZE|TILE_?SIZE|TILE_?WIDTH|TILE_?DIM|TILE)"
-)
-C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(DTYPES.items())}
+TABLES = table_beside(__file__)
+K_STEP, NUMBER, THREADS = (re.compile(TABLES[key]) for key in ("k_step", "number", "threads"))
+ASSERTED = str(TABLES["asserted"])
+C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(reading.DTYPES.items())}
 STEPS = (8, 16, 32, 64)
-NUMBER = re.compile(
-    r"\b(?:bool|char|short|int|long|unsigned|signed|float|double|half|size_t|u?int\d+_t)\b|half|bfloat|fp8"
-)
-THREADS = re.compile(r"(?:k|num_?)?threads(?:_?per_?block)?|block_?threads", re.IGNORECASE)
-"""Names of a template parameter that is the block's size."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
-LEFT = r"\b(?:return|exit|throw|abort)\b"
-ASSERTED = (
-    r"(?i:\w*(?:assert|check|require|ensure|expect)\w*) \( [^;]*?\b{0} % (\w+) (?:\) )?= = 0"
-    r"|\bif \( [^;{{]*?\b{0} % (\w+) (?:\) )?(?:= = 0[^;{{}}|]*(?:\{{[^{{}}]*)?$"
-    rf"|(?:! =|>|\)|\|)[^;{{{{]*(?:\{{{{[^{{{{}}}}]*{LEFT}[^{{{{}}}}]*\}}}}|{LEFT}[^;{{{{}}}}]*;))"
-)
-"""Code of the host that demands a multiple: ``assert(M % 64 == 0)``, ``if (M % 64 != 0) return`` or an `if` around the launch."""
 Names = dict[str, str]
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
@@ -115,11 +93,11 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
         macro, kind = PREFIX + parameter.name, code.source.plain(parameter.kind)
-        enumerated = not {*kind.removeprefix("std::").split()} <= {*WHOLE, "bool"}
+        enumerated = not {*kind.removeprefix("std::").split()} <= {*reading.WHOLE, "bool"}
         value = scope.literal(value) if enumerated else value
         text = "".join(token.text for token in value)
         if parameter.is_type:
-            plain = text in DTYPES or "::" in text
+            plain = text in reading.DTYPES or "::" in text
             types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
             names |= {} if plain else {text: types[parameter.name]}
             arguments.append(types[parameter.name])
@@ -165,14 +143,10 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
 
 def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
     """Return the arguments of an explicit instantiation in the file."""
-    for path, declaration in source.declarations(function.name):
-        texts = [token.text for token in declaration.head]
-        instantiates = path in source.kernel_files and texts[0] == "template" and texts[1] != "<"
-        opening = texts.index(function.name) + 1 if function.name in texts else 0
-        if instantiates and opening and texts[opening] == "<":
-            with contextlib.suppress(Unreadable):
-                return parts(declaration.head[opening + 1 : angle(declaration.head, opening)])
-    return []
+    form = re.compile(rf"template (?!<).*?\b{function.name} < (.*?) > \(")
+    heads = (spelled(item.head) for _, item in source.near.declarations(function.name))
+    match = next(filter(None, map(form.match, heads)), None)
+    return parts(tokens(match[1])) if match else []
 
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
@@ -184,20 +158,11 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
         groups = [side or (Token("1", 0),) for side in named] if any(named) else groups
     texts = (of_tokens(part, launch.scope, names) for part in groups)
-    return shortened([int(text) if text.isdigit() else text for text in texts])
+    return reading.shortened([int(text) if text.isdigit() else text for text in texts])
 
 
 NEW_OPERATION = "--new-operation NAME (docs/operations.md)"
 """Advice for a kernel that fits no operation."""
-
-
-def _word(argument: Any) -> str:
-    """Return an argument as a user types it, ``?`` if unknown."""
-    if isinstance(argument, list):
-        return f"[{', '.join(map(_word, argument))}]"
-    if isinstance(argument, dict):
-        return "{" + ", ".join(f"{key}: {_word(value)}" for key, value in argument.items()) + "}"
-    return "?" if argument is None else str(argument)
 
 
 def guessed(
@@ -224,7 +189,8 @@ def guessed(
     guess.strides = function.strides_by_grid and not grid & (taken_names - {"min"})
     instance, names, types = _template(guess, code, dtype, entry)
     names |= {name: size for name, size in (roles or {}).items() if "(" in name}
-    arguments, unknown = matching.arguments_of(function.parameters, operation, stated or roles)
+    arguments = matching.arguments_of(function.parameters, operation, stated or roles)
+    unknown = unassigned(function.parameters, arguments)
     vector = matching.of_vector(function, operation)
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
@@ -238,8 +204,8 @@ def guessed(
     guess.front["dtypes"] = _dtypes(guess, code, types, dtype, arguments)
     if unknown:
         missing = [item for item in function.parameters if item.name in unknown]
-        suggestion = ", ".join(map(_word, function.nested(arguments)))
-        suggestion += f", with a value for each ? ({', '.join(unknown)})"
+        typed = str(function.nested(arguments)).replace("None", "?").replace("'", "")
+        suggestion = f"{typed[1:-1]}, with a value for each ? ({', '.join(unknown)})"
         if any(parameter.stars for parameter in missing):
             remedy = f"write an operation with {NEW_OPERATION}"
             suggestion += f". If {operation.name} has no such array, {remedy}"
@@ -323,10 +289,10 @@ def _with_numbers(
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars
-        if missing and values[at] and {*kind.split()} <= NUMBERS:
+        if missing and values[at] and {*kind.split()} <= reading.NUMBERS:
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
-        elif missing and derived and kind in (*REAL, "bool"):
+        elif missing and derived and kind in (*reading.REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
             except (Unknown, ExpressionError, TypeError):
@@ -359,8 +325,8 @@ def _dtypes(
     for parameter, argument in zip(function.parameters, arguments):
         if parameter.stars and argument in operands:
             kind = types.get(parameter.type) or source.plain(parameter.type)
-            plain = re.sub(r"[24]$", "", kind) if kind not in DTYPES else kind
-            by_operand[str(argument)] = DTYPES.get(plain.replace("nvcuda::", ""), "")
+            plain = re.sub(r"[24]$", "", kind) if kind not in reading.DTYPES else kind
+            by_operand[str(argument)] = reading.DTYPES.get(plain.replace("nvcuda::", ""), "")
     text = "\n".join(source.texts[path] for path in source.kernel_files)
     if not all(by_operand.values()) and not dtype:
         unknown = ", ".join(name for name, dtype_ in by_operand.items() if not dtype_)
@@ -391,10 +357,10 @@ def _f16_sum(function: Function, code: str) -> str:
 def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int]:
     """Return the multiples of sizes without which the host does not come to the launch."""
     launch, scope, multiples = code.launch, code.launch.scope, dict[str, int]()
-    text = " ".join(token.text for token in scope.body if token.at < scope.at)
+    text = spelled([token for token in scope.body if token.at < scope.at])
     values = zip(code.function.launch_arguments(launch.arguments), arguments)
     for value, size in values:
-        name = re.escape(" ".join(token.text for token in value))
+        name = re.escape(spelled(value))
         if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
             with contextlib.suppress(Unknown):
                 multiples[size] = number(tokens(match[1] or match[2]), scope)

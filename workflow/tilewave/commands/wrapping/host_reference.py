@@ -6,8 +6,7 @@ from pathlib import Path
 import yaml
 
 from tilewave.commands.wrapping import matching, writing
-from tilewave.commands.wrapping.arithmetic import WHOLE
-from tilewave.commands.wrapping.reading import Function, Parameter, Source, signature
+from tilewave.commands.wrapping.reading import WHOLE, Function, Parameter, Source, signature
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration
 from tilewave.kernel import operations

@@ -3,39 +3,28 @@
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from tilewave.commands.wrapping.arithmetic import WHOLE
-from tilewave.commands.wrapping.reading import Function, Parameter, Source
+from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping.reading import WHOLE, Function, Parameter, Source
 from tilewave.kernel import operations
 from tilewave.kernel.operations.base import Operation
 
-NAMES = yaml.safe_load(Path(__file__).with_name("names.yaml").read_text("utf-8"))
+NAMES = table_beside(__file__)
 NOISE, OUTPUTS, OUTER, INNER, OTHER, NEUTRAL = (
     frozenset(NAMES[key].split())
     for key in ("noise", "outputs", "outer", "inner", "other", "neutral")
 )
-JOINED = re.compile(r"(?:d|dev|g|mat|matrix)(?=[a-d]$)")
+JOINED, VECTOR, SECOND, LEADING = (
+    re.compile(NAMES[key]) for key in ("joined", "vector", "second", "leading")
+)
 POSITIONS = {part: at for at, parts in enumerate(NAMES["inputs"]) for part in parts.split()}
 """Part of a pointer's name -> index of the input."""
-DIMENSION = (
-    r"_?(?:size|dim|num|len|n|rows?|cols?)?_?(?P<size>{})_?(?:size|dim|len|total|global|count)?_?"
-)
-SIDE = r"(?P<side>rows?|h|height|cols?|columns?|w|width|ld|stride|pitch)"
-ARRAY = r"(?:num|dim|n)?_?{}(?P<of>[abc]|m?[123]){}"
-SIDES = ARRAY.format("", rf"[_.]?{SIDE}"), ARRAY.format(rf"{SIDE}_?(?:of_?)?", "")
-"""Names of the rows and the columns of one array: ``numARows``, ``a_cols``, ``wB``, ``A.width``."""
-VECTOR = re.compile(r"gemv|mat(?:rix)?_?vec|(?:^|_)[sd]?mv(?:_|$)", re.IGNORECASE)
-SECOND = re.compile(r"(?:d|dev|h)?(?:x|v|vec|vector)(?:d|dev)?|vec(?:tor)?[bx]")
-"""Names of products with a vector, whose n is 1, and of their second array."""
-LEADING = re.compile(r"(?P<what>ld|stride)_?(?P<of>[a-z]+)_?")
 SYNONYMS = {part: name for name, parts in NAMES["synonyms"].items() for part in parts.split()}
 """Part of a kernel's name -> name of the operation."""
 PARTS = {("add", 3): "vector_add", ("sum", 2): "reduction"}
 """Part of a kernel's name, between underscores, and its number of arrays -> name of the operation."""
+Parameters = Sequence[Parameter]
 Roles = Mapping[str, str] | None
 """The array or size of each parameter of a kernel from which the operation was derived; None to guess."""
 MOST = 8
@@ -70,7 +59,7 @@ def named_operation(function: Function, source: Source) -> Operation | None:
     return None
 
 
-def in_place(parameters: Sequence[Parameter], operation: Operation) -> bool:
+def in_place(parameters: Parameters, operation: Operation) -> bool:
     """Return whether a kernel has an array less than an operation, whose output may be one of its inputs."""
     pointers = [item for item in parameters if item.stars]
     extents = [sorted(map(str, operand.extents)) for operand in operation.operands.values()]
@@ -142,13 +131,13 @@ def dimension(name: str, operation: Operation) -> str:
     leading = LEADING.fullmatch(lower)
     if leading and (array := _role(leading["of"], operation)):
         return f"{leading['what']}{array}"
-    match = re.fullmatch(DIMENSION.format("|".join(operation.dimensions)), lower)
+    match = re.fullmatch(NAMES["dimension"].format("|".join(operation.dimensions)), lower)
     return match["size"] if match else usual(operation).get(lower, "")
 
 
 def _side(name: str, operation: Operation) -> str:
     """Return the size that is the rows or the columns of the array in a name; empty if it is none."""
-    match = next(filter(None, (re.fullmatch(form, name.lower()) for form in SIDES)), None)
+    match = next(filter(None, (re.fullmatch(form, name.lower()) for form in NAMES["sides"])), None)
     arrays, of = dict(zip("123", operation.operands)), match["of"][-1] if match else ""
     array, side = arrays.get(of, of), match["side"] if match else ""
     if array not in operation.operands:
@@ -184,7 +173,7 @@ def innermost(operation: Operation) -> str:
     return next((size for size in last if isinstance(size, str)), "")
 
 
-def _sizes(parameters: Sequence[Parameter], operation: Operation) -> dict[str, str]:
+def _sizes(parameters: Parameters, operation: Operation) -> dict[str, str]:
     sizes = {parameter.name: dimension(parameter.name, operation) for parameter in parameters}
     if len(parameters) == 1 and (operation.laid_out or not any(sizes.values())):
         return {parameters[0].name: innermost(operation)}
@@ -195,7 +184,7 @@ def _sizes(parameters: Sequence[Parameter], operation: Operation) -> dict[str, s
     return sizes
 
 
-def _meanings(parameters: Sequence[Parameter], operation: Operation) -> dict[str, str]:
+def _meanings(parameters: Parameters, operation: Operation) -> dict[str, str]:
     """Return the array, size or scalar of each parameter; empty or missing if unknown."""
     roles = _roles([parameter for parameter in parameters if parameter.stars], operation)
     numbers = [parameter for parameter in parameters if not parameter.stars]
@@ -209,21 +198,18 @@ def _meanings(parameters: Sequence[Parameter], operation: Operation) -> dict[str
     return {**roles, **_sizes(integers, operation), **scalars}
 
 
-def unassigned(parameters: Sequence[Parameter], arguments: Sequence[Any]) -> list[str]:
+def unassigned(parameters: Parameters, arguments: Sequence[Any]) -> list[str]:
     return [item.name for item, argument in zip(parameters, arguments) if argument is None]
 
 
-def arguments_of(
-    parameters: Sequence[Parameter], operation: Operation, roles: Roles = None
-) -> tuple[list[Any], list[str]]:
-    """Return the argument of each parameter, None if unknown, and the names of the unknown ones."""
+def arguments_of(parameters: Parameters, operation: Operation, roles: Roles = None) -> list[Any]:
+    """Return the argument of each parameter, None if unknown."""
     roles = _meanings(parameters, operation) if roles is None else roles
-    arguments = [roles.get(parameter.name) or None for parameter in parameters]
-    return arguments, unassigned(parameters, arguments)
+    return [roles.get(parameter.name) or None for parameter in parameters]
 
 
 def with_leading(
-    arguments: Sequence[Any], layouts: Mapping[str, str], operation: Operation
+    arguments: list[Any], layouts: Mapping[str, str], operation: Operation
 ) -> list[Any]:
     """Replace each leading dimension and stride by its size in these layouts."""
     leads: dict[str, str] = {}
@@ -283,7 +269,7 @@ def alternatives(
         swapped = {"m": "n", "n": "m"}  # N rows and M columns
         yield [swapped.get(argument, argument) for argument in arguments]
     positions = [i for i, argument in enumerate(arguments) if argument in names]
-    plain_name = re.compile(DIMENSION.format("|".join(names)))
+    plain_name = re.compile(NAMES["dimension"].format("|".join(names)))
     labels = [parameters[i].name.lower() for i in positions]
     if operation.laid_out or all(map(plain_name.fullmatch, labels)):
         return

@@ -11,32 +11,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tilewave.basics.paths import relative
+from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
 
 LEVELS = 3
 """Most levels of structs inside structs."""
-QUALIFIERS = frozenset(
-    "const volatile restrict __restrict__ __restrict __grid_constant__ struct typename *& &".split()
+TABLES = table_beside(__file__)
+QUALIFIERS, NUMBERS, WHOLE, REAL = (
+    frozenset(TABLES[key].split()) for key in ("qualifiers", "numbers", "whole", "real")
 )
-NUMBERS = frozenset("int unsigned size_t ssize_t uint uint32_t int32_t auto long".split())
-TABLES = yaml.safe_load(Path(__file__).with_name("c_types.yaml").read_text("utf-8"))
 DTYPES, TYPED = (
     {kind: name for name, kinds in TABLES[key].items() for kind in kinds}
     for key in ("dtypes", "members")
 )
 """Type of C++ -> dtype, and type of a struct's member -> its type in front matter, empty if none is needed."""
-REAL = ("float", "double", "half", "__half", "__nv_bfloat16")
-EXTENT = re.compile(
-    r"\w+ \. (?:(?:size|shape) [(\[][\w -]*[)\]]|numel \( \)(?: / [\w .()-]*)?)|\w+ \( argv .*"
-)
-"""Sizes of a tensor, and of the command line."""
-TYPE = re.compile(r"[\w *]+")
+EXTENT, TYPE, GRID = (re.compile(TABLES[key]) for key in ("extent", "type", "grid"))
 MEMBER = (".", "->", "::")
-GRID = re.compile(r"grid|num_?blocks|blocks_?per|^blocks$|n_?blocks", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -107,7 +99,7 @@ class Function:
     @functools.cached_property
     def text(self) -> str:
         """The body, with a space between its tokens."""
-        return " ".join(token.text for token in self.declaration.body)
+        return spelled(self.declaration.body)
 
     def tests(self, name: str) -> bool:
         """Return whether the body compares a parameter, other than as the end of a loop."""
@@ -142,6 +134,11 @@ class Launch:
     place: str
 
 
+def spelled(tokens: Stream) -> str:
+    """Return tokens as text, with a space between them."""
+    return " ".join(token.text for token in tokens)
+
+
 def parts(tokens: Stream) -> list[Tokens]:
     """Split tokens at commas outside of brackets, also of those around template arguments."""
     groups: list[list[Token]] = [[]]
@@ -151,10 +148,8 @@ def parts(tokens: Stream) -> list[Tokens]:
         if tokens[i].text in syntax.OPEN:
             end = syntax.closing(tokens, i)
         elif tokens[i].text == "<" and i and tokens[i - 1].word:
-            try:
+            with contextlib.suppress(syntax.Unreadable):
                 end = syntax.angle(tokens, i)
-            except syntax.Unreadable:
-                end = i
         if tokens[i].text == "," and end == i:
             groups.append([])
         else:
@@ -248,10 +243,8 @@ class Source:
 
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
-        types = (
-            _aliased(kind, self.texts[path], self.macro_names.get(path))
-            for path in self.kernel_files
-        )
+        texts = ((self.texts[path], self.macro_names.get(path)) for path in self.kernel_files)
+        types = (_aliased(kind, *text) for text in texts)
         return next((name for name in types if name is not None), kind)
 
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
@@ -278,10 +271,8 @@ class Source:
             for values in [(self._instantiated(outer), self._passed(item))]
         ]
         for macro in self.macros.values():
-            pasted = (
-                self._pasted(macro) if {"##", "<<"} <= {*re.findall("##|<<", macro.body)} else ()
-            )
-            for text in (macro.body, *pasted):
+            pastes = "##" in macro.body and "<<" in macro.body
+            for text in (macro.body, *(self._pasted(macro) if pastes else ())):
                 if re.search(rf"\b{kernel}\b", text) and "<<" in text:
                     body = syntax.tokens(text)
                     bodies.append((body, functools.partial(self._defined, macro), ({}, {})))
@@ -306,12 +297,12 @@ class Source:
         """Return the template arguments of a host function or class where the files name it, else its defaults."""
         parameters, arguments = _template(outer.head), list[Tokens]()
         scope = f"{outer.scope[-1]} :: " if outer.scope else ""
-        of_class = re.search(r"(\w+) < [^<>]+ > ::", " ".join(token.text for token in outer.head))
+        of_class = re.search(r"(\w+) < [^<>]+ > ::", spelled(outer.head))
         name = of_class[1] if of_class and outer.kind == "function" else outer.name
         plain = " , ".join(parameter.name for parameter in parameters)
         use = re.compile(rf"(?<!:: )(?:{scope})?\b{name} < (?!{plain} >)([^<>;(){{}}]+) >")
         for _, caller in self.declarations() if parameters else ():
-            text = " ".join(token.text for token in (*caller.head, *caller.body))
+            text = spelled((*caller.head, *caller.body))
             for macro in self.macros.values():
                 if outer.name in macro.identifiers and macro.name in text:
                     call = re.compile(rf"\b{macro.name} \( ([^()]*) \)")
@@ -393,9 +384,9 @@ class Source:
                     scope = replace(by_pointer.scope, skipped=skipped)
                     yield replace(by_pointer, template=launch.template, scope=scope)
                 return
-        first: dict[str, Token] = {}
+        first, text = dict[str, Token](), spelled(body)
         for at, name, _ in sorted(definitions(body), key=lambda entry: entry[0] < body[end].at):
-            if name in _names_of_dim3(body):
+            if re.search(rf"\bdim3 (?:[^;]*, )?{name}\b", text):
                 kind = "grid" if GRID.search(name) else "block"
                 first.setdefault(kind, Token(name, at, word=True))
         if len(first) == 2:
@@ -423,7 +414,7 @@ class Source:
 def _aliased(kind: str, text: str, macro_names: frozenset[str] | None) -> str | None:
     """Return the type that a text gives another name; None if it does not."""
     name = re.escape(kind.rpartition("::")[2])  # of a class
-    code = " ".join(token.text for token in syntax.tokens(text, macro_names))
+    code = spelled(syntax.tokens(text, macro_names))
     match = re.search(rf"\btypedef ([\w *]+) \b{name} ;|\busing {name} = ([\w *]+) ;", code)
     macro = syntax.macros(text, macro_names).get(kind)
     if match is None and macro and macro.arguments is None and TYPE.fullmatch(macro.body):
@@ -433,10 +424,8 @@ def _aliased(kind: str, text: str, macro_names: frozenset[str] | None) -> str | 
 
 def shortened(sides: Sequence[Any]) -> list[Any]:
     """Return the sides of a grid, block or cluster without ones at the end."""
-    kept = list(sides)
-    while len(kept) > 1 and kept[-1] == 1:
-        kept.pop()
-    return kept
+    more = [*itertools.dropwhile(lambda side: side == 1, sides[:0:-1])]
+    return [*sides[:1], *more[::-1]]
 
 
 def _expanded(macro: Macro, call: re.Match[str]) -> str:
@@ -465,16 +454,6 @@ def _other_branches(body: Stream, position: int, launch: int) -> tuple[int, int]
                 return body[start].at, body[i].at
             depth = 0
     return 0, 0
-
-
-def _names_of_dim3(body: Stream) -> frozenset[str]:
-    """Return the variables of a function whose type is dim3."""
-    names, inside = [], False
-    for before, token in itertools.pairwise(body):
-        inside = before.text == "dim3" or (inside and before.text != ";")
-        if inside and token.word and before.text in ("dim3", ","):
-            names.append(token.text)
-    return frozenset(names)
 
 
 def _enumerator(head: Stream, wanted: str) -> Tokens | None:
@@ -554,14 +533,14 @@ class Scope:
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]
         outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
-        if values and outside and EXTENT.fullmatch(" ".join(token.text for token in values[0])):
+        if values and outside and EXTENT.fullmatch(spelled(values[0])):
             return [outside, *values]  # the command line may replace it
         return values or ([outside] if outside else [])
 
     @property
     def is_off(self) -> bool:
         """Whether the position follows ``if (name == 16)``, and the name has another value."""
-        before = " ".join(token.text for token in self.body if token.at < self.at)
+        before = spelled([token for token in self.body if token.at < self.at])
         test = re.search(r"\bif \( (\w+) = = (\d+) \)(?: \{)?$", before)
         value = self.numbers(syntax.tokens(test[1])) if test else ()
         return test is not None and len(value) == 1 and value[0].text != test[2]
@@ -605,7 +584,7 @@ class Scope:
             if not name.isidentifier() or name in skipped or before in MEMBER:
                 continue
             value = self.value(name)
-            free = value is None or EXTENT.fullmatch(" ".join(token.text for token in value))
+            free = value is None or EXTENT.fullmatch(spelled(value))
             constant = name.isupper() and len(name) > 2  # of a file that is not here
             by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
             by_name |= self.names(value, depth + 1) if value and not free and depth < LEVELS else {}

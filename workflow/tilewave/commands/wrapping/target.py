@@ -141,8 +141,6 @@ def _parsed(flag: str, text: str) -> Any:
 def _quoted(text: str) -> str:
     """Put expressions that YAML cannot read into quotation marks, also in nested lists."""
     cut = map(str.strip, re.split(r"([,\[\]{}]|:(?= ))(?![^(]*\))", text))
-    marks = {":": ": "}
-    return "".join(
-        marks.get(token, token) if re.fullmatch(r"[\w.-]*|[,\[\]{}:]", token) else f'"{token}"'
-        for token in cut
-    )
+    plain = re.compile(r"[\w.-]*|[,\[\]{}:]")
+    quoted = (token if plain.fullmatch(token) else f'"{token}"' for token in cut)
+    return "".join(": " if token == ":" else token for token in quoted)

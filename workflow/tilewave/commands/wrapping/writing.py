@@ -12,6 +12,7 @@ from tilewave.commands.wrapping import compiled
 from tilewave.commands.wrapping.reading import Source
 from tilewave.kernel.front_matter import FENCES
 
+Front = Mapping[str, Any]
 OPENING, CLOSING, _ = FENCES[".cu"]
 SIGNATURE = "# written by tilewave wrap"
 """Last line of front matter that may be written anew with --force."""
@@ -31,7 +32,7 @@ def trial_path(source: Source, folder: Path) -> Path:
     return folder / f"{TRIAL}.yaml"
 
 
-def front_matter(front: Mapping[str, Any], ready: bool = False) -> str:
+def front_matter(front: Front, ready: bool = False) -> str:
     """Return front matter as text, a line for each key; without a comment's fences for a cubin."""
     lines = [] if ready else [OPENING]
     for key in ORDER:
@@ -51,10 +52,14 @@ def without_front_matter(text: str) -> str:
     return rest.lstrip("\n") if ours and closing else text
 
 
-def text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path) -> str:
-    """Return the text of a file that includes the kernel's file, or names a cubin."""
+def text(front: Front, source: Source, folders: Sequence[Path], output: Path | None) -> str:
+    """Return the text to write: of a file that names a cubin, of the kernel's file, of one that includes it, or,
+    if ``output`` is None, the front matter to print."""
     if source.path.suffix == compiled.SUFFIX:
         return front_matter(front, ready=True)
+    if output is None or output == source.path:
+        head = front_matter(_including(front, folders, source.path.parent))
+        return head if output is None else f"{head}\n{source.texts[source.path]}"
     # A header lies below the file or in a folder of front matter, and no file may include itself.
     home = output.parent
     if not source.path.is_relative_to(home):
@@ -65,19 +70,7 @@ def text(front: Mapping[str, Any], source: Source, folders: Sequence[Path], outp
     return f'{head}\n#include "{included}"\n'
 
 
-def _including(front: Mapping[str, Any], folders: Sequence[Path], home: Path) -> dict[str, Any]:
+def _including(front: Front, folders: Sequence[Path], home: Path) -> dict[str, Any]:
     """Add the folders of headers, relative to the kernel file's folder."""
     include = {"include": [os.path.relpath(folder, home) for folder in folders]} if folders else {}
     return {**front, "compiler": {**front.get("compiler", {}), **include}}
-
-
-def file_text(
-    front: Mapping[str, Any], source: Source, folders: Sequence[Path], output: Path | None
-) -> str:
-    """Return the text to write, or to print if ``output`` is None."""
-    if source.path.suffix == compiled.SUFFIX:
-        return front_matter(front, ready=True)
-    if output is not None and output != source.path:
-        return text(front, source, folders, output)
-    head = front_matter(_including(front, folders, source.path.parent))
-    return head if output is None else f"{head}\n{source.texts[source.path]}"
