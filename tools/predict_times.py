@@ -1,6 +1,6 @@
 """Predict the time of every recorded case that has cycles, and write the table that docs/timing.md is made from.
 
-    python tools/predict_times.py          # after a report: reads results/, writes resources/predicted.csv
+    python tools/predict_times.py          # after a report: reads results/, writes workflow/tilewave/plots/limits.csv
     python tools/predict_times.py --table  # prints docs/timing.md's tables from it
 
 Half of the kernels and dtypes, by a hash, had no part in fitting constants: `half` is 1.
@@ -28,7 +28,7 @@ from tilewave.pipeline import project as projects
 from tilewave.pipeline import rules
 from tilewave.theory.data_sheets import data_sheet
 
-TABLE = Path("resources/predicted.csv")
+TABLE = Path("workflow/tilewave/plots/limits.csv")
 CYCLES = "sm__cycles_active.max"
 
 

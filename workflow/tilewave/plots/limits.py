@@ -13,6 +13,7 @@ counted over the duration that was timed without it, so both must come from one 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -32,6 +33,7 @@ Options = Rungs
 TABLES: Mapping[str, Mapping[str, Any]] = table_beside(__file__)
 PIPES, PARTS, GROUPS, _CLASSES = (TABLES[name] for name in ("pipes", "parts", "groups", "classes"))
 OTHER = "other"
+_PREDICTED = "predicted / measured cycles"
 _STAGES = ("time", "counters")
 _CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
 _ARITHMETIC = "arithmetic pipe works (% of cycles)"
@@ -56,6 +58,13 @@ def parts(study: StudyData) -> pd.DataFrame:
     shares = ends.diff(axis=1).fillna(ends).div(elapsed, axis=0) * 100
     shares.insert(0, "pipe", busy.idxmax(axis=1) if len(busy) else pd.Series(dtype=object))
     return shares
+
+
+def predicted(measured: pd.Series) -> pd.Series:
+    """Return predicted over measured cycles of the cases whose cycles tools/predict_times.py found recorded."""
+    known = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="case")
+    of_case = known.reindex(measured.index)
+    return (of_case["predicted"] / measured).where(of_case["measured"] == measured.round())
 
 
 def waits(study: StudyData) -> pd.DataFrame:
@@ -98,6 +107,7 @@ def table(study: StudyData) -> pd.DataFrame:
         base.base_table(study),
         {
             "elapsed cycles": base.value_of(study, ELAPSED, "counters"),
+            _PREDICTED: predicted(base.value_of(study, BUSIEST, "counters")),
             _CLOCK: clock(study),
             _BY_CYCLES: by_cycles(study),
             _BY_TIME: base.value_of(study, "percent_of_cublas", "time"),
@@ -139,7 +149,7 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
 def page_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per case for the page: its limiter, its cycles over the bound, the arithmetic pipe's share."""
     rows = table[table[[_bounds.RATIO, _PARTS["at work"]]].notna().any(axis=1)]
-    shown = rows[["dtype", "variant", _bounds.LIMITER, _bounds.RATIO, _CLOCK, _BY_TIME]]
+    shown = rows[["dtype", "variant", _bounds.LIMITER, _bounds.RATIO, _PREDICTED, _CLOCK, _BY_TIME]]
     shown.insert(2, "shape", base.shape_labels(rows))
     waits = rows[list(_WAITS.values())].set_axis(list(_WAITS), axis=1).fillna(-1.0)
     most = waits.idxmax(axis=1).where(waits.max(axis=1) >= 0, "")
