@@ -90,8 +90,8 @@ def of_case(
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
         reason = launch.exceeded_code_limit(entry.get("resources", {}), entries, device)
-        # Recorded entries were checked when they were compiled. Older stores have `waits`, for the whole cubin.
-        waiting = entry.get("waiting", symbols.values() if entry.get("waits", True) else ())
+        # Recorded entries were checked when they were compiled.
+        waiting = entry.get("waiting", symbols.values())
         early = ", ".join(name for name, symbol in symbols.items() if symbol not in waiting)
         if launch.programmatic and early:
             reason = (
