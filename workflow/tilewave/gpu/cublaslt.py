@@ -118,7 +118,7 @@ class CublasLt:
 
 
 class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
-    """Descriptors of a product, or of a batch if the shape has one. Close it after use.
+    """Descriptors of a product, or of a batch if the shape has one.
 
     They cover shape, dtypes, layouts, and strides (`lda`, `stride_a`) with gaps. cuBLASLt uses column-major matrices.
     For a row-major C it computes the transpose, B^T A^T. So the first operand is A (C column-major) or B (C row-major),
@@ -190,9 +190,6 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
         return int(layout)
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._stack.close()
 
     @property
