@@ -59,10 +59,8 @@ def test_command_line() -> None:
     line = " ".join(profile_run.build_command("/opt/ncu", settings, settings.metrics, *paths))
     assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
     assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
-    assert (
-        "--import-source yes --force-overwrite -o /r/a%%" in line
-        and f"{sys.executable} -m tilewave.gpu.worker" in line
-    )
+    assert "--import-source yes --force-overwrite -o /r/a%%" in line
+    assert f"{sys.executable} -m tilewave.gpu.worker" in line
     assert line.endswith("counters /r/a.jobs.json --events /r/a.events.jsonl --cache /c")
 
 
