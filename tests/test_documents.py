@@ -15,7 +15,6 @@ import house
 from samples import ROOT, needs_nvrtc
 from tilewave.__main__ import main
 from tilewave.compiling import nvrtc
-from tilewave.kernel import operations
 from tilewave.kernel.front_matter import FrontMatter, load_kernel
 from tilewave.kernel.variants import variant
 from tilewave.pipeline import project
@@ -46,18 +45,15 @@ def test_readme_kernel_covers_c_and_compiles(tmp_path):
 
 
 @pytest.fixture
-def contributing(tmp_path, monkeypatch):
+def contributing(alone, monkeypatch):
     """The text of CONTRIBUTING.md, with its operation and kernel in the files that it names."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for kind in ("python", "cuda"):
         name = re.search(rf"`(my_\w+/\w+\.\w+)`[^`]*```{kind}\n", text)[1]
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(re.search(rf"```{kind}\n(.*?)```", text, re.S)[1])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TILEWAVE_OPERATIONS", "")
+        Path(name).parent.mkdir()
+        Path(name).write_text(re.search(rf"```{kind}\n(.*?)```", text, re.S)[1])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    yield text
-    operations.MODULES.use([])
+    return text
 
 
 @needs_nvrtc
@@ -84,12 +80,11 @@ def test_contributings_report_is_planned(contributing, monkeypatch):
 
 
 @needs_nvrtc
-def test_operations_by_example(tmp_path, monkeypatch, capfd):
+def test_operations_by_example(alone, monkeypatch, capfd):
     """Each is wrapped and correct; the second one also with the inputs that the text defines."""
     text = (ROOT / "docs" / "operations.md").read_text()
     files = re.findall(r"`(my_\w+/\w+\.\w+)`[^`]*```(?:python|cuda)\n(.*?)```", text, re.S)
     assert len(files) == 5
-    monkeypatch.chdir(tmp_path)
     for name, code in files:
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(code)
@@ -97,17 +92,14 @@ def test_operations_by_example(tmp_path, monkeypatch, capfd):
     uneven = Path("my_operations/histogram.py").read_text() + f"\n{more}"
     Path("my_operations/uneven.py").write_text(uneven)
     monkeypatch.setenv("TILEWAVE_OPERATIONS", "my_operations")
-    try:
-        for name in ("dense_gelu", "histogram"):
-            assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
-        (command,) = re.findall(r"^    tilewave (wrap .*block_sums.*)$", text, re.M)
-        assert main(command.split()) == 0
-        wrapped = Path("my_kernels/histogram.cu")
-        front = wrapped.read_text().replace("operation: hist", "operation: uneven #")
-        wrapped.write_text(front)
-        assert main(["execute", "my_kernels/histogram.cu", "--shape", "1000"]) == 0
-    finally:
-        operations.MODULES.use([])
+    for name in ("dense_gelu", "histogram"):
+        assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
+    (command,) = re.findall(r"^    tilewave (wrap .*block_sums.*)$", text, re.M)
+    assert main(command.split()) == 0
+    wrapped = Path("my_kernels/histogram.cu")
+    front = wrapped.read_text().replace("operation: hist", "operation: uneven #")
+    wrapped.write_text(front)
+    assert main(["execute", "my_kernels/histogram.cu", "--shape", "1000"]) == 0
 
 
 def test_every_rung_has_its_paragraph():

@@ -127,16 +127,15 @@ def test_a_section_larger_than_its_file_is_refused():
 
 
 @pytest.mark.parametrize("revision", ["--output=precious", "--output=precious..HEAD"])
-def test_a_revision_is_no_option_of_git(tmp_path, monkeypatch, capsys, revision):
-    monkeypatch.chdir(tmp_path)
-    write_kernel(tmp_path / "kernels")
+def test_a_revision_is_no_option_of_git(alone, capsys, revision):
+    write_kernel(alone / "kernels")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
         subprocess.run([*git, *command], check=True)
-    (tmp_path / "precious").write_text("precious")
+    (alone / "precious").write_text("precious")
     assert main(["compare", "--", revision]) == 2
     assert "--output=precious" in capsys.readouterr().err
-    assert (tmp_path / "precious").read_text() == "precious"
+    assert (alone / "precious").read_text() == "precious"
 
 
 @pytest.mark.parametrize(

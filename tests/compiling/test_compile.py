@@ -229,9 +229,9 @@ def documents(tmp_path, store, body=BODY, front=FRONT):
     return {chosen.id: compilations.entry(chosen, "sm_90") for chosen in variants}, compiled
 
 
-def test_another_entry_compiles_nothing(tmp_path):
+def test_another_entry_compiles_nothing(tmp_path, store):
     """The front matter chooses the kernel of a file, and its compilation stays valid."""
-    store, more = Store(tmp_path / "store"), BODY.replace("NAME", "other") + BODY
+    more = BODY.replace("NAME", "other") + BODY
     entries, compiled = documents(tmp_path, store, more, FRONT + "entry: nothing\n")
     assert len(compiled) == 2 and "code" not in entries["sample"]
     assert entries["sample"]["status"] == result.FAILED_TO_COMPILE
@@ -242,9 +242,8 @@ def test_another_entry_compiles_nothing(tmp_path):
         assert entries["sample"]["status"] == result.OK and entries["sample"]["code"]
 
 
-def test_a_recorded_listing_is_never_executed(tmp_path):
+def test_a_recorded_listing_is_never_executed(tmp_path, store):
     """A recording may be wrong: beside a cubin lies what nvdisasm says, also where a page had the recorded one."""
-    store = Store(tmp_path / "store")
     entry = documents(tmp_path, store)[0]["sample"]
     wrong = SimpleNamespace(compiled={"sample.sm_90": entry}, listing=lambda key: ("// wrong", {}))
     variants = [variant(load_kernel(tmp_path / "kernels" / "sample.cu"), {}, "", "")]
@@ -261,8 +260,7 @@ def test_a_recorded_listing_is_never_executed(tmp_path):
         assert Path(again["sass"]).is_file() == Path(again["cubin"]).is_file() == bool(text)
 
 
-def test_stage_compiles_once_and_mends_its_cache(tmp_path):
-    store = Store(tmp_path / "store")
+def test_stage_compiles_once_and_mends_its_cache(tmp_path, store):
     entries, compiled = documents(tmp_path, store)
     first = entries["sample-realf64"]
     assert first["status"] == result.OK
@@ -284,8 +282,7 @@ def test_stage_compiles_once_and_mends_its_cache(tmp_path):
     ],
     ids=["line", "block", "code"],
 )
-def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, body, again):
-    store = Store(tmp_path / "store")
+def test_a_comment_compiles_nothing_again_and_moves_the_lines(tmp_path, store, body, again):
     documents(tmp_path, store)
     entries, compiled = documents(tmp_path, store, body=body)
     assert sorted(compiled) == again
@@ -303,9 +300,9 @@ def test_what_looks_like_a_comment_in_a_literal_is_code():
     assert source.code("// x\nassert(a);") != source.code("assert(a);")
 
 
-def test_variant_that_does_not_compile_leaves_the_others(tmp_path):
+def test_variant_that_does_not_compile_leaves_the_others(tmp_path, store):
     body = BODY.replace("REAL sum = 0;", 'static_assert(sizeof(REAL) == 4, "f32"); REAL sum = 0;')
-    entries, _ = documents(tmp_path, Store(tmp_path / "store"), body=body)
+    entries, _ = documents(tmp_path, store, body=body)
     good, bad = (entries[name] for name in ("sample", "sample-realf64"))
     assert good["status"] == result.OK
     assert bad["status"] == result.FAILED_TO_COMPILE

@@ -201,8 +201,7 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
 
 
 @needs_nvrtc
-def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_draws_a_line(alone, capsys):
     kernel = str(ROOT / "kernels" / "probes" / "shared_access.cu")
     given = ["execute", kernel, "--case", "load_32_conflict"]
     assert main([*given, "--lanes", "1"]) == 2
@@ -210,11 +209,11 @@ def test_the_command_draws_a_line(tmp_path, capsys, monkeypatch):
     assert "--lanes: line 1 " in message and "shared memory" in message
     line = message.rstrip().rpartition(": ")[2].split(", ")[0].split("-")[0]
     assert main([*given, "--lanes", line]) == 0
-    out, drawn = capsys.readouterr().out, tmp_path / f"shared_access_line_{line}.svg"
+    out, drawn = capsys.readouterr().out, alone / f"shared_access_line_{line}.svg"
     assert f"drawn in {drawn.name}" in out and "wavefront 1" in out
     ElementTree.parse(drawn)
     assert main([*given, "--lanes", f"shared_access.cu:{line}", "--output", "a.svg"]) == 0
-    assert (tmp_path / "a.svg").read_text() == drawn.read_text()
+    assert (alone / "a.svg").read_text() == drawn.read_text()
 
 
 def test_the_line_with_the_most_excess_comes_first() -> None:

@@ -59,10 +59,8 @@ def test_command_line() -> None:
     line = " ".join(profile_run.build_command("/opt/ncu", settings, settings.metrics, *paths))
     assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
     assert "--cache-control all --metrics x.sum,y.avg --section SourceCounters" in line
-    assert (
-        "--import-source yes --force-overwrite -o /r/a%%" in line
-        and f"{sys.executable} -m tilewave.gpu.worker" in line
-    )
+    assert "--import-source yes --force-overwrite -o /r/a%%" in line
+    assert f"{sys.executable} -m tilewave.gpu.worker" in line
     assert line.endswith("counters /r/a.jobs.json --events /r/a.events.jsonl --cache /c")
 
 
@@ -261,6 +259,8 @@ class Ncu:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self._patch = folder, monkeypatch
+        monkeypatch.setattr(profiler, "find_ncu", lambda: str(folder / "ncu"))
+        monkeypatch.setattr(profiler, "SESSION_S", 10.0)
 
     def holds(self, actions: Callable[[Path], list[Any]], most: int | None = None) -> None:
         """Reports hold these kernels; most: cases of a session."""
@@ -300,9 +300,9 @@ class Ncu:
 
     def run(self, body: str, jobs: list[Job], **more: Any) -> list[Result]:
         paths = {"cache": "cache", "report_path": "reports/kernel.ncu-rep", "log_path": "logs/log"}
-        how = {"limit_s": 30.0, "ncu": self.program(body), **more}
-        how |= {name: self.folder / path for name, path in paths.items()}
-        return profiler.profile(jobs, **how)
+        self.program(body)
+        how = {name: self.folder / path for name, path in paths.items()}
+        return profiler.profile(jobs, **how, **more)
 
     def noted(self, name: str) -> str:
         path = self.folder / name
@@ -326,9 +326,9 @@ def reported(path: Path, counters: dict[str, Any] = COUNTERS, **more: Any) -> li
 
 
 def test_no_ncu_is_a_status(ncu: Ncu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiler, "find_ncu", lambda configured: None)
+    monkeypatch.setattr(profiler, "find_ncu", lambda: None)
     seen: list[Any] = []
-    (result,) = ncu.run("", [job("a")], ncu=None, on_result=seen.append)
+    (result,) = ncu.run("", [job("a")], on_result=seen.append)
     assert result.status == "not measured" and "nsight-compute" in result.reason
     assert result.key == "key-a" and seen == [result]
     assert ncu.run("", []) == []
@@ -367,7 +367,7 @@ def test_a_session_for_each_choice_of_metrics_and_another_after_a_crash(ncu: Ncu
     jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
     seen: list[Any] = []
     body = "sys.exit(0 if reach('b') else 139)\n"
-    results = ncu.run(body, jobs, limit_s=None, on_result=seen.append)
+    results = ncu.run(body, jobs, on_result=seen.append)
     assert [result.case for result in results] == ["a", "b", "c", "d"]
     assert statuses(results) == ["ok", "not measured", "ok", "ok"]
     assert "exit code 139" in results[1].reason
@@ -562,7 +562,7 @@ def test_an_unreadable_report_is_a_status(ncu: Ncu) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu) -> None:
+def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu, monkeypatch) -> None:
     # The stand-in for the worker has its name among its arguments, as `python -m` would.
     body = (
         "words = [sys.executable, '-c', 'import time; time.sleep(60)', 'tilewave.gpu.worker']\n"
@@ -570,7 +570,8 @@ def test_at_the_limit_the_worker_ends_and_ncu_writes_its_report(ncu: Ncu) -> Non
         "note('child', str(child.pid)); child.wait(); note('after', 'written')\n"
     )
     start = time.monotonic()
-    (result,) = ncu.run(body, [job("a")], limit_s=1.0)
+    monkeypatch.setattr(profiler, "SESSION_S", 0.0)
+    (result,) = ncu.run(body, [job("a", limit_s=1.0)])
     assert time.monotonic() - start < 20
     assert "limit of 1 s" in result.reason
     assert ncu.noted("after") == "written"

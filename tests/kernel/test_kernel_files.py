@@ -49,10 +49,9 @@ def loaded(*paths: object, kernels: object = "all", **about: object) -> project.
 
 
 @pytest.fixture
-def kernel_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine").mkdir()
-    return tmp_path / "mine"
+def kernel_folder(alone):
+    (alone / "mine").mkdir()
+    return alone / "mine"
 
 
 def a_link_out(path: Path) -> None:

@@ -50,7 +50,6 @@ def test_a_kernel_that_never_waits_is_unsupported(tmp_path, stage) -> None:
     two = {"symbols": {"first": "_first", "second": "_second"}}
     for name, entry in (
         ("sample", {"waiting": []}),
-        ("sample", {"waits": False}),
         ("second", {"waiting": ["_first"], **two}),  # each launch by itself
     ):
         outcome = planned(path, stage, **entry)

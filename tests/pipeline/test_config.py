@@ -279,14 +279,13 @@ FILES = {
 
 
 @pytest.mark.parametrize(("content", "message"), FILES.values(), ids=FILES)
-def test_a_file_that_is_no_config(tmp_path, monkeypatch, capsys, content, message):
-    monkeypatch.chdir(tmp_path)
+def test_a_file_that_is_no_config(alone, capsys, content, message):
     Path(WHERE).write_bytes(content)
     assert main(["report", "--configfile", WHERE]) == 2
     out, err = capsys.readouterr()
     assert err.startswith(f"Error: {WHERE}: ") and err.count("\n") == 1 and not out
     assert message in err
-    assert [path.name for path in tmp_path.iterdir()] == [WHERE]
+    assert [path.name for path in alone.iterdir()] == [WHERE]
 
 
 @pytest.mark.parametrize("name", ["nowhere.yaml", ".", "x" * 5000])

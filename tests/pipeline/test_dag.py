@@ -102,9 +102,8 @@ def test_a_rule_depends_on_modules_that_exist():
 
 
 @pytest.mark.skipif(not (ROOT / "resources/recorded/nvidia_h200").is_dir(), reason="no recording")
-def test_what_is_recorded_is_not_done_again(tmp_path, monkeypatch):
+def test_what_is_recorded_is_not_done_again(alone):
     """A variant that was recorded with this code is neither compiled nor executed."""
-    monkeypatch.chdir(tmp_path)
     recorded = json.loads((ROOT / "resources/recorded/nvidia_h200/compiled.json").read_text())
     config = yaml.safe_load((ROOT / "config/config.yaml").read_text())
     pipeline = rules.begin(projects.load(config, "config.yaml", thorough=False)).pipeline()

@@ -113,11 +113,10 @@ def test_what_cannot_be_planned_is_not_measured(tmp_path, target, more, reason):
 
 
 @needs_nvrtc
-def test_cases_and_jobs_are_made_once_in_a_run(tmp_path, monkeypatch):
+def test_cases_and_jobs_are_made_once_in_a_run(alone, monkeypatch):
     """Only the plan resolves a case, and each stage makes one job of it."""
-    monkeypatch.chdir(tmp_path)
-    write_kernel(tmp_path / "kernels")
-    loaded = load(tmp_path / "kernels", {"macros": "one_at_a_time", "shapes": [64, 65]}, fresh=True)
+    write_kernel(alone / "kernels")
+    loaded = load(alone / "kernels", {"macros": "one_at_a_time", "shapes": [64, 65]}, fresh=True)
     resolved, job_counts = Counter(), Counter()
 
     def resolve(case, target, original=stages.plan.resolve):
@@ -131,7 +130,7 @@ def test_cases_and_jobs_are_made_once_in_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(stages.plan, "resolve", resolve)
     monkeypatch.setattr(jobs, "of_case", of_case)
     begun = rules.begin(loaded)
-    path = tmp_path / "plan.json"
+    path = alone / "plan.json"
     stages.plan.write(path, begun.project.plan, {}, {})
     data = loaded.config.model_dump(mode="json", by_alias=True)
     run = replace(begun, project=project.planned(data, "test.yaml", path))
@@ -146,12 +145,11 @@ def test_cases_and_jobs_are_made_once_in_a_run(tmp_path, monkeypatch):
     assert {n for (stage, _), n in job_counts.items() if stage in ("time", "counters")} <= {1}
 
 
-def test_what_is_compared_stays_in_one_part(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_is_compared_stays_in_one_part(alone):
     for name in ("one", "two"):
-        write_kernel(tmp_path / "kernels", name)
+        write_kernel(alone / "kernels", name)
     block = {"kernels": ["one", "two"], "macros": "each_dtype", "shapes": [64, 96, 128]}
-    run = rules.begin(load(tmp_path / "kernels", block))
+    run = rules.begin(load(alone / "kernels", block))
     parts = [run.pipeline(part=f"{n}-of-2").cases for n in (1, 2)]
     assert sorted(case for part in parts for case in part) == sorted(run.project.plan.cases)
     assert [len(part) for part in parts] == [6, 6]
@@ -160,11 +158,10 @@ def test_what_is_compared_stays_in_one_part(tmp_path, monkeypatch):
 
 
 @needs_nvrtc
-def test_the_second_part_counts_before_it_times(tmp_path, monkeypatch):
+def test_the_second_part_counts_before_it_times(alone, monkeypatch):
     """Two GPUs then seldom run ncu at a time, which slows both down."""
-    monkeypatch.chdir(tmp_path)
-    write_kernel(tmp_path / "kernels")
-    run = rules.begin(load(tmp_path / "kernels", {"shapes": [64, 96], "counters": "basic"}))
+    write_kernel(alone / "kernels")
+    run = rules.begin(load(alone / "kernels", {"shapes": [64, 96], "counters": "basic"}))
     rules.write("compiled.json", rules.compile_part(run, ALL, 1))
     orders: list[list[str]] = []
     monkeypatch.setattr(rules, "_gpu", lambda run, pipeline: contextlib.nullcontext(run))
@@ -194,12 +191,11 @@ def test_a_single_case_of_each_kernel_is_sampled(tmp_path):
     assert job.sections == catalogue.SAMPLED_SECTIONS
 
 
-def test_the_plan_warns_of_a_damaged_recording(tmp_path, monkeypatch, capsys):
-    merge(tmp_path / "gpu", [], {}, {})
-    (tmp_path / "gpu" / "compiled.json").write_text("{}")
-    monkeypatch.chdir(tmp_path)
+def test_the_plan_warns_of_a_damaged_recording(alone, capsys):
+    merge(alone / "gpu", [], {}, {})
+    (alone / "gpu" / "compiled.json").write_text("{}")
     loaded = project.load(config(), "test.yaml")
-    rules.begin(replace(loaded, recorded_root=tmp_path))
+    rules.begin(replace(loaded, recorded_root=alone))
     (warning,) = (line for line in capsys.readouterr().err.splitlines() if "Warning: " in line)
     assert "gpu/compiled.json is damaged: its checksum" in warning
 

@@ -15,12 +15,11 @@ WHERE = "my.yaml"
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(alone):
     """The working folder, with a user's project in it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "file").write_text("text")
-    return tmp_path
+    (alone / "mine").mkdir()
+    (alone / "file").write_text("text")
+    return alone
 
 
 def check(**output):

@@ -15,10 +15,9 @@ PART = {"scatteritem": "1-of-1"}
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
+def here(alone):
     """The working folder with a kernel, and ``run``, which runs a rule's script there."""
-    monkeypatch.chdir(tmp_path)
-    write_kernel(tmp_path / "mine")
+    write_kernel(alone / "mine")
     block = {"kernels": ["sample"], "macros": "defaults", "shapes": [64]}
     data = config(block, kernel_folders=["mine"], fresh=True, execute={"when": "always"})
     data["studies"]["study"]["counters"] = "memory"
@@ -37,7 +36,7 @@ def here(tmp_path, monkeypatch):
         runpy.run_path(str(script), {"snakemake": snakemake}, run_name="__main__")
 
     run("plan", plan)
-    return SimpleNamespace(run=run, data=data, kernel=tmp_path / "mine" / "sample.cu")
+    return SimpleNamespace(run=run, data=data, kernel=alone / "mine" / "sample.cu")
 
 
 @needs_nvrtc

@@ -21,7 +21,6 @@ from tilewave.pipeline import tuning as stage
 from tilewave.pipeline.cases import wants
 from tilewave.pipeline.resolving import resolve
 from tilewave.records.recorded import Recorded, merge
-from tilewave.records.store import Store
 from tilewave.workers import supervisor
 
 HERE = "gpu1"
@@ -105,23 +104,17 @@ def test_buffers_that_do_not_fit():
 
 
 WORKER = """
-import argparse, json, sys
+import json, sys
 from fake_track import Candidate, FakeTrack
 from tilewave.basics.validation import of_document
-from tilewave.gpu.tuning_run import run_groups
-p = argparse.ArgumentParser()
-p.add_argument("stage"); p.add_argument("jobs"); p.add_argument("--events")
-p.add_argument("--cache"); p.add_argument("--start", type=int, default=0)
-p.add_argument("--done", default="")
-o = p.parse_args()
-jobs = [of_document(Candidate, entry) for entry in json.load(open(o.jobs))]
-out = open(o.events, "a")
-def send(event, **more):
-    out.write(json.dumps({"event": event, **more}) + "\\n"); out.flush()
-send("ready", gpu=None)
-done = {int(index) for index in o.done.split(",") if index}
-todo = [i for i in range(o.start, len(jobs)) if i not in done]
-sys.exit(0 if run_groups(jobs, todo, send, FakeTrack) else 86)
+from tilewave.gpu import tuning_run, worker
+def run(stage, jobs, events, todo, cache):
+    events.send("ready", gpu=None)
+    return 0 if tuning_run.run_groups(jobs, todo, events.send, FakeTrack) else worker.POISONED
+def read_jobs(path):
+    return [of_document(Candidate, entry) for entry in json.loads(path.read_bytes())]
+worker.run, worker.read_jobs = run, read_jobs
+sys.exit(worker.main())
 """
 
 
@@ -313,8 +306,7 @@ def measured(store, candidates, slow=()):
     return cases
 
 
-def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
-    store = Store(tmp_path / "store")
+def test_a_newcomer_meets_those_that_reached_the_end(tmp_path, store):
     first = planned(tmp_path / "k", "one")
     slow = {"one-tile32@64x64x64"}
     assert len(measured(store, first, slow)) == 4
@@ -324,9 +316,8 @@ def test_a_newcomer_meets_those_that_reached_the_end(tmp_path):
     assert cases == everybody - slow
 
 
-def test_recorded_races_are_taken_without_a_gpu(tmp_path):
+def test_recorded_races_are_taken_without_a_gpu(tmp_path, store):
     """They keep their samples and rivals; a new kernel makes none of them stale."""
-    store = Store(tmp_path / "store")
     first = planned(tmp_path / "k", "one")
     measured(store, first)
     figures = [{"metric": "tune_duration", "value": 7.0, "unit": "us"}]
@@ -346,9 +337,9 @@ def test_recorded_races_are_taken_without_a_gpu(tmp_path):
     assert document["counts"]["recorded"] == 4
 
 
-def test_without_a_gpu_nothing_races_again(tmp_path):
+def test_without_a_gpu_nothing_races_again(tmp_path, store):
     candidates, away = planned(tmp_path, "one"), {**TARGET, "live": False}
-    assert not stage.repeated(candidates.values(), away, Store(tmp_path / "store"))
+    assert not stage.repeated(candidates.values(), away, store)
 
 
 def loaded(block, **study):

@@ -76,7 +76,7 @@ def test_counted_cycles_over_time_and_clock(cycles, profiled_us, us, capped, agr
     assert (agreement.counted_over_timed("a", figures(us), counted, capped) is None) == agrees
 
 
-def _products() -> dict[str, str]:
+def test_the_doubtful_times_of_the_shipped_recordings_are_listed():
     products = {}
     for case in shipped_plan().cases.values():
         variant = case.variant
@@ -85,11 +85,6 @@ def _products() -> dict[str, str]:
             facts = [variant.kernel.front.operation, variant.dtypes, variant.layouts, shape]
             facts.append(variant.strides(shape))
             products[case.id] = json.dumps(facts, sort_keys=True)
-    return products
-
-
-def test_the_doubtful_times_of_the_shipped_recordings_are_listed():
-    products = _products()
     doubtful, stages = {}, ("time", result.TUNE, "counters")
     for folder in SHIPPED:
         by_stage: dict[str, list] = {}

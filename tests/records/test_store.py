@@ -50,7 +50,7 @@ def test_damaged_file_counts_as_missing(store, damage):
     (path,) = store.root.rglob("*.json")
     path.write_bytes(damage if isinstance(damage, bytes) else json.dumps(damage).encode())
     assert store.get("here", "time", "ab12") is None
-    path.write_text(json.dumps({"sha256": "0" * 64, "document": DOCUMENT}))  # an earlier version's
+    path.write_text(json.dumps(DOCUMENT))
     assert store.get("here", "time", "ab12") == timed()
 
 

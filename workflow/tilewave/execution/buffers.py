@@ -49,12 +49,10 @@ def zeros(operation: Operation, job: Job) -> dict[str, np.ndarray]:
 
 def scratch(job: Job) -> dict[str, np.ndarray]:
     """Return a launch's scratch buffers as the GPU's check makes them."""
-    buffers = {}
-    for buffer in job.launch.scratch:
-        buffers[buffer.name] = poisoned(np.uint8, buffer.nbytes)
-        if buffer.zeroed:
-            buffers[buffer.name].fill(0)
-    return buffers
+    return {
+        plan.name: np.zeros(plan.nbytes, np.uint8) if plan.zeroed else poisoned("u1", plan.nbytes)
+        for plan in job.launch.scratch
+    }
 
 
 def packed(

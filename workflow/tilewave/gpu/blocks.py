@@ -14,7 +14,6 @@ from tilewave.kernel.job import Job
 
 CASES = "tilewave-job"
 """NVTX domain of the ranges of cases."""
-BLOCK_US = 2000.0
 MAX_REPEATS = 1024
 
 
@@ -82,7 +81,7 @@ def _repeats(us: float, block_us: float, most: int) -> int:
 def build(
     support: Support,
     launches: list[Callable[[], None]],
-    block_us: float = BLOCK_US,
+    block_us: float,
     launch_us: float = 0.0,
     most: int = MAX_REPEATS,
 ) -> Block:

@@ -32,6 +32,7 @@ from tilewave.kernel.operations.matmul import may_use_tensor_cores
 from tilewave.kernel.result import Result
 from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.figures import figure
+from tilewave.theory.dtypes import DTYPES
 
 HOST_PRODUCT = 1 << 24
 """Largest m n k for which the device's reference is compared with numpy."""
@@ -40,14 +41,16 @@ COMPARED = 1 << 28
 """Largest operand, in bytes, that is copied to see whether a launch changes it."""
 
 Prepared = Callable[[dict[str, int], float, float], Callable[[], None]]
+Buffers = dict[str, DeviceBuffer]
+Scalars = tuple[float, float]
+"""alpha and beta of a launch."""
 
 
 def check(session: Session | None, job: Job) -> Result:
     """Check one case. `session` may be None for the CPU provider. Raises CudaError, cublaslt.Unavailable."""
     if job.provider == "cpu":
         return _check_cpu(job)
-    if session is None:
-        raise ValueError("a GPU case needs a session")
+    assert session is not None
     return _judged(session, job)
 
 
@@ -95,13 +98,13 @@ def _judged(session: Session, job: Job) -> Result:
         buffers = arrays | scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         for label, prepare in _implementations(session, job, stack, figures):
-            for alpha, beta in operation.runs(job):
-                fill(session, job, rewritten if judgements else arrays, beta)
+            for scalars in operation.runs(job):
+                fill(session, job, rewritten if judgements else arrays, scalars[1])
                 for buffer, copy in [] if judgements else copies:  # equal after each later launch
                     copy.copy_from(buffer)
                 gather(job, arrays, dense)
-                judge = _judge(session, job, arrays, dense, alpha, beta, label)
-                prepare(pointers, alpha, beta)()
+                judge = _judge(session, job, arrays, dense, scalars, label)
+                prepare(pointers, *scalars)()
                 before: dict[str, np.ndarray] = {}
                 if not session.support.unharmed(buffers.values(), copies):
                     bands = (buffer.broken_guard() for buffer in buffers.values())
@@ -116,13 +119,7 @@ def _judged(session: Session, job: Job) -> Result:
 
 
 def _judge(
-    session: Session,
-    job: Job,
-    arrays: dict[str, DeviceBuffer],
-    dense: dict[str, DeviceBuffer],
-    alpha: float,
-    beta: float,
-    label: str,
+    session: Session, job: Job, arrays: Buffers, dense: Buffers, scalars: Scalars, label: str
 ) -> Callable[[], Judgement]:
     """Return the function that judges the outputs of the next launch, from the present operands.
 
@@ -130,11 +127,11 @@ def _judge(
     """
     operation = operations.load(job.operation, job.source)
     if products := operation.products(job):
-        want = _reference(session, job, products, dense, alpha, beta)
+        want = _reference(session, job, products, dense, scalars)
 
         def compare() -> Judgement:
             gather(job, arrays, dense)
-            return _compare(session, job, dense["c"], want, alpha, beta, label)
+            return _compare(session, job, dense["c"], want, scalars, label)
 
         return compare
 
@@ -142,7 +139,7 @@ def _judge(
     inputs = {
         name: buffer.download(operation.stored(job, name)[0])
         for name, buffer in dense.items()
-        if operation.given(job, name, beta)
+        if operation.given(job, name, scalars[1])
     }
 
     def judge() -> Judgement:
@@ -150,7 +147,7 @@ def _judge(
             name: arrays[name].download(operation.stored(job, name)[0])
             for name in operation.outputs(job)
         }
-        return operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed)
+        return operation.judge(job, outputs, inputs, *scalars, kernel_reference.executed)
 
     return judge
 
@@ -160,26 +157,27 @@ def _bytes(buffer: DeviceBuffer) -> np.ndarray:
 
 
 def _reference(
-    session: Session,
-    job: Job,
-    products: Sequence[Product],
-    arrays: dict[str, DeviceBuffer],
-    alpha: float,
-    beta: float,
+    session: Session, job: Job, products: Sequence[Product], arrays: Buffers, scalars: Scalars
 ) -> DeviceBuffer:
     """Return the float64 products, computed once for the same inputs; small ones are checked with numpy."""
     operation, dtypes, layouts = operations.load(job.operation, job.source), job.dtypes, job.layouts
     used = {name: (dtypes[name], layouts.get(name, "row")) for name in arrays}
-    if not beta:
+    if not scalars[1]:
         used["c"] = ("", used["c"][1])
-    key = (job.operation, *sorted(job.shape.items()), *used.items(), job.seed, alpha, beta)
-    pointers = {name: buffer.pointer for name, buffer in arrays.items()}
+    key = (job.operation, *sorted(job.shape.items()), *used.items(), job.seed, *scalars)
+    widths = {name: DTYPES[dtypes[name]].size for name in arrays}
+
+    def compute(out: int) -> None:
+        for product in products:
+            starts = {name: product.starts.get(name, 0) * width for name, width in widths.items()}
+            pointers = {name: arrays[name].pointer + start for name, start in starts.items()}
+            begin = out + 8 * product.starts.get("c", 0)
+            session.support.multiply(begin, pointers, product.shape, dtypes, layouts, *scalars)
+
     count = math.prod(operation.extents(job, "c"))
-    want, fresh = session.support.products(
-        key, products, count, pointers, dtypes, layouts, alpha, beta
-    )
+    want, fresh = session.support.reference(key, count, compute)
     if fresh and math.prod(job.shape.values()) <= HOST_PRODUCT:
-        host = operation.reference(job, operation.inputs(job), alpha, beta)["c"]
+        host = operation.reference(job, operation.inputs(job), *scalars)["c"]
         flat = host.ravel(order=operation.order(job, "c"))
         error = np.abs(want.download(np.dtype(np.float64)) - flat)
         bound = 1e-14 * (1 + job.shape["k"])
@@ -191,16 +189,10 @@ def _reference(
 
 
 def _compare(
-    session: Session,
-    job: Job,
-    got: DeviceBuffer,
-    want: DeviceBuffer,
-    alpha: float,
-    beta: float,
-    label: str,
+    session: Session, job: Job, got: DeviceBuffer, want: DeviceBuffer, scalars: Scalars, label: str
 ) -> Judgement:
     dtype = job.dtypes["c"]
-    output = operations.load(job.operation, job.source).output(job, "c", alpha, beta)
+    output = operations.load(job.operation, job.source).output(job, "c", *scalars)
     bound = output.bound
     comparison = session.support.compare(
         got, dtype, want, bound.relative_out, bound.absolute, output.least_norm

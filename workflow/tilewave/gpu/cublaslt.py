@@ -86,6 +86,11 @@ def contiguous_layouts(
     return chosen
 
 
+def _set(setter: Callable[..., Any], of: Any, key: Any, value: Any) -> None:
+    """Set an attribute of a descriptor, a layout or a preference to a C value."""
+    setter(of, int(key), ctypes.addressof(value), ctypes.sizeof(value))
+
+
 class CublasLt:
     """A cuBLASLt handle and its workspace on one GPU. Raises Unavailable."""
 
@@ -113,7 +118,7 @@ class CublasLt:
 
 
 class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
-    """Descriptors of a product, or of a batch if the shape has one. Close it after use.
+    """Descriptors of a product, or of a batch if the shape has one.
 
     They cover shape, dtypes, layouts, and strides (`lda`, `stride_a`) with gaps. cuBLASLt uses column-major matrices.
     For a row-major C it computes the transpose, B^T A^T. So the first operand is A (C column-major) or B (C row-major),
@@ -152,22 +157,20 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                 keys = (attribute.TRANSA, attribute.TRANSB)
                 for name, key in zip(self._names, keys, strict=True):
                     transposed = self.layouts[name] != self.layouts["c"]
-                    self._set(key, ctypes.c_int32(int(transposed)))  # CUBLAS_OP_N = 0, _T = 1
+                    self._describe(key, ctypes.c_int32(transposed))  # CUBLAS_OP_N = 0, _T = 1
                 if operand.fp8:
-                    fast = ctypes.c_int8(self.scale == "f22")
-                    scales = library.scales.pointer
-                    self._set(attribute.FAST_ACCUM, fast)
-                    self._set(attribute.A_SCALE_POINTER, ctypes.c_void_p(scales))
-                    self._set(attribute.B_SCALE_POINTER, ctypes.c_void_p(scales + SCALE_PITCH))
+                    scale_a = library.scales.pointer
+                    scale_b = ctypes.c_void_p(scale_a + SCALE_PITCH)
+                    self._describe(attribute.FAST_ACCUM, ctypes.c_int8(self.scale == "f22"))
+                    self._describe(attribute.A_SCALE_POINTER, ctypes.c_void_p(scale_a))
+                    self._describe(attribute.B_SCALE_POINTER, scale_b)
                 self._layouts = {name: self._layout(name) for name in "abc"}
         except BaseException:
             self._stack.close()
             raise
 
-    def _set(self, key: Any, value: Any) -> None:
-        self.library.lt.matmul_desc_set_attribute(
-            self._operation, int(key), ctypes.addressof(value), ctypes.sizeof(value)
-        )
+    def _describe(self, key: Any, value: Any) -> None:
+        _set(self.library.lt.matmul_desc_set_attribute, self._operation, key, value)
 
     def _layout(self, name: str) -> int:
         """Create the layout of a matrix in column-major terms: contiguous size first."""
@@ -179,22 +182,14 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
         layout = lt.matrix_layout_create(DTYPES[self.dtypes[name]].cuda, rows, columns, leading)
         self._stack.callback(lt.matrix_layout_destroy, layout)
         if "batch" in self.shape:
-            key = lt.MatrixLayoutAttribute
+            key, setter = lt.MatrixLayoutAttribute, lt.matrix_layout_set_attribute
             # Elements from a matrix to the next one.
             offset = ctypes.c_int64(self.strides.get(f"stride_{name}", leading * columns))
-            for attribute, value in (
-                (key.BATCH_COUNT, ctypes.c_int32(self.shape["batch"])),
-                (key.STRIDED_BATCH_OFFSET, offset),
-            ):
-                lt.matrix_layout_set_attribute(
-                    layout, int(attribute), ctypes.addressof(value), ctypes.sizeof(value)
-                )
+            _set(setter, layout, key.BATCH_COUNT, ctypes.c_int32(self.shape["batch"]))
+            _set(setter, layout, key.STRIDED_BATCH_OFFSET, offset)
         return int(layout)
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._stack.close()
 
     @property
@@ -216,13 +211,11 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
         with cuda_errors():
             preference = lt.matmul_preference_create()
             try:
-                limit = ctypes.c_uint64(WORKSPACE_BYTES)
-                key = int(lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
-                lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(limit), 8)
+                key, setter = lt.MatmulPreferenceAttribute, lt.matmul_preference_set_attribute
+                limit, schemes = ctypes.c_uint64(WORKSPACE_BYTES), ctypes.c_uint32(self._reductions)
+                _set(setter, preference, key.MAX_WORKSPACE_BYTES, limit)
                 # Without this, split-K may add its parts in the narrow type of C, which changes the product.
-                schemes = ctypes.c_uint32(self._reductions)
-                key = int(lt.MatmulPreferenceAttribute.REDUCTION_SCHEME_MASK)
-                lt.matmul_preference_set_attribute(preference, key, ctypes.addressof(schemes), 4)
+                _set(setter, preference, key.REDUCTION_SCHEME_MASK, schemes)
                 lt.matmul_algo_get_heuristic(
                     self.library.handle, self._operation, first, second, self._layouts["c"],
                     self._layouts["c"], preference, REQUESTED_ALGORITHMS,

@@ -135,23 +135,20 @@ def configuration(
     config.blockDimX, config.blockDimY, config.blockDimZ = (int(size) for size in block)
     config.sharedMemBytes = int(shared_bytes)
     config.hStream = gpu.handle
-    identity, attributes = driver.CUlaunchAttributeID, []
+    attributes = []
+
+    def added(name: str) -> Any:
+        attributes.append(driver.CUlaunchAttribute())
+        attributes[-1].id = getattr(driver.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+        return attributes[-1].value
+
     if cluster:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = identity.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        dimensions = attribute.value.clusterDim
+        dimensions = added("CLUSTER_DIMENSION").clusterDim
         dimensions.x, dimensions.y, dimensions.z = (int(size) for size in cluster)
-        attributes.append(attribute)
     if programmatic:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = identity.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-        attribute.value.programmaticStreamSerializationAllowed = 1
-        attributes.append(attribute)
+        added("PROGRAMMATIC_STREAM_SERIALIZATION").programmaticStreamSerializationAllowed = 1
     if cooperative:
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = identity.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-        attribute.value.cooperative = 1
-        attributes.append(attribute)
+        added("COOPERATIVE").cooperative = 1
     if attributes:
         config.attrs = attributes
     config.numAttrs = len(attributes)

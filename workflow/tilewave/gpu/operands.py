@@ -111,8 +111,5 @@ def scratch(memory: DeviceMemory, job: Job) -> dict[str, DeviceBuffer]:
     buffers = {}
     for plan in job.launch.scratch:
         buffer = buffers[plan.name] = memory.new(plan.name, plan.nbytes)
-        if plan.zeroed:
-            buffer.clear()
-        else:
-            buffer.poison()
+        (buffer.clear if plan.zeroed else buffer.poison)()
     return buffers

@@ -11,7 +11,7 @@ import math
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from tilewave.basics.lifetime import die_with_parent
 from tilewave.gpu.buffers import GUARD_BYTES, DeviceBuffer, DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, handle, pointer
-from tilewave.kernel.operations.base import Product
 from tilewave.kernel.tolerance import OutputComparison
 from tilewave.records.store import write_atomically
 from tilewave.theory.dtypes import DTYPES
@@ -177,20 +176,12 @@ class Support:
             *(ctypes.c_int(code) for code in codes), *columns,
         )  # fmt: skip
 
-    def products(
-        self,
-        key: tuple[Any, ...],
-        wanted: Sequence[Product],
-        count: int,
-        pointers: Mapping[str, int],
-        dtypes: Mapping[str, str],
-        layouts: Mapping[str, str],
-        alpha: float,
-        beta: float,
+    def reference(
+        self, key: tuple[Any, ...], count: int, compute: Callable[[int], None]
     ) -> tuple[DeviceBuffer, bool]:
-        """Return the reference, an output of ``count`` elements that these products fill, and whether it is a new one.
+        """Return the reference, an output of ``count`` elements, and whether it is a new one.
 
-        key: identifies the inputs.
+        key: identifies the inputs. compute: fills it, from its address.
         """
         if key in self._references:
             self._references.move_to_end(key)
@@ -204,14 +195,7 @@ class Support:
         memory = DeviceMemory(self.gpu)
         try:
             out = memory.new("reference", nbytes, guarded=False)
-            for product in wanted:
-                addresses = {
-                    name: address + product.starts.get(name, 0) * DTYPES[dtypes[name]].size
-                    for name, address in pointers.items()
-                    if name in dtypes
-                }
-                begin = out.pointer + 8 * product.starts.get("c", 0)
-                self.multiply(begin, addresses, product.shape, dtypes, layouts, alpha, beta)
+            compute(out.pointer)
             self.gpu.sync()
         except BaseException:
             memory.close()

@@ -89,35 +89,21 @@ __device__ inline float single_of(u32 w) {
     return (float)(2 * (int)(w >> 8) + 1 - (1 << 24)) * (1.0f / (1 << 24));
 }
 
-struct AsF64 {
-    typedef double T;
-    static __device__ T of(u32 w) {
-        const i64 more = mix(w ^ 0xA511E9B3u) >> 4;
-        const i64 odd = 2 * (((i64)(w >> 8) << 28) | more) + 1 - (1ll << 52);
-        return (double)odd * (1.0 / (double)(1ll << 52));
-    }
-};
-struct AsF32 {
-    typedef float T;
-    static __device__ T of(u32 w) { return single_of(w); }
-};
-struct AsTf32 {  // ties away from zero, as cvt.rna.tf32.f32
-    typedef float T;
-    static __device__ T of(u32 w) {
-        return float_of_bits((bits_of_float(single_of(w)) + 0x1000u) & 0xFFFFE000u);
-    }
-};
-struct AsF16 {
-    typedef u16 T;
-    static __device__ T of(u32 w) { return half_of_float(single_of(w)); }
-};
-struct AsBf16 {  // nearest even
-    typedef u16 T;
-    static __device__ T of(u32 w) {
-        const u32 bits = bits_of_float(single_of(w));
-        return (u16)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-    }
-};
+__device__ inline double double_of(u32 w) {
+    const i64 more = mix(w ^ 0xA511E9B3u) >> 4;
+    const i64 odd = 2 * (((i64)(w >> 8) << 28) | more) + 1 - (1ll << 52);
+    return (double)odd * (1.0 / (double)(1ll << 52));
+}
+
+__device__ inline float tf32_of_float(float value) {  // ties away from zero, as cvt.rna.tf32.f32
+    return float_of_bits((bits_of_float(value) + 0x1000u) & 0xFFFFE000u);
+}
+
+__device__ inline u16 bf16_of_float(float value) {  // nearest even
+    const u32 bits = bits_of_float(value);
+    return (u16)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
 // Nearest even, for numbers up to 1. Adding a large number with the wanted last place rounds them.
 template <int DIGITS, int LEAST>
 __device__ inline u8 fp8_of_float(float value) {
@@ -127,38 +113,24 @@ __device__ inline u8 fp8_of_float(float value) {
     const u32 steps = bits_of_float(float_of_bits(size) + large) & 0xFFu;
     return (u8)((bits >> 24 & 0x80u) | (steps + ((u32)(exponent - LEAST) << DIGITS)));
 }
-struct AsE4m3 {
-    typedef u8 T;
-    static __device__ T of(u32 w) { return fp8_of_float<3, -6>(single_of(w)); }
-};
-struct AsE5m2 {
-    typedef u8 T;
-    static __device__ T of(u32 w) { return fp8_of_float<2, -14>(single_of(w)); }
-};
-struct AsI32 {
-    typedef int T;
-    static __device__ T of(u32 w) { return (int)(w >> 8) - (1 << 23); }
-};
-struct AsI8 {
-    typedef signed char T;
-    static __device__ T of(u32 w) { return (T)((int)((w >> 8) * 255u >> 24) - 127); }
-};
 
-#define FILL(NAME, AS)                                                                           \
+#define FILL(NAME, T, ELEMENT)                                                                   \
     extern "C" __global__ void NAME(void *out, u64 count, u32 seed, u32 stream) {                \
         const u64 step = (u64)gridDim.x * blockDim.x;                                            \
-        for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)           \
-            ((AS::T *)out)[i] = AS::of(word(seed, stream, i));                                   \
+        for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {         \
+            const u32 w = word(seed, stream, i);                                                 \
+            ((T *)out)[i] = ELEMENT;                                                             \
+        }                                                                                        \
     }
-FILL(fill_f64, AsF64)
-FILL(fill_f32, AsF32)
-FILL(fill_tf32, AsTf32)
-FILL(fill_f16, AsF16)
-FILL(fill_bf16, AsBf16)
-FILL(fill_i32, AsI32)
-FILL(fill_i8, AsI8)
-FILL(fill_e4m3, AsE4m3)
-FILL(fill_e5m2, AsE5m2)
+FILL(fill_f64, double, double_of(w))
+FILL(fill_f32, float, single_of(w))
+FILL(fill_tf32, float, tf32_of_float(single_of(w)))
+FILL(fill_f16, u16, half_of_float(single_of(w)))
+FILL(fill_bf16, u16, bf16_of_float(single_of(w)))
+FILL(fill_i32, int, (int)(w >> 8) - (1 << 23))
+FILL(fill_i8, signed char, (signed char)((int)((w >> 8) * 255u >> 24) - 127))
+FILL(fill_e4m3, u8, (fp8_of_float<3, -6>(single_of(w))))
+FILL(fill_e5m2, u8, (fp8_of_float<2, -14>(single_of(w))))
 
 // ---- reference -------------------------------------------------------------------------------
 // out[m,n] (f64, in C's layout) = alpha A[m,k] B[k,n] + beta C0. 64 x 64 outputs a block of 128

@@ -108,29 +108,20 @@ class Maps:
         resident: Collection[object] = (),
     ) -> None:
         self._wanted, self._memory, self._resident = wanted, memory, resident
-        self._encoded: dict[tuple[str, int], Map] = {}
-        self._copies: dict[tuple[str, int], int] = {}
+        self._encoded, self._copied = functools.cache(encode), functools.cache(self._copy)
 
     def of(self, pointers: Mapping[str, int]) -> dict[str, Map]:
         """Return name -> map for these buffers. Raises CudaError."""
-        maps = {}
-        for plan in self._wanted:
-            key = plan.name, pointers[plan.of]
-            if key not in self._encoded:
-                self._encoded[key] = encode(plan, key[1])
-            maps[plan.name] = self._encoded[key]
-        return maps
+        return {plan.name: self._encoded(plan, pointers[plan.of]) for plan in self._wanted}
 
     def addresses(self, pointers: Mapping[str, int]) -> dict[str, int]:
         """Return name -> address of the copy, for resident maps. Raises CudaError."""
-        by_name = {}
-        for plan in self._wanted:
-            key = plan.name, pointers[plan.of]
-            if plan.name in self._resident and self._memory is not None:
-                if key not in self._copies:
-                    # An allocation is aligned to 256 bytes, and a map needs 64.
-                    copy = self._memory.new(plan.name, ctypes.sizeof(Map), guarded=False)
-                    copy.upload(np.frombuffer(bytes(self.of(pointers)[plan.name]), np.uint8))
-                    self._copies[key] = copy.pointer
-                by_name[plan.name] = self._copies[key]
-        return by_name
+        resident = [plan for plan in self._wanted if plan.name in self._resident]
+        return {plan.name: self._copied(plan, pointers[plan.of]) for plan in resident}
+
+    def _copy(self, plan: MapPlan, address: int) -> int:
+        assert self._memory is not None
+        # An allocation is aligned to 256 bytes, and a map needs 64.
+        copy = self._memory.new(plan.name, ctypes.sizeof(Map), guarded=False)
+        copy.upload(np.frombuffer(bytes(self._encoded(plan, address)), np.uint8))
+        return copy.pointer

@@ -33,7 +33,6 @@ import numpy as np
 
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory, KeptBuffers, Sets
-from tilewave.gpu.clocks import Clocks
 from tilewave.gpu.cpu_kernels import time_cpu
 from tilewave.gpu.device import CudaError, Gpu
 from tilewave.gpu.failure import over_limit
@@ -72,6 +71,7 @@ NEAR_EMPTY = 5.0
 MOST_PAUSED = 0.2
 """Share of the time that other processes may have the GPU: a display takes some percent, and disturbs few blocks."""
 
+Samples = dict[str, list[float]]
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
 
@@ -129,8 +129,7 @@ def time_job(session: Session | None, job: Job) -> Result:
     """Time one case. `session` may be None for the CPU provider. Raises CudaError, cublaslt.Unavailable."""
     if job.provider == "cpu":
         return time_cpu(job)
-    if session is None:
-        raise ValueError("a GPU case needs a session")
+    assert session is not None
     with contextlib.ExitStack() as stack:
         return _time_on_gpu(session, job, stack)
 
@@ -170,7 +169,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
             rival = build(session.support, rival_launches, block_us, min(rival_us))
             stack.callback(rival.close)
 
-    samples: dict[str, list[float]] = {"duration_us": []}
+    samples: Samples = {"duration_us": []}
     if rival is not None:
         samples["baseline_us"] = []
     paused = session.support.paused(lately=True)
@@ -180,7 +179,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
         least_rounds = min(least_rounds, FEWEST_ROUNDS)
     with span("measure"):
         while rounds < max(MAX_ROUNDS, least_rounds):
-            _round(session, block, rival, samples, clocks)
+            _round(session, block, rival, samples)
             spent = time.monotonic() - started
             if spent < SETTLED_S and clocks.moved(MOVED):
                 samples = {name: series[-2:] for name, series in samples.items()}
@@ -199,7 +198,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     notes["alpha"], notes["beta"] = 1.0, 0.0
     if why := _disturbance(max(paused, session.support.paused()), clocks.slowed()):
         notes["disturbed"] = why
-    return _report(session, job, samples, clocks, notes, predicted)
+    return _report(session, job, samples, notes, predicted)
 
 
 def _disturbance(paused: float, slowed: str) -> str:
@@ -281,13 +280,7 @@ def _rival(
     return lambda addresses: kernel.prepare({**addresses, **pointers})
 
 
-def _round(
-    session: Session,
-    block: Block,
-    rival: Block | None,
-    samples: dict[str, list[float]],
-    clocks: Clocks,
-) -> None:
+def _round(session: Session, block: Block, rival: Block | None, samples: Samples) -> None:
     """Time variant, baseline, baseline, variant, each behind a gate, and read the clocks meanwhile."""
     order = [block, rival, rival, block] if rival is not None else [block, block]
     for position, current in enumerate(order):
@@ -295,10 +288,10 @@ def _round(
         session.support.gate()
         current.enqueue()
         if position == len(order) - 1:
-            clocks.sample()  # the last block is running now
+            session.clocks.sample()  # the last block is running now
         session.gpu.sync()
         samples["duration_us" if current is block else "baseline_us"].append(current.us())
-    clocks.count(session.support.sm_clock())
+    session.clocks.count(session.support.sm_clock())
 
 
 def _spread(series: Sequence[float]) -> float:
@@ -315,12 +308,7 @@ def _error(samples: Mapping[str, list[float]]) -> float:
 
 
 def _report(
-    session: Session,
-    job: Job,
-    samples: dict[str, list[float]],
-    clocks: Clocks,
-    notes: dict[str, Any],
-    predicted: float,
+    session: Session, job: Job, samples: Samples, notes: dict[str, Any], predicted: float
 ) -> Result:
     low, duration, high = (float(x) for x in np.percentile(samples["duration_us"], (25, 50, 75)))
     empty = empty_us(session.support)
@@ -329,7 +317,7 @@ def _report(
         figure("duration_spread", high - low, "us"),
         figure("empty_kernel", empty, "us"),
         figure("predicted_cost_s", predicted, "s"),
-        *clocks.figures(),
+        *session.clocks.figures(),
     ]
     if duration < NEAR_EMPTY * empty:
         notes["near_empty"] = True

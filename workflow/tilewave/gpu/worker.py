@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -109,24 +109,18 @@ def _warm(session: Session, jobs: Sequence[Job]) -> None:
 
 
 def run(
-    stage: str,
-    jobs: Sequence[Job],
-    events: Events,
-    start: int,
-    cache: Path | None,
-    done: Collection[int] = (),
+    stage: str, jobs: Sequence[Job], events: Events, todo: Sequence[int], cache: Path | None
 ) -> int:
-    """Run jobs[start:] without those that are `done`. Return the exit code."""
-    todo = [index for index in range(start, len(jobs)) if index not in done]
+    """Run the jobs with the indices ``todo``. Return the exit code."""
+    waiting = [jobs[index] for index in todo]
     with contextlib.ExitStack() as stack:
         session: Session | None = None
-        if any(job.provider != "cpu" for job in jobs[start:]):
+        if any(job.provider != "cpu" for job in waiting):
             try:
-                gpu = open_gpu()
-                waiting = partial(events.send, "waiting")
-                stack.enter_context(gpu_lock(gpu.uuid, waiting, shared=stage == "check"))
+                gpu, announce = open_gpu(), partial(events.send, "waiting")
+                stack.enter_context(gpu_lock(gpu.uuid, announce, shared=stage == "check"))
                 session = Session(gpu, cache)
-                _warm(session, jobs[start:])
+                _warm(session, waiting)
             except Exception as error:  # the run continues with results that hold the reason
                 events.send("failed", status="not measured", reason=f"no usable GPU: {error}")
                 return UNUSABLE
@@ -137,7 +131,7 @@ def run(
             track = partial(GpuTrack, session)
             if not run_groups(jobs, todo, events.send, track) or not _still_alive(session):
                 return POISONED
-            todo = []
+            todo = ()
         from tilewave.gpu.blocks import case_span
 
         for index in todo:
@@ -167,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     done = {int(word) for word in options.done.split(",") if word}
     jobs = read_jobs(options.jobs)
-    return run(options.stage, jobs, Events(options.events), options.start, options.cache, done)
+    todo = [index for index in range(options.start, len(jobs)) if index not in done]
+    return run(options.stage, jobs, Events(options.events), todo, options.cache)
 
 
 def start() -> NoReturn:

@@ -1,5 +1,6 @@
 """Kernel files: one file is one kernel, and its front matter holds all that a launch needs."""
 
+import itertools
 import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
@@ -434,14 +435,8 @@ def idea(kernel: Kernel) -> list[str]:
         return []
     _, closing, _ = FENCES[kernel.path.suffix]
     sign = "#" if kernel.path.suffix == ".py" else "//"
-    paragraphs: list[list[str]] = [[]]
-    for line in kernel.text.partition(closing)[2].splitlines()[1:]:
-        text = line.strip()
-        if text and not text.startswith(sign):
-            break
-        comment = text.removeprefix(sign).strip()
-        if comment:
-            paragraphs[-1].append(comment)
-        elif paragraphs[-1]:
-            paragraphs.append([])
-    return [" ".join(lines) for lines in paragraphs if lines]
+    lines = map(str.strip, kernel.text.partition(closing)[2].splitlines()[1:])
+    comment = itertools.takewhile(lambda line: not line or line.startswith(sign), lines)
+    texts = (line.removeprefix(sign).strip() for line in comment)
+    paragraphs = itertools.groupby(texts, key=bool)
+    return [" ".join(paragraph) for filled, paragraph in paragraphs if filled]

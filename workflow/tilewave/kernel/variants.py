@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -60,11 +60,7 @@ class Variant:
         return _Scope({**self.names, **strides, **names}) if strides else self._scope(names)
 
     def _evaluate(self, key: str, text: Any, names: Names | None = None) -> Any:
-        names = self._with_strides(text, names or {})
-        try:
-            return evaluate(text, _with_let(self.kernel, text, names))
-        except ExpressionError as error:
-            raise _expression_error(self.kernel, key, text, error) from error
+        return _value(self.kernel, key, text, self._with_strides(text, names or {}))
 
     def integer(self, key: str, text: Any, names: Names) -> int:
         if type(text) is int and text in WIDEST:  # most are plain numbers
@@ -73,10 +69,7 @@ class Variant:
 
     def _whole(self, key: str, text: Any, names: Names) -> int:
         """Return a whole number from these names, macros and `let`, without strides."""
-        try:
-            return integer(text, _with_let(self.kernel, text, self._scope(names)))
-        except ExpressionError as error:
-            raise _expression_error(self.kernel, key, text, error) from error
+        return int(_value(self.kernel, key, text, self._scope(names), integer))
 
     @cached_property
     def operation(self) -> Operation:
@@ -331,9 +324,19 @@ class Variant:
         return buffers, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
 
 
-def _expression_error(kernel: Kernel, key: str, text: Any, error: ExpressionError) -> UserError:
+def _expression_error(kernel: Kernel, key: str, error: ExpressionError) -> UserError:
     kind = KernelRefused if error.too_wide else UserError
     return kind.because(kernel.path, f"{key}: {error}", "Correct the expression", key)
+
+
+def _value(
+    kernel: Kernel, key: str, text: Any, names: Names, of: Callable[[Any, Names], Any] = evaluate
+) -> Any:
+    """Return an expression's value from these names and `let`. Raises UserError for one without."""
+    try:
+        return of(text, _with_let(kernel, text, names))
+    except ExpressionError as error:
+        raise _expression_error(kernel, key, error) from error
 
 
 def names_used(kernel: Kernel, text: Any) -> Set[str]:
@@ -361,19 +364,13 @@ def _with_let(kernel: Kernel, text: Any, names: Names) -> Names:
                 try:
                     let_values[name] = evaluate(meaning, scope)
                 except ExpressionError as error:
-                    raise _expression_error(kernel, f"let.{name}", meaning, error) from error
+                    raise _expression_error(kernel, f"let.{name}", error) from error
             scope[name] = let_values[name]
     return scope
 
 
 def _allowed(kernel: Kernel, macros: Names) -> bool:
-    for condition in kernel.front.where:
-        try:
-            if not evaluate(condition, _with_let(kernel, condition, macros)):
-                return False
-        except ExpressionError as error:
-            raise _expression_error(kernel, "where", condition, error) from error
-    return True
+    return all(_value(kernel, "where", condition, macros) for condition in kernel.front.where)
 
 
 def variant(kernel: Kernel, chosen: Names, where_file: object, key: str) -> Variant:

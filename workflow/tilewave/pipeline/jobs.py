@@ -27,18 +27,14 @@ LEAST_RUNS = {"check": 2, "time": 4, "tune": 4, "counters": 1, "sample": 1}
 
 def over_limit(case: Case, job: Job) -> str:
     """Return why a job's predicted time (on a GPU: of the stage's fewest runs) is over its limit, empty if not."""
-    limit = f"case_limit_s = {job.limit_s:g} s"
-    rate = case.kernel.front.flop_rate
+    seconds, room, rate = 0.0, "", case.kernel.front.flop_rate
     if job.stage == "execute":
-        seconds = cost.predicted_s(job, case.work.get("flop", 0))
-        if seconds > job.limit_s:
-            return f"predicted cost {seconds:.0f} s exceeds execute: {limit}"
+        seconds, room = cost.predicted_s(job, case.work.get("flop", 0)), "execute: "
     elif rate is not None:
-        work = operations.work(job)
-        seconds = LEAST_RUNS[job.stage] * work.flops / rate
-        if seconds > job.limit_s:
-            return f"predicted cost {seconds:.0f} s exceeds {limit}"
-    return ""
+        seconds = LEAST_RUNS[job.stage] * operations.work(job).flops / rate
+    if seconds <= job.limit_s:
+        return ""
+    return f"predicted cost {seconds:.0f} s exceeds {room}case_limit_s = {job.limit_s:g} s"
 
 
 @functools.lru_cache(maxsize=64)
@@ -90,8 +86,8 @@ def of_case(
         entries = [name for name, _ in kernel.launches]
         device = {"arch": architectures.number(arch)}
         reason = launch.exceeded_code_limit(entry.get("resources", {}), entries, device)
-        # Recorded entries were checked when they were compiled. Older stores have `waits`, for the whole cubin.
-        waiting = entry.get("waiting", symbols.values() if entry.get("waits", True) else ())
+        # Recorded entries were checked when they were compiled.
+        waiting = entry.get("waiting", symbols.values())
         early = ", ".join(name for name, symbol in symbols.items() if symbol not in waiting)
         if launch.programmatic and early:
             reason = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -173,21 +172,15 @@ def config(
     further = [kernel for kernel in measured if kernel.front.operation not in ("matmul", "probe")]
     if timed and further:
         question = "What share of cuBLAS, or of a copy, does each kernel reach at which size?"
-        cases = (
+        speed, memory = (
             blocks(further, requested_shapes),
             blocks(moving, largest, counters="memory"),
-            copied,
         )
-        flat = itertools.chain.from_iterable(cases)
-        add("operations", "Speed of other operations", question, *flat, time=True)
+        cases = (*speed, *memory, *copied)
+        add("operations", "Speed of other operations", question, *cases, time=True)
     question = "Which instructions need more shared-memory wavefronts than their data does?"
-    add(
-        "wavefronts",
-        "Shared-memory wavefronts",
-        question,
-        *blocks(shown, largest),
-        counters="memory",
-    )
+    every = blocks(shown, largest)
+    add("wavefronts", "Shared-memory wavefronts", question, *every, counters="memory")
     varied = [kernel for kernel in kernels.values() if kernel.front.operation != "probe"]
     one_by_one = blocks(varied, checked, macros="one_at_a_time", most=MOST_VARIANTS)
     question = "Is every variant right where sizes are neither square nor divisible?"

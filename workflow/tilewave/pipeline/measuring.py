@@ -227,10 +227,9 @@ def with_execution(
             return outcome
         replacement = _substitute(job, outcome, execution)
         if replacement.source == result.EXECUTED:
-            reason = "; ".join(filter(None, (outcome.reason, replacement.reason)))
-            replacement = replace(
-                replacement, reason=f"{result.INSTEAD}it was not measured: {reason}"
-            )
+            why = "; ".join(filter(None, (outcome.reason, replacement.reason)))
+            reason = f"{result.INSTEAD}it was not measured: {why}"
+            replacement = replace(replacement, reason=reason)
         return replacement
     if prefer_execution and _conclusive(execution):
         return executed.of_stage(job, execution)

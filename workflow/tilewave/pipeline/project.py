@@ -89,11 +89,8 @@ class Project:
 
     @property
     def summarised_studies(self) -> list[str]:
-        return [
-            name
-            for name in self.plan.studies
-            if plots.offers(self.config.studies[name].plot, "summary")
-        ]
+        studies = self.config.studies
+        return [name for name in self.plan.studies if plots.offers(studies[name].plot, "summary")]
 
     @property
     def tuned_plan(self) -> Plan:

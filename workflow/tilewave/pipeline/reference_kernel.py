@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +27,24 @@ EXACT = ("f32", "f64")
 KEPT = 4
 
 
+@dataclass(unsafe_hash=True)
 class _Question:
-    """A job's question to its reference, equal to another one with the same answer."""
+    """A job's question to its reference, equal to another one with the same answer, by ``identity``."""
 
-    def __init__(self, file: Path, job: Job, inputs: Arrays, machine: Any) -> None:
-        self.file, self.job, self.inputs, self.machine = file, job, inputs, machine
-        sizes, dtypes = sorted(job.shape.items()), sorted(job.dtypes.items())
-        self.identity = (file, job.operation_code, job.seed, *sizes, *dtypes)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Question) and self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
+    file: Path
+    identity: tuple[Any, ...]
+    job: Job = field(compare=False)
+    inputs: Arrays = field(compare=False)
+    machine: Any = field(compare=False)
 
 
 def outputs(
     file: Path, job: Job, inputs: Arrays, machine: Any = None
 ) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
     """Return what a kernel file leaves in a job's outputs (`base.Executed`). Raises NoReference."""
-    return _outputs(_Question(file, job, inputs, machine))
+    sizes, dtypes = sorted(job.shape.items()), sorted(job.dtypes.items())
+    identity = (job.operation_code, job.seed, *sizes, *dtypes)
+    return _outputs(_Question(file, identity, job, inputs, machine))
 
 
 @functools.lru_cache(maxsize=KEPT)

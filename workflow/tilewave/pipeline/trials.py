@@ -6,6 +6,7 @@ operation (`Operation.runs`) at the study's shapes.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 import os
@@ -166,15 +167,9 @@ class _Shapes:
 
     def _step(self, name: str, base: Mapping[str, int]) -> int:
         """Return the largest size with as few blocks as 1; `TILE` if the blocks do not depend on it."""
-        few, low, high = self.blocks({**base, name: 1}), 1, 2
-        while high <= LARGEST_TILE and self.blocks({**base, name: high}) <= few:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (
-                (low, middle) if self.blocks({**base, name: middle}) > few else (middle, high)
-            )
-        return low if high <= LARGEST_TILE else TILE
+        few, sizes = self.blocks({**base, name: 1}), range(1, LARGEST_TILE + 1)
+        size = bisect.bisect(sizes, few, key=lambda size: self.blocks({**base, name: size}))
+        return size if size < LARGEST_TILE else TILE
 
 
 def least(variant: Variant, device: Mapping[str, Any]) -> dict[str, int]:

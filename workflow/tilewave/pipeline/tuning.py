@@ -78,40 +78,25 @@ def repeated(jobs: Iterable[Job], target: Mapping[str, Any], store: Store) -> se
     """Return the stored cases that are timed again: those that reached the end, in groups with a newcomer."""
     if not target["live"]:
         return set()
-    stored: dict[str, dict[str, Result]] = {}
-    incomplete: set[str] = set()
-    for job in jobs:
-        outcome = store.get(target["environment"], result.TUNE, job.key)
-        if outcome is None:
-            incomplete.add(job.group)
-        else:
-            stored.setdefault(job.group, {})[job.case] = outcome
-    return {
-        case
-        for group in incomplete
-        for case, outcome in stored.get(group, {}).items()
-        if outcome.status == result.OK and not outcome.notes.get("out")
-    }
+    stored = [(job, store.get(target["environment"], result.TUNE, job.key)) for job in jobs]
+    incomplete = {job.group for job, outcome in stored if outcome is None}
+    ended = [job for job, o in stored if o and o.status == result.OK and not o.notes.get("out")]
+    return {job.case for job in ended if job.group in incomplete}
 
 
 def by_group(waiting: Iterable[Job]) -> list[Job]:
     """Return the jobs sorted by group, groups in the order of their first job."""
-    groups: dict[str, list[Job]] = {}
-    for job in waiting:
-        groups.setdefault(job.group, []).append(job)
-    return [job for members in groups.values() for job in members]
+    jobs = list(waiting)
+    groups = list(dict.fromkeys(job.group for job in jobs))
+    return sorted(jobs, key=lambda job: groups.index(job.group))
 
 
 def saved(results: Iterable[Result]) -> tuple[int, int, float, float]:
     """Return how many candidates were tuned and eliminated, the GPU's seconds spent, and those without elimination."""
-    tuned = eliminated = 0
-    spent = full = 0.0
-    for outcome in results:
-        figures = outcome.by_metric
-        if "tune_duration" not in figures:
-            continue
-        tuned += 1
-        eliminated += figures["tune_eliminated"] > 0
-        spent += 1e-3 * figures["tune_spent"]
-        full += 1e-3 * figures["tune_full_cost"]
-    return tuned, int(eliminated), spent, full
+    every = (outcome.by_metric for outcome in results)
+    tuned = [figures for figures in every if "tune_duration" in figures]
+    eliminated = sum(figures["tune_eliminated"] > 0 for figures in tuned)
+    spent, full = (
+        sum(1e-3 * figures[name] for figures in tuned) for name in ("tune_spent", "tune_full_cost")
+    )
+    return len(tuned), eliminated, spent, full

@@ -50,14 +50,10 @@ def agree(*ratios: float) -> bool:
 
 
 def _compared(
-    case: str,
-    us: float,
-    clock: float | None,
-    other: str,
-    other_us: float,
-    other_clock: float | None,
+    case: str, timed: Figures, other: str, other_us: float, other_clock: float | None
 ) -> Disagreement | None:
     """Compare two times (us) at their clocks (MHz; if one is None, times alone count)."""
+    us, clock = timed["duration"], timed.get("sm_clock")
     ratio = us / other_us
     cycle_ratio = ratio * clock / other_clock if clock and other_clock else ratio
     if agree(ratio, cycle_ratio):
@@ -75,7 +71,7 @@ def alone_over_paired(
     us = statistics.median(pairing["baseline_duration"] for pairing in pairs)
     clocks = [pairing["sm_clock"] for pairing in pairs if pairing.get("sm_clock")]
     clock = statistics.median(clocks) if clocks else None
-    return _compared(case, alone["duration"], alone.get("sm_clock"), "paired", us, clock)
+    return _compared(case, alone, "paired", us, clock)
 
 
 def tuned_over_time(
@@ -84,10 +80,7 @@ def tuned_over_time(
     """Compare a case's time with its time in a tuning run that it finished (figures of `tune`)."""
     if tuned.get("tune_eliminated"):
         return None
-    us = tuned["tune_duration"]
-    return _compared(
-        case, timed["duration"], timed.get("sm_clock"), IN_ITS_TUNING_RUN, us, tuned_clock
-    )
+    return _compared(case, timed, IN_ITS_TUNING_RUN, tuned["tune_duration"], tuned_clock)
 
 
 def counted_over_timed(

@@ -65,12 +65,9 @@ def counter_permission(parameters: str | None = None) -> str:
     return "administrators" if int(match.group(1)) else "all users"
 
 
-def find_ncu(configured: str | None = None) -> str | None:
-    """Return the path of Nsight Compute's command line: the configured one, PATH, or an install folder."""
-    if configured:
-        return shutil.which(configured)
-    on_path = shutil.which("ncu")
-    if on_path:
+def find_ncu() -> str | None:
+    """Return the path of Nsight Compute's command line, on PATH or in an install folder."""
+    if on_path := shutil.which("ncu"):
         return on_path
 
     def version(path: str) -> list[int]:

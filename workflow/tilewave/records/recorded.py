@@ -407,10 +407,8 @@ def merge(
     ]
     new_keys = {result.key for result in results}
     kept = list(dict.fromkeys(result.key for result in rows))
-    long = {
-        "samples": sample_rows(results),
-        **{name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)},
-    }
+    long = {name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)}
+    long["samples"] = sample_rows(results)
     used = {result.environment for result in rows}
     facts = {**(before.environments if before else {}), **environments}
     both = {**(before.compiled if before else {}), **compiled}

@@ -95,13 +95,9 @@ class Store:
 
     def read(self, path: Path) -> Any:
         """Read a JSON document of any form; None if it is missing or no JSON."""
-        try:
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
-        # Earlier versions wrote {"sha256": ..., "document": ...}.
-        wrapped = isinstance(document, dict) and "document" in document
-        return document["document"] if wrapped else document
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            return json.loads(path.read_bytes())
+        return None
 
     def write(self, path: Path, document: Any) -> None:
         write_atomically(path, json.dumps(document).encode())

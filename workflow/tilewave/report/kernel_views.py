@@ -111,9 +111,8 @@ def _drawn_limits(studies: Sequence[StudyView]) -> dict[str, dict[str, float]]:
         columns = [name for name in map(str, data.columns) if name.endswith(_OF_MEASURED)]
         if columns and "limiter" in data:
             rows = data[data["limiter"].notna()].set_index("case")[columns] / 100
-            drawn |= rows.rename(columns=lambda name: name.removesuffix(_OF_MEASURED)).to_dict(
-                "index"
-            )
+            rows.columns = [name.removesuffix(_OF_MEASURED) for name in columns]
+            drawn |= rows.to_dict("index")
     return drawn
 
 

@@ -98,8 +98,6 @@ def worst_first(drawings: Iterable[Diagram]) -> list[Diagram]:
 
 
 def _access(row: Mapping[str, Any]) -> Access:
-    columns: dict[str, Any] = {}
-    for column in fields(Access):
-        value = row[column.name]
-        columns[column.name] = tuple(value) if isinstance(value, list) else value
-    return Access(**columns)
+    cells: dict[str, Any] = {column.name: row[column.name] for column in fields(Access)}
+    lists = {name: tuple(cell) for name, cell in cells.items() if isinstance(cell, list)}
+    return Access(**cells | lists)

@@ -3,6 +3,7 @@
 The rule that counts wavefronts assigns the lanes to them (`theory.wavefronts`).
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -64,12 +65,11 @@ class Layout:
 
         For a copy through the cache they are lanes. A copy that bypasses it has none: banks do not count.
         """
-        wanted: dict[tuple[int, int], int] = {}
+        wanted: Counter[tuple[int, int]] = Counter()
         for row in self.rows if self.access.kind != "bypass" else ():
             for cell in row.cells:
                 for bank in range(cell.bank, cell.bank + cell.banks):
-                    key = row.transaction, bank
-                    wanted[key] = wanted.get(key, 0) + (len(cell.lanes) if row.merged else 1)
+                    wanted[row.transaction, bank] += len(cell.lanes) if row.merged else 1
         most: dict[int, int] = {}
         for (_, bank), count in sorted(wanted.items()):
             if count > 1:
@@ -171,13 +171,11 @@ def finding(layout: Layout) -> str:
 def setting(layout: Layout) -> str:
     """Return the warp and block of an access, and its transactions."""
     access = layout.access
-    what = {"matrix": "row addresses of matrices, 16 bytes each"}.get(
-        access.kind, f"{plural(len(layout.access.lanes), 'lane')} of {plural(access.width, 'byte')}"
-    )
-    return (
-        f"warp {access.warp} of block {access.block}, {what}, "
-        f"{plural(layout.transactions, 'transaction')}"
-    )
+    what = f"{plural(len(access.lanes), 'lane')} of {plural(access.width, 'byte')}"
+    if access.kind == "matrix":
+        what = "row addresses of matrices, 16 bytes each"
+    transactions = plural(layout.transactions, "transaction")
+    return f"warp {access.warp} of block {access.block}, {what}, {transactions}"
 
 
 def text(layout: Layout) -> list[str]:

@@ -48,12 +48,8 @@ def places_of(metric: Any) -> dict[int, int]:
 
 def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
     """Return column of `INSTRUCTION_METRICS` -> metric, and the index of each address's value."""
-    by_column = {}
-    for name, column in INSTRUCTION_METRICS.items():
-        metric = action.metric_by_name(name)
-        if places := places_of(metric):
-            by_column[column] = (metric, places)
-    return by_column
+    metrics = {column: action.metric_by_name(name) for name, column in INSTRUCTION_METRICS.items()}
+    return {name: (metric, at) for name, metric in metrics.items() if (at := places_of(metric))}
 
 
 def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:

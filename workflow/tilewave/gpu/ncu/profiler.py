@@ -34,6 +34,10 @@ START_S, PASS_S = 4.0, 0.02
 """Seconds of a session before its first case, and of one pass of a case, which one metric may need."""
 
 
+SESSION_S = 60.0
+"""Seconds that a session may take besides the limits of its cases."""
+
+
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     """Return the settings of the sessions with the indices of their jobs, in the order of the sessions.
 
@@ -151,8 +155,6 @@ def profile(
     cache: Path,
     report_path: Path,
     log_path: Path,
-    ncu: str | None = None,
-    limit_s: float | None = None,
     cores: int = 1,
     on_result: Callable[[Result], object] | None = None,
     note: Callable[[str], object] | None = None,
@@ -160,16 +162,14 @@ def profile(
     """Collect counters or samples of a batch of cases. Return a result for each job, in their order.
 
     If a case ends a session, the next one continues after it. The first session writes ``report_path`` (.ncu-rep), the
-    others the same name with -part2, -part3, ...; a result's note ``report`` names its file. ncu: its path (default:
-    the installed one). limit_s: seconds for a session (default: the jobs' limits and a minute). cores: of this machine,
-    for reading reports. on_result gets each result at once; note gets a line for each session.
+    others the same name with -part2, -part3, ...; a result's note ``report`` names its file. cores: of this
+    machine, for reading reports. on_result gets each result at once; note gets a line for each session.
     """
     # ncu and the profiled process need a core each.
     results = _Results(jobs, max(1, cores - 2), on_result, note)
-    program = find_ncu(ncu)
+    program = find_ncu()
     if program is None:
-        why = f"the configured ncu {ncu!r} is no executable program" if ncu else NO_NCU
-        results.give_up(range(len(jobs)), why)
+        results.give_up(range(len(jobs)), NO_NCU)
         return results.in_order()
     stem = str(report_path.resolve()).removesuffix(".ncu-rep")
     for path in (Path(stem), log_path.resolve(), cache / "x"):
@@ -188,13 +188,12 @@ def profile(
                 session = NcuSession(
                     number, indices, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
                 )
-                default_s = 60 + sum(job.limit_s for job in batch)
                 run_session(
                     session,
                     program,
                     cache=cache.resolve(),
                     log_path=log_path,
-                    limit_s=default_s if limit_s is None else limit_s,
+                    limit_s=SESSION_S + sum(job.limit_s for job in batch),
                     refused=refused,
                     meanwhile=results.take,
                 )

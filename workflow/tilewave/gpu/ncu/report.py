@@ -199,13 +199,11 @@ def result_of(
         notes["of_each_launch"] = apart
     notes |= _passes(actions)
     if job.instruction and ours:
-        if rows:
-            probe, note = probe_figures(job.instruction, rows, values)
-            figures += probe
-            if note:
-                notes["probe_instruction"] = note
-        else:
-            notes["probe_instruction"] = "the report has no counters of instructions"
+        none = list[dict[str, Any]](), "the report has no counters of instructions"
+        probe, note = probe_figures(job.instruction, rows, values) if rows else none
+        figures += probe
+        if note:
+            notes["probe_instruction"] = note
     rows = rows if ours else []
     return Result.of_job(job, source="counters", figures=figures, instructions=rows, notes=notes)
 

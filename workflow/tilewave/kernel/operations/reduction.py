@@ -51,11 +51,8 @@ class Reduction(Operation):
         return self._whole_steps(job, EIGHTHS)
 
     def _whole_steps(self, job: Job, steps: int) -> dict[str, np.ndarray]:
-        values = {}
-        for name, operand in self.operands.items():
-            assert operand.stream is not None
-            values[name] = steps_of(job, self, name, steps, operand.stream)
-        return values
+        streams = {name: operand.stream or 0 for name, operand in self.operands.items()}
+        return {name: steps_of(job, self, name, steps, at) for name, at in streams.items()}
 
     def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
         """Return inputs of a kind; large ones have as many bits as every order of adding keeps."""

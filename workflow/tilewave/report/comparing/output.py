@@ -95,24 +95,12 @@ def times(rows: pd.DataFrame) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def least(comparison: Comparison) -> pd.DataFrame:
-    """Return the table of least times for readers, the largest change first."""
-    rows = comparison.least
+def untimed(rows: pd.DataFrame, kind: str = "") -> pd.DataFrame:
+    """Return the table of least or predicted times for readers, the largest change first."""
     change = (100 * (rows["after_us"].astype(float) / rows["before_us"] - 1)).round(2)
-    shown = pd.DataFrame({
-        "case": rows["case"], "least before (us)": rows["before_us"], "least after (us)": rows["after_us"],
-        "change (%)": change, "limiter": rows["limiter"],
-    })  # fmt: skip
-    return shown.sort_values("change (%)", key=lambda column: -column.abs(), kind="stable")
-
-
-def predicted(comparison: Comparison) -> pd.DataFrame:
-    """Return the table of predicted times for readers, the largest change first."""
-    rows = comparison.predicted.rename(
-        columns={"before_us": "before (us)", "after_us": "after (us)"}
-    )
-    change = 100 * (rows["after (us)"] / rows["before (us)"] - 1)
-    shown = rows.assign(**{"change (%)": change}).round(2)
+    titles = {f"{side}_us": f"{kind}{side} (us)" for side in ("before", "after")}
+    shown = rows.rename(columns=titles)
+    shown.insert(3, "change (%)", change)
     return shown.sort_values("change (%)", key=lambda column: -column.abs(), kind="stable")
 
 
@@ -131,8 +119,8 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
     tables = {
         "Verdicts that changed": comparison.verdicts,
         "Times": times(comparison.times[comparison.times["verdict"] != ratios.SAME]),
-        "Predicted times of cases that were not timed": predicted(comparison),
-        "Least times of cases that were not timed": least(comparison),
+        "Predicted times of cases that were not timed": untimed(comparison.predicted).round(2),
+        "Least times of cases that were not timed": untimed(comparison.least, "least "),
         "Counts and resources that differ": counts(comparison.counts),
         "Lines whose excess wavefronts differ": lines,
     }

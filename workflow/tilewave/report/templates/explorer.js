@@ -32,29 +32,16 @@ const closedForms = {
 const MOST_ROWS = 24;
 const FRAME = { left: 84, top: 12, right: 624, bottom: 232 };
 const NAMES = ["m", "n", "k", "rows", "columns", "sms", "blocks"];
-function at(setting, n) {
-  return { ...setting, n };
-}
-function blocksOf(setting) {
-  return closedForms.tileCount(setting.m, setting.n, setting.rows, setting.columns);
-}
-function wavesOf(setting) {
-  return closedForms.waves(blocksOf(setting), setting.sms, setting.blocks);
-}
-function efficiencyOf(setting) {
-  return closedForms.parallelEfficiency(setting.m, setting.n, setting.rows, setting.columns, setting.sms, setting.blocks);
-}
+const at = (setting, n) => ({ ...setting, n });
+const blocksOf = ({ m, n, rows, columns }) => closedForms.tileCount(m, n, rows, columns);
+const wavesOf = (setting) => closedForms.waves(blocksOf(setting), setting.sms, setting.blocks);
+const efficiencyOf = ({ m, n, rows, columns, sms, blocks }) =>
+  closedForms.parallelEfficiency(m, n, rows, columns, sms, blocks);
 // If the blocks of an SM share its throughput, the busiest SM sets the time.
-function sharedEfficiencyOf(setting) {
-  return (
-    closedForms.tileEfficiency(setting.m, setting.n, setting.rows, setting.columns) *
-    closedForms.cyclesActiveRatio(blocksOf(setting), setting.sms)
-  );
-}
-function span(setting) {
-  const room = 4 * setting.columns;
-  return [Math.max(1, setting.n - room), setting.n + room];
-}
+const sharedEfficiencyOf = ({ m, n, rows, columns, sms }) =>
+  closedForms.tileEfficiency(m, n, rows, columns) *
+  closedForms.cyclesActiveRatio(closedForms.tileCount(m, n, rows, columns), sms);
+const span = ({ n, columns }) => [Math.max(1, n - 4 * columns), n + 4 * columns];
 function endsOfColumns(setting, low, high) {
   const sizes = [];
   const size = setting.columns;
@@ -63,9 +50,8 @@ function endsOfColumns(setting, low, high) {
   }
   return sizes;
 }
-function curve(setting, low, high, of = efficiencyOf) {
-  return endsOfColumns(setting, low, high).map((n) => [n, of(at(setting, n))]);
-}
+const curve = (setting, low, high, of = efficiencyOf) =>
+  endsOfColumns(setting, low, high).map((n) => [n, of(at(setting, n))]);
 function percent(share) {
   const tenths = Math.floor(1000 * share + 0.5);
   return `${Math.floor(tenths / 10)}.${tenths % 10} %`;
