@@ -229,6 +229,18 @@ def documents(tmp_path, store, body=BODY, front=FRONT):
     return {chosen.id: compilations.entry(chosen, "sm_90") for chosen in variants}, compiled
 
 
+def test_what_the_machine_lacks_is_no_fault_of_a_kernel(tmp_path, store, monkeypatch):
+    """A process that can start no thread ends the command, and nothing is stored."""
+
+    def threadless(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(nvrtc, "compile_kernel", threadless)
+    with pytest.raises(RuntimeError, match="new thread"):
+        documents(tmp_path, store)
+    assert not list(store.root.rglob("*.json"))
+
+
 def test_another_entry_compiles_nothing(tmp_path, store):
     """The front matter chooses the kernel of a file, and its compilation stays valid."""
     more = BODY.replace("NAME", "other") + BODY

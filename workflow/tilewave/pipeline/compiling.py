@@ -182,6 +182,8 @@ def compiled(tasks: Iterable[Task], store: Store, cores: int) -> Iterator[tuple[
 
 
 def _ended(task: Task, store: Store, end: Ended) -> Entry:
+    if "can't start new thread" in end.reason:  # the machine's limit, not the kernel's fault
+        raise end.error
     options = nvrtc.options(task.variant.kernel, task.arch, task.variant.names)
     message = f"compiling it: {end.reason}"
     entry = _entry(task, nvrtc.Compiled(None, options, nvrtc.version(), "", message))

@@ -27,18 +27,21 @@ from tilewave.basics.packages import MEASURING, package_versions
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
 LIBCUDA_PLACES = (
-    "/usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 /usr/lib /usr/lib/wsl/lib "
-    "/usr/local/nvidia/lib64 /usr/local/cuda/compat"
-).split()
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
+    "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/cuda/compat",
+)  # fmt: skip
 # Newest first; the matches of a glob are tried in descending order of version.
 NCU_PLACES = (
-    "/usr/local/cuda/bin/ncu /usr/local/cuda-*/bin/ncu /opt/nvidia/nsight-compute/*/ncu "
-    "/usr/local/cuda*/nsight-compute-*/ncu"
-).split()
+    "/usr/local/cuda/bin/ncu", "/usr/local/cuda-*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu",
+    "/usr/local/cuda*/nsight-compute-*/ncu",
+)  # fmt: skip
 ANSWER_S = 60.0
 """Seconds until the driver must have answered."""
 # Keys that `environment_id` covers, besides the measuring packages.
-IDENTITY = "gpu uuid compute_capability driver cuda nvrtc cublas power_limit_w cpu python".split()
+IDENTITY = (
+    "gpu", "uuid", "compute_capability", "driver", "cuda", "nvrtc", "cublas", "power_limit_w", "cpu",
+    "python",
+)  # fmt: skip
 
 
 def _text(path: Path) -> str:

@@ -19,13 +19,15 @@ METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "sample": 1, 
 
 # The fields of a job and its launch that decide a figure. Paths, case names and limits do not.
 PARTS = (
-    "provider operation entry grid block shared_bytes cluster arguments shape dtypes layouts probe seed"
-).split()
+    "provider", "operation", "entry", "grid", "block", "shared_bytes", "cluster", "arguments", "shape",
+    "dtypes", "layouts", "probe", "seed",
+)  # fmt: skip
 # Parts that most jobs lack. An empty one is absent from the key, so that keys recorded before the part
 # existed stay the same.
 RARE_PARTS = (
-    "scratch work device tensor_maps operation_code reads_c strides series programmatic cooperative"
-).split()
+    "scratch", "work", "device", "tensor_maps", "operation_code", "reads_c", "strides", "series",
+    "programmatic", "cooperative",
+)  # fmt: skip
 STAGE_PARTS = {
     "check": (),
     "time": ("baseline", "timing"),

@@ -1,10 +1,7 @@
 """Model of time: the cycles of a launch, from the events of one of its blocks.
 
-    events (beside this package)   what the warps of a block execute and access
-    instructions                   control bits and pipes, from the code
-    cycles                         an SM that runs so many blocks at a time, instruction by instruction
-
-A few rounds of blocks are simulated, and further ones take as long as the last. Not modelled: waits for other blocks,
+`events` says what the warps of a block execute and access, `pipes` what the code says of each instruction, and `cycles` runs
+an SM with as many blocks as fit. A few rounds of blocks are simulated, and further ones take as long as the last. Not modelled: waits for other blocks,
 where in the L2 data lie, and clocks. docs/timing.md says how far off it is.
 """
 
