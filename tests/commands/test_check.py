@@ -99,7 +99,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
 )
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
-    _, document = check(capsys, path, "--budget", 2)
+    _, document = check(capsys, path, "--budget", 1)
     entries = {entry["kernel"]: entry for entry in document["kernels"]}
     expected = re.findall(r"^// (\w+): (\d), (.+)$", path.read_text(), re.MULTILINE)
     assert list(entries) == [name for name, _, _ in expected]

@@ -32,7 +32,7 @@ MEASURED_ON = 4800e9  # bytes per second of the H200 whose constants these are
 ROUNDS = 3
 """Rounds of blocks of an SM that are simulated; more take as long as the last of them."""
 MOST_CYCLES = 50_000_000
-MOST_EVENTS = 6_000_000
+MOST_EVENTS = 1_500_000
 MOST_SHARES, LONGER = 8, 1.01
 """Blocks that share a counter, where its buffer does not say it; how much more the last of them executes."""
 L1_BYTES, L1_LEAST = 256 << 10, 8 << 10
@@ -103,7 +103,8 @@ def of_events(
     constants: Mapping[str, float] = CONSTANTS,
 ) -> Time:
     """Return the time of a launch from the `events` of a block. footprint: bytes of its buffers. Raises NoTime."""
-    if of_block.how not in (recorded.ENDED, recorded.FULL, recorded.POLLS):
+    ends = of_block.how in (recorded.ENDED, recorded.FULL, recorded.POLLS)
+    if not ends or not len(of_block.instructions):
         raise NoTime("a block does not end on the CPU")
     image, blocks, together = program.image, math.prod(grid), math.prod(cluster)
     static = architectures.of(image.arch).declared(image.shared_size)
@@ -183,7 +184,8 @@ def predicted(
 
     def last(number: int, block: BlockEvents) -> tuple[int, BlockEvents] | None:
         """Return what a block does that finds a counter as the last of several does, and how many these are."""
-        for before in dict.fromkeys([shares.get(number, 0) - 1, *range(1, MOST_SHARES)]):
+        tries = min(MOST_SHARES, MOST_EVENTS // block.executed)
+        for before in dict.fromkeys([shares.get(number, 0) - 1, *range(1, tries)]):
             if block.counter >= 0 and before > 0:
                 again = events(number, (block.counter, before))
                 if again.executed > LONGER * block.executed:
