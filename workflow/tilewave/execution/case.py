@@ -427,7 +427,8 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
     operation, launches = case.operation, []
     filled = cost.operand_bytes(job) <= FILLED_BYTES
     buffers = case.buffers(operation.inputs(job), 0.0) if filled else zeros(operation, job)
-    buffers |= case.scratch
+    blank = {buffer.name: np.zeros(buffer.nbytes, np.uint8) for buffer in job.launch.scratch}
+    buffers |= case.scratch if filled else blank
     for step in case.job.steps:
         program, footprint = case.programs[step.entry], sum(a.nbytes for a in buffers.values())
         launch = case.launched(step, buffers, 1.0, 0.0)
