@@ -14,7 +14,7 @@ import pytest
 from executing_support import FAULTS
 from samples import ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
-from tilewave.commands import mcp_server
+from tilewave.commands import mcp as mcp_command
 from tilewave.execution import trust
 from tilewave.kernel import result
 from tilewave.pipeline import compiling
@@ -210,7 +210,7 @@ class Service:
 def test_tools_for_agents(monkeypatch, capsys, tmp_path):
     for name in ("mcp", "mcp.server", "mcp.server.mcpserver"):
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(MCPServer=Service))
-    tools = mcp_server.server().tools
+    tools = mcp_command.server().tools
     wrong = str(FAILING / "wrong_result.cu")
     document = tools["check"](wrong)
     assert document["exit_code"] == 1 and "wrong_result is not right" in document["sentence"]

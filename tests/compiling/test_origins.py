@@ -16,7 +16,8 @@ from tilewave.kernel.front_matter import Kernel, load_kernel
 from tilewave.kernel.variants import Variant
 from tilewave.pipeline.compiling import Compilations
 from tilewave.pipeline.tables import instructions_table
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.folder import folders
+from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 from tilewave.report import kernel_code
 

@@ -14,7 +14,8 @@ from tilewave.kernel.result import Result
 from tilewave.pipeline import rules, tables
 from tilewave.pipeline.project import ROOT
 from tilewave.records import agreement
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.folder import folders
+from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 
 SHIPPED = folders(ROOT / "resources" / "recorded")

@@ -18,7 +18,8 @@ from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import tables
 from tilewave.records import recorded as recorded_module
-from tilewave.records.recorded import LOST, Recorded, adopt, folders, merge, merge_accesses
+from tilewave.records.folder import LOST, folders
+from tilewave.records.recorded import Recorded, adopt, merge, merge_accesses
 
 ENVIRONMENTS = {"gpu1": {"gpu": "NVIDIA H200", "sms": 132}, "host": {"gpu": None}}
 
@@ -66,7 +67,8 @@ def test_get_by_stage_and_case(folder):
     rows = recorded.long_table("instructions", {"c1"}).to_pylist()
     assert rows == [{"key": "c1", "address": 16, "opcode": "LDS.64", "wavefronts_shared": 8}]
     assert recorded.main_environment == "gpu1"
-    assert recorded.environments == {"gpu1": ENVIRONMENTS["gpu1"]}  # only those that are used
+    used = {"gpu1": ENVIRONMENTS["gpu1"] | {"results": 3}}  # only those that are used
+    assert recorded.environments == used and recorded.size == 3
     assert folders(folder / "nowhere") == []
 
 

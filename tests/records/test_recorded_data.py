@@ -18,7 +18,8 @@ from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.variants import choices
 from tilewave.kernel.variants import variant as variant_of
 from tilewave.pipeline.project import ROOT
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.folder import folders
+from tilewave.records.recorded import Recorded
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
 LIMIT_MB = 4

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from tilewave.compiling import sass
 from tilewave.pipeline.project import ROOT
-from tilewave.records.recorded import Recorded, folders
+from tilewave.records.folder import folders
+from tilewave.records.recorded import Recorded
 from tilewave.records.store import write_atomically
 
 KEPT = Path(__file__).with_name("listings.parquet")

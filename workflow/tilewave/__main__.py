@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -28,10 +29,13 @@ import select
 import signal
 import sys
 import traceback
+import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tilewave.basics.errors import HERE, UserError
+from tilewave.commands import SCHEMA_VERSION
+from tilewave.kernel.result import USAGE
 from tilewave.records.store import not_written
 
 MEMORY = 4 << 30
@@ -96,35 +100,31 @@ def _leaving() -> Iterator[None]:
         raise SystemExit(2 if explanation else 3) from None
 
 
-with _leaving():
-    from tilewave.commands import (
-        check,
-        compare,
-        execute,
-        explain,
-        figure,
-        flags,
-        mcp_server,
-        outcome,
-        record,
-        report,
-        wrap,
-    )
-    from tilewave.kernel import result
-
-SUBCOMMANDS = (check, execute, wrap, report, record, compare, explain, figure, mcp_server)
-"""The module of each subcommand, in the order of the help."""
+SUBCOMMANDS = (
+    "check",
+    "execute",
+    "wrap",
+    "report",
+    "record",
+    "compare",
+    "explain",
+    "figure",
+    "mcp",
+)
+"""Each is a module of `commands`, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all subcommands; each sets ``run``."""
+def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of the subcommand that the arguments begin with, else of all; each sets ``run``."""
+    flags = importlib.import_module("tilewave.commands.flags")
     command_line = flags.Parser(prog="tilewave", description=__doc__.split("\n")[0])
     commands = command_line.add_subparsers(dest="command", required=True)
-    for subcommand in SUBCOMMANDS:
-        subcommand.add(commands)
-    return command_line
+    named = [name for name in arguments[:1] if name in SUBCOMMANDS]
+    for name in named or SUBCOMMANDS:  # each loads much that the others do not need
+        importlib.import_module(f"tilewave.commands.{name}").add(commands)
+    return typing.cast(argparse.ArgumentParser, command_line)
 
 
 @_leaving()
@@ -137,7 +137,9 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a character
     try:
-        options, rest = parser().parse_known_args(command, argparse.Namespace(machine=machine))
+        options, rest = parser(command).parse_known_args(
+            command, argparse.Namespace(machine=machine)
+        )
         if rest:
             problem = f"unrecognized arguments: {' '.join(rest)}"
             raise UserError.because(HERE, problem, f"See `tilewave {options.command} --help`")
@@ -145,10 +147,9 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)
         if "--json" in command:
-            version = outcome.SCHEMA_VERSION
-            document = {"schema_version": version, "status": MISTAKE, "reason": str(error)}
+            document = {"schema_version": SCHEMA_VERSION, "status": MISTAKE, "reason": str(error)}
             print(json.dumps(document, indent=1))
-        return result.USAGE
+        return USAGE
 
 
 if __name__ == "__main__":

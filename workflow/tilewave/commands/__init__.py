@@ -7,3 +7,6 @@ function from the parsed options to the exit code. `tilewave.__main__` lists the
 from tilewave.basics.garbage import collect_seldom
 
 collect_seldom()  # here, before the commands and what they need are imported
+
+SCHEMA_VERSION = 1
+"""Version of the JSON documents of all commands."""

@@ -19,7 +19,7 @@ from typing import Any
 from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.basics.paths import relative
 from tilewave.basics.tables import table_beside
-from tilewave.commands import execute, flags, wrap
+from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import UNSIZED
@@ -44,7 +44,6 @@ from tilewave.report.cells import plural
 from tilewave.theory import architectures
 
 Row = Mapping[str, Any]
-SCHEMA_VERSION = 1
 LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
 NOTABLE = 0.1

@@ -30,12 +30,12 @@ from tilewave.kernel.front_matter import INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
-from tilewave.kernel.variants import Variant, choices
+from tilewave.kernel.trial import FALLBACK_ARCH
+from tilewave.kernel.variants import Variant, choices, device
 from tilewave.kernel.variants import variant as chosen_variant
 from tilewave.pipeline import reference_kernel, single, trials
 from tilewave.pipeline.cases import Case
-from tilewave.pipeline.target import FALLBACK_ARCH, device
-from tilewave.records.recorded import folders, largest_first
+from tilewave.records.folder import folders, largest_first
 from tilewave.theory import architectures
 from tilewave.theory.data_sheets import SHORT, DataSheet
 

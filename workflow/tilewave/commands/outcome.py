@@ -5,6 +5,7 @@ from typing import Any
 
 from tilewave.basics.columns import columns, count
 from tilewave.basics.paths import relative
+from tilewave.commands import SCHEMA_VERSION
 from tilewave.execution import case, least, predicted
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import GUESSED, Kernel
@@ -14,7 +15,6 @@ from tilewave.pipeline.cases import Case
 from tilewave.records.counters.instructions import instruction_kind
 
 Row = Mapping[str, Any]
-SCHEMA_VERSION = 1
 PRINTED = 40
 """Most lines of a kernel's printf that are shown."""
 GOOD = (result.CORRECT, result.NOT_CHECKED)

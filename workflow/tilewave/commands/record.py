@@ -7,7 +7,8 @@ from typing import Any
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, relative
 from tilewave.commands import flags, report
-from tilewave.records.recorded import adopt, folders
+from tilewave.records.folder import folders
+from tilewave.records.recorded import adopt
 
 
 def add(commands: Any) -> None:

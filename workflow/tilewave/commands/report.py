@@ -18,7 +18,7 @@ from tilewave.pipeline import kernels_study, outputs, parameters
 from tilewave.pipeline import project as projects
 from tilewave.pipeline.config import parse
 from tilewave.records.environment import fingerprint, has_gpu
-from tilewave.records.recorded import folders
+from tilewave.records.folder import folders
 from tilewave.records.store import write_where_other
 from tilewave.report import verdict
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,27 @@ def poisoned(dtype: Any, count: int) -> np.ndarray:
     return np.full(count * kind.itemsize, POISON, np.uint8).view(kind)
 
 
+def blank(dtype: Any, count: int) -> np.ndarray:
+    """Return zeros, whose memory is not touched yet."""
+    return np.zeros(count, dtype)
+
+
 def operands(
-    operation: Operation, job: Job, inputs: Mapping[str, np.ndarray], beta: float
+    operation: Operation,
+    job: Job,
+    inputs: Mapping[str, np.ndarray],
+    beta: float,
+    unset: Callable[[Any, int], np.ndarray] = poisoned,
 ) -> dict[str, np.ndarray]:
-    """Return the operands before a launch with this beta, from the operation's `inputs`; those only read are views."""
+    """Return the operands before a launch with this beta, from the operation's `inputs`; those only read are views.
+
+    unset: makes those that the kernel is not given, from dtype and number of items.
+    """
     arrays = {}
     for name, operand in operation.arrays(job).items():
         source = operation.begins_as(job, name)
         if source == name and not operation.given(job, name, beta):
-            arrays[name] = poisoned(*operation.stored(job, name))
+            arrays[name] = unset(*operation.stored(job, name))
             continue
         stored = operation.in_memory(job, name, inputs[source])
         arrays[name] = np.array(stored) if operand.written else stored.view()
@@ -41,8 +53,7 @@ def zeros(operation: Operation, job: Job) -> dict[str, np.ndarray]:
     """Return operands of zeros, whose memory is not touched yet."""
     arrays = {}
     for name, operand in operation.arrays(job).items():
-        dtype, count = operation.stored(job, name)
-        arrays[name] = np.zeros(count, dtype)
+        arrays[name] = blank(*operation.stored(job, name))
         arrays[name].flags.writeable = operand.written
     return arrays
 

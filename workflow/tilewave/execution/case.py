@@ -16,7 +16,7 @@ from tilewave import execution
 from tilewave.basics import memory
 from tilewave.compiling import sass
 from tilewave.execution import cost, counters
-from tilewave.execution.buffers import cluster_and_memory, operands, packed, scratch, zeros
+from tilewave.execution.buffers import blank, cluster_and_memory, operands, packed, scratch, zeros
 from tilewave.execution.places import SHOWN, Places, by_lines, described, in_short, sentence
 from tilewave.kernel import operations
 from tilewave.kernel import result as model
@@ -424,11 +424,13 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
     """
     case = _Case(job, machine or execution.engine())
     case.load()
+    case.written.clear()  # nothing is searched here
     operation, launches = case.operation, []
     filled = cost.operand_bytes(job) <= FILLED_BYTES
-    buffers = case.buffers(operation.inputs(job), 0.0) if filled else zeros(operation, job)
-    blank = {buffer.name: np.zeros(buffer.nbytes, np.uint8) for buffer in job.launch.scratch}
-    buffers |= case.scratch if filled else blank
+    buffers = zeros(operation, job)
+    if filled:
+        buffers = operands(operation, job, operation.inputs(job), 0.0, blank)
+    buffers |= {buffer.name: blank("u1", buffer.nbytes) for buffer in job.launch.scratch}
     for step in case.job.steps:
         program, footprint = case.programs[step.entry], sum(a.nbytes for a in buffers.values())
         launch = case.launched(step, buffers, 1.0, 0.0)

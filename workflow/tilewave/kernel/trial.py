@@ -14,6 +14,8 @@ from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 
 TRIAL_SIZE = 256
+FALLBACK_ARCH = 90
+"""The architecture without a live or recorded GPU."""
 TRIAL_DEVICE = {
     "sms": 100,
     "shared_per_block_optin": 232448,

@@ -23,6 +23,16 @@ from tilewave.theory.dtypes import SIZES, product_label
 DEVICE_NAMES = ("sms", "shared_per_block_optin", "shared_per_sm", "l2_bytes")
 
 
+def device(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the device facts for expressions, and ``arch`` (compute capability times ten)."""
+    facts = {name: environment[name] for name in DEVICE_NAMES if environment.get(name) is not None}
+    capability = environment.get("compute_capability")
+    if capability:
+        major, minor = str(capability).split(".")
+        facts["arch"] = int(major) * 10 + int(minor)
+    return facts
+
+
 class _Scope(dict[str, Any]):
     """The values of the names of a launch, macros among them. let_values: cache of evaluated `let` names."""
 

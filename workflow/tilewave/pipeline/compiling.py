@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilewave.basics.files import lies_in
 from tilewave.basics.paths import ROOT
@@ -24,10 +24,12 @@ from tilewave.kernel import includes, result
 from tilewave.kernel.digests import host_code, source_digest
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.variants import Variant
-from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store, write_atomically, write_where_other
 from tilewave.workers import pool
 from tilewave.workers.pool import Ended, ProcessLimits
+
+if TYPE_CHECKING:
+    from tilewave.records.recorded import Recorded  # it needs Arrow
 
 KEPT = (".cubin", ".sass")
 """Suffixes of the files that the store keeps of a compiled variant, beside its entry."""

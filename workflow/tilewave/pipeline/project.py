@@ -32,7 +32,8 @@ from tilewave.kernel.operations import user_defined
 from tilewave.pipeline import outputs, parameters, plan
 from tilewave.pipeline.cases import Case, Plan, expand
 from tilewave.pipeline.config import Config, check_folders, parse
-from tilewave.records.recorded import Recorded, folders, largest_first
+from tilewave.records.folder import folders, largest_first
+from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 
 STORE = Path(".tilewave")
@@ -81,7 +82,8 @@ class Project:
 
     def largest_recording(self) -> Recorded | None:
         """Return the recording with the most results, of any GPU."""
-        return next(iter(largest_first(self.recorded_root)), None)
+        folders = largest_first(self.recorded_root)
+        return Recorded(folders[0].folder) if folders else None
 
     @property
     def tuned_studies(self) -> list[str]:

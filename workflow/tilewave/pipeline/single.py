@@ -14,14 +14,13 @@ from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.kernel_reference import NoReference
 from tilewave.kernel.result import EXECUTE, Result
-from tilewave.kernel.trial import TRIAL_DEVICE
+from tilewave.kernel.trial import FALLBACK_ARCH, TRIAL_DEVICE
 from tilewave.kernel.variants import Variant, variant
 from tilewave.pipeline import compiling, jobs
 from tilewave.pipeline.cases import Case
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import resolve
 from tilewave.pipeline.shapes import Shape
-from tilewave.pipeline.target import FALLBACK_ARCH
 from tilewave.records.store import Store
 
 

@@ -15,12 +15,12 @@ from types import MappingProxyType
 from typing import Any
 
 from tilewave.basics.errors import UserError
-from tilewave.kernel.variants import DEVICE_NAMES
+from tilewave.kernel.trial import FALLBACK_ARCH
+from tilewave.kernel.variants import device
 from tilewave.pipeline.config import Config
 from tilewave.records.environment import fingerprint, probe
-from tilewave.records.recorded import Recorded, folders
-
-FALLBACK_ARCH = 90  # the architecture without a live or recorded GPU
+from tilewave.records.folder import folders
+from tilewave.records.recorded import Recorded
 
 
 def probe_others(gpu: int, here: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
@@ -32,16 +32,6 @@ def probe_others(gpu: int, here: Mapping[str, Any]) -> dict[int, dict[str, Any]]
         for number, environment in environments.items()
         if environment.get("gpu") == here["gpu"]
     }
-
-
-def device(environment: dict[str, Any]) -> dict[str, Any]:
-    """Return the device facts for expressions, and ``arch`` (compute capability times ten)."""
-    facts = {name: environment[name] for name in DEVICE_NAMES if environment.get(name) is not None}
-    capability = environment.get("compute_capability")
-    if capability:
-        major, minor = str(capability).split(".")
-        facts["arch"] = int(major) * 10 + int(minor)
-    return facts
 
 
 def resolve(

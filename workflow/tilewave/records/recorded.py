@@ -17,19 +17,18 @@ used. Without ``SHA256SUMS`` every file counts as damaged.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from tilewave.basics import memory
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import RECORDED
 from tilewave.compiling.sass import WITHOUT_CODE
@@ -37,85 +36,32 @@ from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import EXECUTE, EXECUTED, OK, Result
 from tilewave.records import recorded_form
+from tilewave.records.folder import (  # fmt: skip
+    ACCESSES,
+    COMPILED,
+    ENVIRONMENTS,
+    LISTINGS,
+    LOST,
+    RESULTS,
+    SUMS,
+    Folder,
+    digest,
+    folders,
+)  # fmt: skip
 from tilewave.records.keys import of_more
 from tilewave.records.measured import INSTRUCTIONS, STALLS, instruction_rows, sample_rows
-from tilewave.records.recorded_form import ACCESSES, COMPILED, ENVIRONMENTS, LISTINGS, RESULTS
 from tilewave.records.store import write_atomically
 
 PLAIN = ("stage", "case", "key", "status", "reason", "verdict", "environment")
 PACKED = ("figures", "notes")
-SUMS = "SHA256SUMS"
-LOST = {
-    RESULTS: "all recorded values",
-    ENVIRONMENTS: "all recorded values, because their environments are unknown",
-    COMPILED: "recorded compilations (kernels are compiled here if a compiler is installed)",
-    LISTINGS: "machine code (it is disassembled here if a compiler is installed)",
-    "samples.parquet": "the samples of recorded times, and so their spread",
-    "instructions.parquet": "recorded counts of instructions",
-    "stalls.parquet": "recorded samples of waiting warps",
-    ACCESSES: "recorded accesses to shared memory (they are executed here)",
-}
-"""The content that a report lacks without a file."""
 TOGETHER = 32
 """Listings in a row group: reading a group takes some 30 ms, and the file is 7 % longer than with one group."""
-PACKING = {"compression": "zstd", "compression_level": 19}
 RESTORE = "Restore it (git checkout), or record again into an empty folder"
-
-MISSING = "it is missing"
-
-Parsed = TypeVar("Parsed")
+PACKING = {"compression": "zstd", "compression_level": 19}
 
 
-class Recorded:
+class Recorded(Folder):
     """Read access to one folder of recorded values."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.name = folder.name
-        self._lost: dict[str, str] = {}
-
-    @functools.cached_property
-    def _sums(self) -> dict[str, set[str]]:
-        """Checksums by file; two while `record` writes."""
-        sums: dict[str, set[str]] = {}
-        reason = "it holds no checksums"
-        try:
-            for line in (self.folder / SUMS).read_text("utf-8").splitlines():
-                checksum, _, name = line.partition("  ")
-                sums.setdefault(name, set()).add(checksum)
-        except FileNotFoundError:
-            reason = MISSING
-        except (OSError, UnicodeDecodeError):
-            pass
-        if not sums:
-            self._lost[SUMS] = reason
-        return sums
-
-    def _load(self, name: str, parse: Callable[[bytes, str], Parsed]) -> Parsed | None:
-        """Return the content of a file; None if it is missing or damaged."""
-        checksums = self._sums.get(name, set())
-        try:
-            data = (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            if checksums or name in (RESULTS, ENVIRONMENTS):
-                self._lost[name] = MISSING
-            return None
-        except OSError as error:
-            self._lost[name] = f"it cannot be read: {error.strerror}"
-            return None
-        if _digest(data) not in checksums:
-            self._lost[name] = f"its checksum is not the one in {SUMS}"
-            return None
-        try:
-            with memory.limited():
-                return parse(data, name)
-        except MemoryError:
-            self._lost[name] = memory.exceeded()
-            return None
-        except (pa.ArrowException, ValueError, TypeError, OSError, RecursionError) as error:
-            detail = (str(error).splitlines() or ["it has another form"])[0][:120]
-            self._lost[name] = f"it cannot be understood: {detail}"
-            return None
 
     @functools.cached_property
     def damage(self) -> dict[str, str]:
@@ -155,12 +101,8 @@ class Recorded:
         return next((name for name in (ENVIRONMENTS, RESULTS) if name in self._lost), "")
 
     @functools.cached_property
-    def environments(self) -> dict[str, dict[str, Any]]:
-        return self._load(ENVIRONMENTS, recorded_form.document) or {}
-
-    @functools.cached_property
     def compiled(self) -> dict[str, dict[str, Any]]:
-        return self._load(COMPILED, recorded_form.document) or {}
+        return self._load(COMPILED, recorded_form.compilations) or {}
 
     @functools.cached_property
     def _listings(self) -> recorded_form.Listings | None:
@@ -191,15 +133,6 @@ class Recorded:
     def access_rows(self) -> list[dict[str, Any]]:
         """Long rows of accesses, with the case that was executed."""
         return self._load(ACCESSES, recorded_form.rows) or []
-
-    @functools.cached_property
-    def main_environment(self) -> str:
-        """The environment with a GPU that has the most results; empty if there is none."""
-        counts = {name: 0 for name, facts in self.environments.items() if facts.get("gpu")}
-        for entry in self._table["environment"].value_counts().to_pylist() if self._table else ():
-            if entry["values"] in counts:
-                counts[entry["values"]] = entry["counts"]
-        return max(counts, key=lambda name: (counts[name], name)) if counts else ""
 
     @functools.cached_property
     def _table(self) -> pa.Table | None:
@@ -237,14 +170,6 @@ class Recorded:
                 rows.setdefault(key, []).append({n: v for n, v in row.items() if v is not None})
         return rows
 
-    @functools.cached_property
-    def size(self) -> int:
-        """Number of results; it reads none."""
-        if not self.environments:
-            return 0
-        about = self._load(RESULTS, lambda data, _: pq.read_metadata(pa.BufferReader(data)))
-        return int(about.num_rows) if about else 0
-
     def get(self, stage: str, case: str) -> Result | None:
         """Return the recorded result of a case, without samples and instructions."""
         row = self._cases.get((stage, case))
@@ -280,19 +205,6 @@ class Recorded:
         return table.filter(pa.compute.is_in(table["key"], pa.array(sorted(keys))))
 
 
-def folders(root: Path) -> list[Path]:
-    """Return the recorded folders under ``root``, by name."""
-    paths = (path for name in (ENVIRONMENTS, SUMS) for path in root.glob(f"*/{name}"))
-    # Since Python 3.12 `glob` also finds broken links.
-    return sorted({path.parent for path in paths if path.exists()})
-
-
-def largest_first(root: Path) -> list[Recorded]:
-    """Return the recordings under ``root``, the one with the most results first."""
-    recordings = (Recorded(path) for path in folders(root))
-    return sorted(recordings, key=lambda recording: (recording.size, recording.name), reverse=True)
-
-
 def _before(folder: Path) -> Recorded | None:
     """Return the recording in a folder, if there is one. Raises UserError if it is damaged."""
     return Recorded(folder).undamaged() if folder in folders(folder.parent) else None
@@ -310,10 +222,6 @@ def _of_rows(
     return bytes(sink.getvalue())
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
 def _json(document: Any) -> bytes:
     return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
 
@@ -324,7 +232,7 @@ def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
     def write_sums(*contents: Mapping[str, bytes]) -> None:
         lines = dict.fromkeys(
-            f"{_digest(content[name])}  {name}\n"
+            f"{digest(content[name])}  {name}\n"
             for name in sorted({**old, **files})
             for content in contents
             if name in content
@@ -409,7 +317,7 @@ def merge(
     kept = list(dict.fromkeys(result.key for result in rows))
     long = {name: instruction_rows(results, name) for name in (INSTRUCTIONS, STALLS)}
     long["samples"] = sample_rows(results)
-    used = {result.environment for result in rows}
+    used = collections.Counter(result.environment for result in rows)
     facts = {**(before.environments if before else {}), **environments}
     both = {**(before.compiled if before else {}), **compiled}
     files = {
@@ -418,7 +326,9 @@ def merge(
             f"{name}.parquet": _merged_long(before, name, long_rows, new_keys, kept)
             for name, long_rows in long.items()
         },
-        ENVIRONMENTS: _json({name: facts[name] for name in sorted(used) if name in facts}),
+        ENVIRONMENTS: _json(
+            {name: {**facts[name], "results": used[name]} for name in used if name in facts}
+        ),
         COMPILED: _json(both),
         **_merged_listings(before, listings or {}, both),
     }

@@ -18,9 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from tilewave.basics import memory
 from tilewave.basics.errors import UNPRINTABLE
 from tilewave.kernel.result import STAGES, STATUSES, VERDICTS
+from tilewave.records.folder import (
+    ACCESSES,
+    COMPILED,
+    LISTINGS,
+    MOST,
+    RESULTS,
+    environments,
+    objects,
+)  # fmt: skip
 
-RESULTS, ENVIRONMENTS, COMPILED = "results.parquet", "environments.json", "compiled.json"
-LISTINGS, ACCESSES = "listings.parquet", "accesses.parquet"
 MOST_ROWS, MOST_COLUMNS, MOST_BYTES = 4_000_000, 100, 1 << 30
 """Limits of a table: rows, columns, bytes without compression. Ours have 230,000 rows and 36 MB at most."""
 TEXT, WHOLE, REAL, LIST = pa.string(), pa.int64(), pa.float64(), pa.list_(pa.int64())
@@ -42,16 +49,6 @@ FURTHER: dict[str, pa.DataType] = {
 QUOTED = {"reason", "figures", "notes", "lines", "sass", "text"}
 """Columns whose texts are checked elsewhere, or cleaned where they are shown."""
 CLOSED = {"stage": STAGES, "status": STATUSES, "verdict": VERDICTS}
-MOST = 1e300
-"""Limit of a figure."""
-NUMBERS = (
-    "arch l2_bytes max_blocks_per_sm max_threads_per_sm max_warps_per_sm memory_bytes memory_clock_max_mhz "
-    "registers_per_block registers_per_sm shared_per_block shared_per_block_optin shared_per_sm "
-    "shared_reserved_per_block sm_clock_max_mhz sms power_limit_w"
-).split()
-"""Facts of an environment that are numbers above 0."""
-OTHERS = {"packages": dict, "dirty": bool, "recorded": bool}
-"""Facts of other types; all further ones are texts."""
 
 
 class _Strict(BaseModel):
@@ -166,28 +163,10 @@ def rows(data: bytes, name: str) -> list[dict[str, Any]]:
     return cells
 
 
-def document(data: bytes, name: str) -> dict[str, dict[str, Any]]:
-    """Read the JSON document of environments or compilations."""
-    entries: dict[str, dict[str, Any]] = json.loads(data)
-    if not isinstance(entries, dict) or not all(isinstance(e, dict) for e in entries.values()):
-        raise ValueError("it is no JSON object of objects")
-    if name == COMPILED:
-        _validate(COMPILATIONS, data, "compilations")
-        return entries
-    for identity, facts in entries.items():
-        for key, value in facts.items():
-            if value is None:
-                continue
-            right = isinstance(value, OTHERS.get(key, str))
-            if key in NUMBERS:
-                number = isinstance(value, int | float) and not isinstance(value, bool)
-                right = number and 0 < value < MOST
-            texts = [key, value] if isinstance(value, str) else [key]
-            if isinstance(value, dict):
-                texts += [*value, *value.values()]
-            plain = (isinstance(text, str) and not UNPRINTABLE.search(text) for text in texts)
-            if not right or not all(plain):
-                raise ValueError(f"{identity}.{key} has another type, or control characters")
+def compilations(data: bytes, name: str) -> dict[str, dict[str, Any]]:
+    """Read the JSON document of compilations."""
+    entries = objects(data, name)
+    _validate(COMPILATIONS, data, "compilations")
     return entries
 
 
@@ -232,6 +211,6 @@ def check(data: bytes, name: str) -> None:
         for group in range(listings.groups):
             listings.read(group)
     elif name.endswith(".json"):
-        document(data, name)
+        (compilations if name == COMPILED else environments)(data, name)
     else:
         table(data, name)

@@ -138,7 +138,7 @@ def served(m, scheduler, now):
 
 @njit
 def from_l2(m, k, size, rate, start):
-    """Move bytes through the sm.L2 from ``start`` on; return when, and how much longer a loaded sm.L2 takes."""
+    """Move bytes through the L2 from ``start`` on; return when, and how much longer a loaded L2 takes."""
     shared = sm.shared(m)
     begins = max(shared[sm.L2], start)
     shared[sm.L2] = begins + size / rate
@@ -153,9 +153,9 @@ def from_l2(m, k, size, rate, start):
 
 @njit
 def from_dram(m, k, size, start):
-    """Move a share of these bytes from sm.DRAM; return when, and how much longer it takes than the sm.L2."""
+    """Move a share of these bytes from DRAM; return when, and how much longer it takes than the L2."""
     shared, first = sm.shared(m), sm.shared(m)[sm.STARTED] <= len(sm.blocks(m))
-    share = k[sm.K_FIRST_DRAM] if first else k[sm.K_LATER_DRAM]
+    share = k[sm.K_DRAM_SHARE]
     shared[sm.DRAM_SHARE] += 0.0 if first else share
     longer = first or shared[sm.DRAM_SHARE] >= 1
     shared[sm.DRAM_SHARE] -= 1.0 if shared[sm.DRAM_SHARE] >= 1 else 0.0
@@ -329,7 +329,7 @@ def complete(m, k, block, index, time, now):
 
 @njit
 def copy_bulk(m, k, detail, storing, now):
-    """Move a box by the sm.TMA unit; return when it has landed."""
+    """Move a box by the TMA unit; return when it has landed."""
     shared, inside = sm.shared(m), float(detail[e.C])
     start = max(shared[sm.TMA], now)
     shared[sm.TMA] = (

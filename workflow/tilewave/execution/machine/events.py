@@ -26,7 +26,7 @@ from tilewave.execution.machine.handlers import SIGNATURE
 from tilewave.execution.machine.integer import joined
 from tilewave.execution.machine.tracing import next_group, run_warp
 from tilewave.execution.machine.validity import address_lanes
-from tilewave.execution.machine.warp import scalar_source
+from tilewave.execution.machine.warp import barrier_operands
 
 A, B, C, D, FIRST, COUNT = range(COLUMNS := 6)
 """Columns of an event's details, by what it is:
@@ -40,7 +40,7 @@ A, B, C, D, FIRST, COUNT = range(COLUMNS := 6)
 
 A line has 128 bytes: its number, shifted by 4 bits, and a bit for each 32-byte sector that is accessed."""
 INITIAL = -1
-LINE, SECTOR = 7, 5  # bits of an offset in a line, in a sector
+SECTOR = 5  # bits of an offset in a sector
 LOCAL = int64(1) << int64(50)  # lines of local memory
 ENDED, FULL, STUCK, STOPPED, POLLS = range(5)
 """How the events end: the block ended; no more room; a deadlock; a fault; it waits for another block."""
@@ -89,19 +89,6 @@ def contiguous(begin_at, size, lines, end):
             lines[end] = sector >> 2 << 4 | int64(1) << (sector & 3)
             end += 1
     return end
-
-
-@njit
-def barrier(m, warp, row, mask, detail):
-    detail[A] = int64(scalar_source(m, warp, row, int64(0), mask)) & 15
-    if row[c.NSRC] > 1:
-        threads = int64(scalar_source(m, warp, row, int64(1), mask))
-        number_at, count_at = c.SOURCES, c.SOURCES + c.SOURCE_COLUMNS
-        twice = row[number_at + c.INDEX] == row[count_at + c.INDEX]
-        if twice and row[number_at + c.KIND] == row[count_at + c.KIND] != c.VALUE_KIND:
-            threads = (threads >> 16) & 0xFFF  # a register that holds number and count
-        detail[B] = threads // LANES
-    detail[C] = row[c.OP] == control.BLOCK_ARRIVE
 
 
 @njit
@@ -220,7 +207,7 @@ def note(m, table, warp, run, events, details, lines, ends):
     guard = view.predicates(m)[warp, row[c.GUARD]]
     mask &= ~guard if row[c.GUARD_NOT] else guard
     family, op, detail = row[c.FAMILY], row[c.OP], details[ends[1]]
-    view.fill(detail, int64(0))
+    view.fill(detail, int32(0))
     detail[FIRST], end, noted = ends[2], ends[2], mask != uint32(0)
     if not noted:
         pass
@@ -229,7 +216,8 @@ def note(m, table, warp, run, events, details, lines, ends):
         control.BLOCK_ARRIVE,
         control.BLOCK_REDUCE,
     ):
-        barrier(m, warp, row, mask, detail)
+        detail[A], threads = barrier_operands(m, warp, row, mask)
+        detail[B], detail[C] = threads // LANES, op == control.BLOCK_ARRIVE
     elif family == c.MBARRIER:
         mbarrier(m, warp, row, mask, detail)
     elif family == c.BULK and op <= copies.Y_BYTES_OUT:
@@ -247,8 +235,12 @@ def note(m, table, warp, run, events, details, lines, ends):
     elif noted and family == c.MBARRIER and op == mbarriers.B_CHECK:
         phases_over(m, detail)
     detail[COUNT] = end - ends[2]
-    event = events[ends[0]]
-    event[0], event[1], event[2] = warp, pc if mask else -1 - pc, ends[1] if noted else -1
+    at = ends[0]
+    events[0, at], events[1, at], events[2, at] = (
+        warp,
+        pc if mask else -1 - pc,
+        ends[1] if noted else -1,
+    )
     ends[0] += 1
     ends[1] += noted
     ends[2] = end
@@ -261,8 +253,8 @@ def note(m, table, warp, run, events, details, lines, ends):
 def record(table, peers, ranks, run, events_at, details_at, lines_at, most, ends_at):
     """Execute a block, or a cluster, and note the events of the first; return how they end."""
     m, addresses = view.opened(table), view.int64s(peers, (ranks,))
-    events, ends = view.int32s(events_at, (most, int64(3))), view.int64s(ends_at, (int64(5),))
-    details = view.int64s(details_at, (most, int64(COLUMNS)))
+    events, ends = view.int32s(events_at, (int64(3), most)), view.int64s(ends_at, (int64(5),))
+    details = view.int32s(details_at, (most, int64(COLUMNS)))
     lines = view.int64s(lines_at, (most,))
     while True:
         moved = False
@@ -333,19 +325,20 @@ def of_block(
     peers = np.array([table.ctypes.data for table in tables], np.int64)
     dims, of_cluster = np.array(grid, np.int64), np.array(cluster, np.int64)
     begin(tables[0], number, dims, of_cluster, threads)
-    events, details = np.empty((most, 3), np.int32), np.empty((most, COLUMNS), np.int64)
+    # Pages that nothing is written to take no memory.
+    events, details = np.empty((3, most), np.int32), np.empty((most, COLUMNS), np.int32)
     lines, ends = np.empty(most, np.int64), np.array([0, 0, 0, 0, -1], np.int64)
     how = record(tables[0], peers, len(peers), run.address, events, details, lines, most, ends)
     if how == FULL:
         rest = np.array([number, 1, 0], np.int64)
         run_some(tables[0], rest, dims, of_cluster, threads, number + 1, 0, REST)
     noted, of_details, of_lines, progress, counter = ends.tolist()
-    events = events[: progress if how == POLLS else noted]
-    executed = spent(tables[0]) // len(peers) if how == FULL else len(events)
-    order = np.argsort(events[:, 0], kind="stable")
-    warps = -(-threads // LANES)
-    starts = np.searchsorted(events[order, 0], np.arange(warps + 1))
+    by, instructions, places = events[:, : progress if how == POLLS else noted]
+    executed = spent(tables[0]) // len(peers) if how == FULL else len(by)
+    of_warps = [np.flatnonzero(by == warp).astype(np.int32) for warp in range(-(-threads // LANES))]
+    starts = np.cumsum([0, *map(len, of_warps)])
+    order = np.concatenate(of_warps)
     return BlockEvents(
-        np.ascontiguousarray(events[order, 1]), np.ascontiguousarray(events[order, 2]), starts,
-        details[:of_details].copy(), lines[:of_lines].copy(), int(how), int(executed), counter,
+        instructions[order], places[order], starts, details[:of_details], lines[:of_lines],
+        int(how), int(executed), counter,
     )  # fmt: skip

@@ -66,16 +66,16 @@ FREE, GREEDY, TENSOR, BANKS, QUEUED = 0, 1, 2, 3, 5
     DATA_PATH, OWED, PORT, L2, DRAM, TMA, BARRIER_UNIT, OPERANDS, ATOMICS, USE, USED_AT, DRAM_SHARE, STARTED,
     FINISHED, END_OF_ALL, BUSY_DRAM, BUSY_L2, BUSY_ATOMICS,
 ) = range(SHARED := 18)  # fmt: skip
-# ---- constants: those of sm.yaml, then those of a launch: SMs with blocks; the share of the first and of later blocks'
-# sectors that DRAM serves; the share of stored
-# sectors that reaches DRAM while the launch runs; ways of the L1 that shared memory leaves; gap between two blocks
+# ---- constants: those of sm.yaml, then those of a launch: SMs with blocks; the share of the sectors that DRAM serves; the share
+# of stored sectors that reaches DRAM while the launch runs; ways of the L1 that shared memory leaves; gap between two
+# blocks
 NAMES = tuple(table_beside(__file__))
 (
     K_START, K_FETCH, K_FETCH_NEXT, K_NEXT_BLOCK, K_NEXT_CLUSTER, K_L1, K_L2, K_DRAM, K_PORT, K_L2_RATE, K_DRAM_RATE,
     K_LOADED, K_WINDOW, K_TAG, K_QUEUE, K_COPY_SHARE, K_OWED, K_READ_OPERANDS, K_BARRIER, K_BARRIER_WARP, K_MBARRIER,
     K_TMA, K_TMA_RATE, K_OUTSIDE_RATE, K_WGMMA, K_WGMMA_AHEAD, K_REMOTE, K_JUMP, K_PORTS, K_ATOMIC, K_ATOMIC_SAME,
-    K_SMS, K_FIRST_DRAM, K_LATER_DRAM, K_STORES, K_WAYS, K_GAP,
-) = range(CONSTANTS := 37)  # fmt: skip
+    K_SMS, K_DRAM_SHARE, K_STORES, K_WAYS, K_GAP,
+) = range(CONSTANTS := 36)  # fmt: skip
 
 
 class Sm(NamedTuple):
@@ -85,7 +85,7 @@ class Sm(NamedTuple):
     events: Annotated[Array, int32, "events"]
     places: Annotated[Array, int32, "events"]
     starts: Annotated[Array, int64, "warps of a block and the end"]
-    details: Annotated[Array, int64, "details", DETAILS]
+    details: Annotated[Array, int32, "details", DETAILS]
     lines: Annotated[Array, int64, "lines"]
     # arrivals that a phase of each mbarrier needs
     needed: Annotated[Array, int64, "mbarriers"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -92,58 +92,78 @@ def _joined(lines: np.ndarray) -> np.ndarray:
     return np.bitwise_or.reduceat(ordered, begins) if len(ordered) else ordered
 
 
-def of_events(
-    program: Program,
-    of_block: BlockEvents,
-    grid: Sequence[int],
-    cluster: Sequence[int],
-    shared_bytes: int,
-    footprint: float,
-    gpu: DataSheet,
-    constants: Mapping[str, float] = CONSTANTS,
-) -> Time:
-    """Return the time of a launch from the `events` of a block. footprint: bytes of its buffers. Raises NoTime."""
-    ends = of_block.how in (recorded.ENDED, recorded.FULL, recorded.POLLS)
-    if not ends or not len(of_block.instructions):
-        raise NoTime("a block does not end on the CPU")
-    image, blocks, together = program.image, math.prod(grid), math.prod(cluster)
-    static = architectures.of(image.arch).declared(image.shared_size)
-    limits = SmLimits.of(image.arch)
-    fitting = occupancy(limits, 32 * of_block.warps, image.registers, static + shared_bytes).blocks
-    most = -(-blocks // (gpu.sms // together * together))  # of an SM
-    resident = max(1, min(fitting, most))
-    table = pipes.table(program)
-    numbered, needed = _numbered(of_block, table)
-    touched = float(SECTOR_BYTES[_joined(of_block.lines) & 15].sum())
-    share = min(1.0, footprint / max(touched * blocks, 1.0))
-    busy = min(gpu.sms, blocks)
-    k = dict(constants)
-    bandwidth = k["dram_rate"] * gpu.machine.bandwidth / MEASURED_ON
-    for name, rate in (("l2_rate", k["l2_rate"]), ("dram_rate", bandwidth)):
-        k[name] = min(k["port"], rate * gpu.sms / busy)
-    of_shared = resident * round_up(
-        static + shared_bytes + limits.shared_reserved, limits.shared_unit
-    )
-    ways = max(1, min(sm.WAYS, max(L1_BYTES - of_shared, L1_LEAST) // (sm.SETS * int(sm.LINE))))
-    stores = _distinct_stores(of_block, table) if footprint > COMPULSORY * gpu.l2_bytes else 0.0
-    gap = k["next_cluster" if together > 1 else "next_block"]
-    launch = np.array([busy, share, share, stores, ways, gap], np.float64)
+@dataclass(frozen=True)
+class LaunchModel:
+    """A launch as the model sees it. footprint: bytes of its buffers."""
 
-    def run(rounds: int) -> tuple[float, sm.Sm]:
-        arrays = sm.allocated(table, numbered, needed, resident, k, launch)
-        spent = cycles.simulate(views.table(arrays), min(rounds * resident, most), MOST_CYCLES)
-        if spent < 0:
-            why = {-1: "a block waits for another", -2: f"it takes more than {MOST_CYCLES} cycles"}
-            raise NoTime(why[spent])
-        return float(spent), arrays
+    program: Program
+    gpu: DataSheet
+    footprint: float
+    grid: Sequence[int]
+    cluster: Sequence[int]
+    shared_bytes: int
+    constants: Mapping[str, float] = field(default_factory=lambda: CONSTANTS)
 
-    total, arrays = run(ROUNDS)
-    simulated = min(ROUNDS * resident, most)
-    if most > simulated:
-        total += (total - run(ROUNDS - 1)[0]) * (most - simulated) / resident
-    shared = float(arrays.shared[sm.BUSY_DRAM :].max()) * most / simulated
-    whole = of_block.executed / len(of_block.instructions)
-    return Time(whole * max(total, k["start"] + k["dram"] + shared), arrays.stalls, most / resident)
+    @property
+    def blocks(self) -> int:
+        return math.prod(self.grid)
+
+    @property
+    def together(self) -> int:
+        """Blocks of a cluster."""
+        return math.prod(self.cluster)
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """See `pipes.table`."""
+        return pipes.table(self.program)
+
+    def time(self, of_block: BlockEvents) -> Time:
+        """Return the time of the launch from the `events` of a block. Raises NoTime."""
+        ends = of_block.how in (recorded.ENDED, recorded.FULL, recorded.POLLS)
+        if not ends or not len(of_block.instructions):
+            raise NoTime("a block does not end on the CPU")
+        image, gpu, blocks, together = self.program.image, self.gpu, self.blocks, self.together
+        shared = architectures.of(image.arch).declared(image.shared_size) + self.shared_bytes
+        limits = SmLimits.of(image.arch)
+        fitting = occupancy(limits, 32 * of_block.warps, image.registers, shared).blocks
+        most = -(-blocks // (gpu.sms // together * together))  # of an SM
+        resident = max(1, min(fitting, most))
+        numbered, needed = _numbered(of_block, self.table)
+        touched = float(SECTOR_BYTES[_joined(of_block.lines) & 15].sum())
+        share = min(1.0, self.footprint / max(touched * blocks, 1.0))
+        busy = min(gpu.sms, blocks)
+        k = dict(self.constants)
+        bandwidth = k["dram_rate"] * gpu.machine.bandwidth / MEASURED_ON
+        for name, rate in (("l2_rate", k["l2_rate"]), ("dram_rate", bandwidth)):
+            k[name] = min(k["port"], rate * gpu.sms / busy)
+        of_shared = resident * round_up(shared + limits.shared_reserved, limits.shared_unit)
+        left = max(L1_BYTES - of_shared, L1_LEAST)
+        ways = max(1, min(sm.WAYS, left // (sm.SETS * int(sm.LINE))))
+        large = self.footprint > COMPULSORY * gpu.l2_bytes
+        stores = _distinct_stores(of_block, self.table) if large else 0.0
+        gap = k["next_cluster" if together > 1 else "next_block"]
+        facts = np.array([busy, share, stores, ways, gap], np.float64)
+
+        def run(rounds: int) -> tuple[float, sm.Sm]:
+            arrays = sm.allocated(self.table, numbered, needed, resident, k, facts)
+            spent = cycles.simulate(views.table(arrays), min(rounds * resident, most), MOST_CYCLES)
+            if spent < 0:
+                why = {
+                    -1: "a block waits for another",
+                    -2: f"it takes more than {MOST_CYCLES} cycles",
+                }
+                raise NoTime(why[spent])
+            return float(spent), arrays
+
+        total, arrays = run(ROUNDS)
+        simulated = min(ROUNDS * resident, most)
+        if most > simulated:
+            total += (total - run(ROUNDS - 1)[0]) * (most - simulated) / resident
+        least = float(arrays.shared[sm.BUSY_DRAM :].max()) * most / simulated
+        whole = of_block.executed / len(of_block.instructions)
+        spent = whole * max(total, k["start"] + k["dram"] + least)
+        return Time(spent, arrays.stalls, most / resident)
 
 
 def predicted(
@@ -160,27 +180,23 @@ def predicted(
     sms: int = SMS,
 ) -> Time:
     """Return the time of a launch. footprint: bytes of its buffers; the rest as for `launch.execute`. Raises NoTime."""
-    cluster = tuple(cluster or (1, 1, 1))
-    together = math.prod(cluster)
-
-    count = math.prod(grid) // together
+    launch = LaunchModel(program, gpu, footprint, grid, tuple(cluster or (1, 1, 1)), shared_bytes)
+    count = launch.blocks // launch.together
+    limits, threads, shares = Limits(races=False), math.prod(block), dict[int, int]()
 
     def events(number: int, preset: tuple[int, int] | None = None) -> BlockEvents:
-        limits = Limits(races=False)
         first, _ = state_of(
-            program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
+            program, grid, block, arguments, shared_bytes, limits, launch.cluster, memory, sms
         )
         if preset is not None:
             first.memory[preset[0]] = preset[1]
-        states = cluster_of(first, together)
-        following = recorded.of_block(states, grid, cluster, math.prod(block), number, MOST_EVENTS)
+        states = cluster_of(first, launch.together)
+        following = recorded.of_block(states, grid, launch.cluster, threads, number, MOST_EVENTS)
         if preset is None and following.counter >= 0:
             inside = first.ranges - first.origin[0] - 4 * following.counter
             size = int(np.diff(inside[(inside[:, 0] <= 0) & (inside[:, 1] > 0)])[0, 0]) // 4
             shares[number] = count // size
         return following
-
-    shares: dict[int, int] = {}
 
     def last(number: int, block: BlockEvents) -> tuple[int, BlockEvents] | None:
         """Return what a block does that finds a counter as the last of several does, and how many these are."""
@@ -192,10 +208,7 @@ def predicted(
                     return before + 1, again
         return None
 
-    def time(of_block: BlockEvents) -> Time:
-        return of_events(program, of_block, grid, cluster, shared_bytes, footprint, gpu)
-
-    return slowest(samples(count, sms // together), events, last, time)
+    return _slowest(samples(count, sms // launch.together), events, last, launch.time)
 
 
 def samples(count: int, apart: int) -> list[list[int]]:
@@ -205,7 +218,7 @@ def samples(count: int, apart: int) -> list[list[int]]:
     return [list(dict.fromkeys(numbers)) for numbers in of_sms]
 
 
-def slowest(
+def _slowest(
     of_sms: Iterable[Iterable[int]],
     events: Callable[[int], BlockEvents],
     last: Callable[[int, BlockEvents], tuple[int, BlockEvents] | None],

@@ -222,9 +222,8 @@ def scalar_source(m, warp, row, slot, mask):
 
 
 @njit
-def barrier_instruction(m, warp, pc, row, mask, group):
-    """Execute BAR.SYNC, BAR.ARV, BAR.RED; return whether the group goes on."""
-    view.counts(m)[pc, s.BARRIER_WARPS] += 1
+def barrier_operands(m, warp, row, mask):
+    """Return the number of the barrier and how many threads meet there, 0 for all of the block."""
     barrier = int64(scalar_source(m, int64(warp), row, int64(0), uint32(mask))) & 15
     threads = int64(0)
     if row[c.NSRC] > 1:
@@ -236,6 +235,14 @@ def barrier_instruction(m, warp, pc, row, mask, group):
         )
         if twice and row[number_at + c.KIND] != c.VALUE_KIND:
             threads = (threads >> 16) & 0xFFF  # a register that holds number and count
+    return barrier, threads
+
+
+@njit
+def barrier_instruction(m, warp, pc, row, mask, group):
+    """Execute BAR.SYNC, BAR.ARV, BAR.RED; return whether the group goes on."""
+    view.counts(m)[pc, s.BARRIER_WARPS] += 1
+    barrier, threads = barrier_operands(m, warp, row, mask)
     op = row[c.OP]
     if op == ops.BLOCK_REDUCE:
         votes = pin(row, int64(c.PIN0), view.predicates(m)[warp])
