@@ -26,18 +26,13 @@ SUPPLY := $(call stamp,supply)
 # Python compiles what is imported; compiling all of it takes a third of the installation.
 INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile
 
-.PHONY: report tune test long browser slurm smoke documents bench wheel lint format schema opcodes lock clean
-.PHONY: licences audit sbom
+.PHONY: report test long browser slurm smoke documents bench wheel lint format schema opcodes lock clean
+.PHONY: audit sbom
 .DEFAULT_GOAL := report
 
 report: $(RUN)
 	@$(PY) -m tilewave.commands.unlock
 	$(PY) -m snakemake --cores $(CORES) report $(ARGS)
-
-# The fastest variant at each shape, without a full sweep: reports/tables/best.csv.
-tune: $(RUN)
-	@$(PY) -m tilewave.commands.unlock
-	$(PY) -m snakemake --cores 1 tune $(ARGS)
 
 # The small study: every kernel compiled, executed on two cores, and checked. A repeated run does
 # nothing, so the verdict is shown from its file.
@@ -97,16 +92,12 @@ schema: $(RUN)
 opcodes: $(RUN)
 	$(PY) tools/opcodes.py
 
-# docs/licences.md; tests/test_documents.py says when it is out of date.
-licences: $(DEV)
-	$(PY) tools/licences.py
-
 # Known vulnerabilities of what is locked, asked of PyPI. Strict: a package that it cannot answer for is a failure.
 audit: $(SUPPLY)
 	$(VENV)/supply/bin/python -m pip_audit --strict --disable-pip --require-hashes \
 	  $(addprefix -r ,$(wildcard requirements/*.txt))
 
-# What is installed in $(VENV), as CycloneDX: results/sbom.cdx.json.
+# What is installed in $(VENV), with licences, as CycloneDX: results/sbom.cdx.json.
 sbom: $(RUN) $(SUPPLY)
 	@mkdir -p results
 	$(VENV)/supply/bin/python -m cyclonedx_py environment --pyproject pyproject.toml --output-reproducible \

@@ -218,14 +218,15 @@ def test_only_does_not_change_how_a_case_is_measured():
 
 
 def test_a_study_with_a_few_races_is_none_of_races():
-    """The table of the best variants lists tuning runs, and no cases that are only timed beside them."""
+    """The config's `shapes` replace those of tuning runs, and not of cases that are only timed beside them."""
     timed, raced = BLOCK | {"time": True}, BLOCK | {"tune": True}
     studies = {
         "races": {**ANY, "tune": True, "cases": [BLOCK, timed]},
         "each": {**ANY, "cases": [raced, raced | {"shapes": [64]}]},
         "few": {**ANY, "cases": [raced, timed]},
     }
-    assert load({"studies": studies}).tuned_studies == ["races", "each"]
+    loaded = load({"studies": studies}).config.studies
+    assert [name for name, study in loaded.items() if study.tunes] == ["races", "each"]
 
 
 def test_parts_name_their_studies_and_cover_all_of_them():

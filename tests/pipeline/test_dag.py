@@ -156,11 +156,6 @@ def test_new_file_takes_part_in_one_figure_by_its_path(tmp_path):
     assert {"brand_new", "matmul_naive"} <= kernels
 
 
-def test_races_need_no_other_measurement(dry):
-    done = snakemake(dry, "-n", "tune", "--config", "only=256")
-    assert rules_of(done) == {"plan", "compile", "tune"} and "best.csv" in output(done)
-
-
 def refused(folder, *arguments):
     """Return the output of a run with a mistake: no traceback, and nothing runs."""
     done = snakemake(folder, *arguments)
@@ -191,13 +186,6 @@ def test_an_expression_without_a_value_ends_the_plan_in_one_line(tmp_path):
     done = snakemake(tmp_path, "report", "--configfile", write(tmp_path, data))
     assert done.returncode != 0 and "Traceback" not in output(done)
     assert f"{path}:8: grid" in output(done) and "Compile" not in output(done)
-
-
-def test_tune_without_a_study_that_races(tmp_path):
-    data = config({"kernels": ["matmul_naive"], "macros": "defaults", "shapes": [64]})
-    done = snakemake(tmp_path, "tune", "--configfile", write(tmp_path, data))
-    assert done.returncode != 0 and "Traceback" not in output(done)
-    assert "no study has tuning runs" in output(done)
 
 
 def test_unlock_needs_no_cores_and_only_may_be_a_number(tmp_path):
@@ -247,7 +235,7 @@ def ran_on(folder, run=snakemake, *, strict):
     studies = {name: {"title": name, "question": "Q?", **study} for name, study in STUDIES.items()}
     more = {"operation_folders": ["operations"], "studies": studies, "strict": strict}
     data = config(kernel_folders=["mine"], plot_folders=["figures"], **more)
-    return run(folder, "tune", "report", "--cores", "1", "--configfile", write(folder, data))
+    return run(folder, "report", "--cores", "1", "--configfile", write(folder, data))
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +305,7 @@ def test_a_user_defined_figure_and_a_figure_that_raises(ran):
 def test_races_without_a_gpu(ran):
     """Every candidate has a status with its reason in the table, and the report its figure."""
     folder, _ = ran
-    table = (folder / "reports" / "tables" / "best.csv").read_text().splitlines()
+    table = (folder / "reports" / "figures" / "raced.csv").read_text().splitlines()
     assert len(table) == 3
     assert "not measured" in table[1] and "no recorded value of this case" in table[1]
     records = pd.read_parquet(folder / "results" / "tables" / "records.parquet")
@@ -331,7 +319,7 @@ def test_what_is_left_to_do_is_done(ran):
     configured = ["--configfile", str(folder / "test.yaml")]
 
     def planned(*more):
-        return rules_of(snakemake(folder, "-n", "tune", "report", *configured, *more))
+        return rules_of(snakemake(folder, "-n", "report", *configured, *more))
 
     assert done.returncode != 0 and "\n  good@" not in done.stderr
     assert "\n  broken@64x64x64: " in done.stderr  # the run is strict
@@ -350,4 +338,4 @@ def test_what_is_left_to_do_is_done(ran):
     write_kernel(folder / "mine", "good", body=comment)
     assert planned() == {"page", "verdict", "report"}
     write_kernel(folder / "mine", "good", body=comment.replace("sum = 0;", "sum = 0 * 1;"))
-    assert planned() == ALL | {"tune"}
+    assert planned() == ALL

@@ -91,28 +91,3 @@ rule execute:
         "Execute machine code on the CPU"
     script:
         "../scripts/execute.py"
-
-
-# `snakemake --cores 1 tune` finds the best variant for each shape without a full sweep: it checks the candidates of all
-# kernels, and tunes them.
-rule tune:
-    input:
-        plan=PLAN,
-        target=TARGET,
-        compiled=gather.parts(f"{RESULTS}/compiled/{{scatteritem}}.json"),
-    output:
-        f"{REPORTS}/tables/best.csv",
-    log:
-        f"{RESULTS}/logs/tune.log",
-    # Before a strict verdict, which may end the run.
-    priority: 1
-    threads: 1024
-    resources:
-        gpu=1,
-    params:
-        tried=parameters.tried(RESULTS),
-        library=parameters.code("report.study_tables"),
-    message:
-        "List the best variant of each shape in {output}"
-    script:
-        "../scripts/tune.py"

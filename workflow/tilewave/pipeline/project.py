@@ -86,20 +86,9 @@ class Project:
         return Recorded(folders[0].folder) if folders else None
 
     @property
-    def tuned_studies(self) -> list[str]:
-        return [name for name in self.plan.studies if self.config.studies[name].tunes]
-
-    @property
     def summarised_studies(self) -> list[str]:
         studies = self.config.studies
         return [name for name in self.plan.studies if plots.offers(studies[name].plot, "summary")]
-
-    @property
-    def tuned_plan(self) -> Plan:
-        studies = {name: self.plan.studies[name] for name in self.tuned_studies}
-        members = {case for cases in studies.values() for case in cases}
-        cases = {name: case for name, case in self.plan.cases.items() if name in members}
-        return Plan(cases, studies)
 
     def study_digest(self, name: str) -> str:
         """Return the digest of what a study's figure depends on, besides the tables."""

@@ -267,14 +267,6 @@ def _gpu(run: Run, pipeline: Pipeline) -> Iterator[Run]:
         yield dataclasses.replace(run, target=pipeline.target)
 
 
-def tune(run: Run, pipeline: Pipeline, threads: int = 1) -> Results:
-    """Check the candidates of the studies with tuning runs, and run these."""
-    with _gpu(run, pipeline) as gpu_run:
-        checks = _stage(gpu_run, pipeline, "check", threads)
-        tuned = _stage(gpu_run, pipeline, result.TUNE, threads, checks)
-    return {"check": checks, result.TUNE: tuned}
-
-
 def execute_part(run: Run, pipeline: Pipeline, threads: int = 1) -> dict[str, Result]:
     """Execute a part's cases on the CPU (`pipeline.executing`), and those whose shared-memory accesses pages
     draw (`pipeline.watching`)."""
