@@ -41,16 +41,6 @@ def test_levels_have_measured_and_claimed_cycles() -> None:
     assert synthetic.labels(ax.child_axes[0]) == ["4", "29", "8", "39", "262"]
 
 
-def test_several_hundred_is_judged_where_it_was_measured() -> None:
-    study = synthetic.make("latency")
-    table = latency.table(study).set_index("probe_case")
-    assert table.at["l2", "the article holds"] == "yes"
-    assert table.at["dram", "the article holds"] == "", "not measured"
-    assert table.at["l1", "claimed by the article"] == ""
-    worse = latency.table(synthetic.changed(study, {"value": 1500.0}, probe_case="l2"))
-    assert worse.set_index("probe_case").at["l2", "the article holds"] == "no"
-
-
 def test_a_kernel_has_its_worst_case() -> None:
     b = Builder("wavefronts")
     for operation, kernel, sizes, counted in (

@@ -100,16 +100,6 @@ def test_without_the_measured_latency_there_is_no_model() -> None:
     assert list(full.lines[0].get_xdata()) == list(range(1, 65)), "the model is a sawtooth"
 
 
-def test_the_examples_stand_in_the_table() -> None:
-    table = occupancy.table(STUDY).set_index("case")
-    percent = table["occupancy (%, closed form)"]
-    assert percent["article: 128 threads of 180 registers on Turing"] == 25
-    assert percent["article: 128 threads of 180 registers on this GPU"] == 12.5
-    assert percent["article: 256 threads of 128 registers on Turing"] == 50
-    warps = table["warps on an SM (closed form)"]
-    assert warps["article: 256 threads of 128 registers on this GPU"] == 16
-
-
 def test_products_of_a_cpu_are_left_out() -> None:
     providers = STUDY.cases["variant"].map({"matmul_unmeasured": "cpu"}).fillna("nvrtc")
     kept = occupancy._on_gpu(replace(STUDY, cases=STUDY.cases.assign(provider=providers)))

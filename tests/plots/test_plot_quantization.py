@@ -46,7 +46,6 @@ def test_a_wave_of_narrower_tiles_counts_as_less() -> None:
     frame = swept.frame.set_index("n")
     assert swept.tile[1] == 128 and len(swept.model) == len(frame)
     assert (frame["work"] / frame["waves"]).loc[[1616, 2000]].tolist() == [0.75, 1]
-    assert not frame["partial_tail"].any()
 
 
 def test_the_table_has_errors_and_their_summary() -> None:
@@ -114,7 +113,6 @@ def test_two_blocks_an_sm_have_two_limits(monkeypatch: pytest.MonkeyPatch) -> No
     swept = first(WAVES)
     # 264 slots: always one wave, but SMs with two blocks from 133 tiles on, as in the synthetic times.
     assert set(swept.frame["waves"]) == {1} and set(swept.frame["rounds"]) == {1, 2}
-    assert swept.summary("duration", "rounds").median < 0.01
     assert abs(swept.summary().worst) > 0.4
     assert [n for n, _, _ in swept.edges("rounds")] == [1792.0]
 

@@ -37,13 +37,12 @@ def test_prediction_counts_chunks_and_charges_the_workspace() -> None:
     assert split_k.bandwidth(STUDY) == 5.0
     cell = row(split_k.cells(STUDY), TAIL, "2")
     assert (cell["tiles"], cell["chunks"], cell["per_sm"]) == (133, 64, 2)
-    # 266 blocks of 32 chunks: three rounds on SMs alone, two waves of two blocks an SM.
+    # 266 blocks of 32 chunks: three rounds on SMs alone.
     reduction = (266 + 133) * 65536 / 5e6
     assert cell["reduction"] == pytest.approx(reduction)
     plain = cell["plain_duration"]
     assert cell["alone"] == pytest.approx(plain / (plain * 96 / 128 + reduction))
-    assert cell["waves"] == pytest.approx(plain / (plain * 64 / 64 + reduction))
-    assert cell["workspace"] == 266 * 65536 and cell["traffic"] == 399 * 65536
+    assert cell["traffic"] == 399 * 65536
     without = replace(STUDY, records=STUDY.records[STUDY.records["metric"] != "bandwidth"])
     assert math.isnan(split_k.bandwidth(without))
     assert row(split_k.cells(without), TAIL, "2")["alone"] == pytest.approx(128 / 96)

@@ -34,7 +34,7 @@ def test_efficiencies_and_bytes_are_those_of_the_closed_forms() -> None:
     # 512 x 512: 32 tiles of 128x64, three to an SM.
     cell = at(STUDY, (512, 512, 512), (128, 64))
     assert cell["alone"] == pytest.approx(32 / 132)
-    assert cell["per_sm"] == 3 and cell["waves"] == pytest.approx(32 / 396)
+    assert cell["per_sm"] == 3
     assert cell["model_bytes"] == 2 * 512 * (512 * 8 + 512 * 4) + 2 * 512 * 512
     assert cell["l2_bytes"] / cell["model_bytes"] == pytest.approx(1.02)
 
@@ -50,12 +50,6 @@ def test_a_number_for_each_tile_predicts_the_rest() -> None:
     frame = tile_size.cells(STUDY)
     valid = frame["tflops"].where(frame["ranks"])
     assert tile_size.reference_shape(frame.assign(valid=valid)) == LARGE
-
-
-def test_the_guides_order_is_ranked_against_the_measurement() -> None:
-    rho = tile_size.correlations(tile_size.cells(STUDY))
-    assert rho.loc[[LARGE], "guide"].iloc[0] > 0.9
-    assert rho.loc[[(512, 512, 16384)], "guide"].iloc[0] < -0.8
 
 
 def test_tiles_of_different_environments_are_not_compared() -> None:

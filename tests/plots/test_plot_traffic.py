@@ -23,12 +23,9 @@ def row(study: StudyData, case: str) -> dict[str, Any]:
     return {str(k): v for k, v in table[table["case"] == case].iloc[0].to_dict().items()}
 
 
-def test_the_documents_example_beside_what_is_so() -> None:
+def test_the_documents_example_has_its_bound_on_this_gpu() -> None:
     thin = row(synthetic_studies.traffic(), THIN)
     assert thin["intensity (FLOP/byte)"] == pytest.approx(124.1, abs=0.05)
-    assert thin["intensity claimed by the GPU-performance document (FLOP/byte)"] == 64
-    assert thin["bound on the document's V100 (model)"] == "memory"
-    assert thin["bound claimed by the document"] == "memory"
     # The fastest f16 probe: 800 TFLOP/s over 4 TB/s; below it 124.12 * 4 are attainable.
     assert thin["balance of this GPU (FLOP/byte, measured ceilings)"] == pytest.approx(200)
     assert thin["bound on this GPU (model)"] == "memory"
@@ -38,21 +35,14 @@ def test_the_documents_example_beside_what_is_so() -> None:
     assert thin["DRAM bytes / compulsory (counted)"] == pytest.approx(1.1)
 
 
-def test_a_claim_about_fp16_is_no_claim_about_fp32() -> None:
+def test_the_balance_is_that_of_the_dtype() -> None:
     vector = row(synthetic_studies.traffic(), "matmul_naive@8192x1x8192")
-    assert vector["bound on the document's V100 (model)"] == ""
-    assert vector["bound claimed by the document"] == "memory"
     # 60 TFLOP/s over 4 TB/s.
     assert vector["balance of this GPU (FLOP/byte, measured ceilings)"] == pytest.approx(15)
 
 
-def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
+def test_loads_of_the_naive_product_are_those_without_reuse() -> None:
     naive = row(synthetic_studies.traffic(), NAIVE)
-    assert naive["loads of an element of A without reuse (model, and the lecture)"] == 384
-    assert naive["loads of an element of A claimed by the multiplication document"] == 128
-    assert naive["loads of an element of B without reuse (model, and the lecture)"] == 256
-    claimed = "loads of an element of either, claimed by the multiplication document"
-    assert naive[claimed] == 256 * 384 * 128
     requested = "loads of an element of A and B, asked for by lanes ({})"
     # 2 * 256 * 384 * 128 over 256 * 128 + 128 * 384 elements, and counted requests say the same.
     modelled, counted = (naive[requested.format(kind)] for kind in ("model", "counted"))
@@ -61,8 +51,6 @@ def test_loads_of_the_naive_product_as_two_documents_have_them() -> None:
         assert naive[f"{name} (model)"] == naive[f"{name} (counted)"]
     tiled = row(synthetic_studies.traffic(), "matmul_tiled@2048x2048x2048")
     assert tiled[requested.format("model")] == 128
-    claimed = "loads of an element of A claimed by the multiplication document"
-    assert not base.present(tiled[claimed])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import synthetic
 import synthetic_studies
 from tilewave import plots
 from tilewave.basics.errors import UserError
-from tilewave.plots import _captions, _sweeps, ablation, base, ladder, latency, wavefronts
+from tilewave.plots import _captions, _sweeps, ablation, base, ladder, wavefronts
 from tilewave.plots.style import GREY, PALETTE, TALLEST_MM, Style, caption, check_style, save
 
 NAMES = sorted(synthetic_studies.MAKERS)
@@ -276,14 +276,6 @@ def test_wave_boundaries_are_those_of_the_gpu() -> None:
     assert [n for n, _, _ in by_m[2304].edges("columns")][:2] == [1408.0, 1536.0]
     assert by_m[2304].wave_time == pytest.approx(90.0, rel=0.02)
     assert by_m[2304].blocks_per_sm == 1
-
-
-def test_claims_come_from_the_kernel_file_or_the_lecture() -> None:
-    study = synthetic.make("latency")
-    case = "latency-levelshared@shared"
-    assert latency._claimed(study)[case] == 5.0
-    declared = replace(study, cases=study.cases.assign(latency_claimed=6.0))
-    assert latency._claimed(declared)[case] == 6.0
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if hasattr(plots.load(n), "page_table")])

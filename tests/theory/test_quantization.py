@@ -51,25 +51,6 @@ def test_sizes_must_be_positive() -> None:
         q.cycles_active_ratio(0, 4)
 
 
-def test_a_last_wave_of_single_blocks_is_between_the_limits() -> None:
-    weights = {blocks: q.wave_weights(blocks, 132, 2) for blocks in (132, 133, 264, 265, 396, 397)}
-    assert weights == {
-        132: (0, 1), 133: (1, 0), 264: (1, 0), 265: (1, 1), 396: (1, 1), 397: (2, 0),
-    }  # fmt: skip
-    # Four an SM, 264 blocks: two on every SM, a third of the way.
-    assert q.wave_weights(264, 132, 4) == pytest.approx((1 / 3, 2 / 3))
-    assert q.wave_weights(133, 132, 1) == (2, 0)
-
-
-def test_two_times_are_fitted() -> None:
-    weights = [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (2.0, 0.0)]
-    durations = [60.0, 100.0, 160.0, 200.0]
-    assert q.fitted_pair(durations, weights) == pytest.approx((100.0, 60.0))
-    assert q.fitted_pair([math.nan, *durations], [(9, 9), *weights]) == pytest.approx((100, 60))
-    assert math.isnan(q.fitted_pair([100.0, 200.0], [(1.0, 0.0), (2.0, 0.0)])[0])
-    assert math.isnan(q.fitted_pair([], [])[1])
-
-
 def test_a_fitted_number_and_its_errors() -> None:
     durations, counts = [100.0, 104.0, 190.0, math.nan], [1, 1, 2, 2]
     assert q.fitted_time(durations, counts) == 100.0
@@ -80,17 +61,6 @@ def test_a_fitted_number_and_its_errors() -> None:
     assert math.isnan(q.fitted_time([], []))
     nothing = q.prediction_error([math.nan])
     assert math.isnan(nothing.median) and (nothing.place, nothing.count) == (-1, 0)
-
-
-def test_waves_that_only_work_on_a_partly_filled_column() -> None:
-    shape = {"m": 2304, "n": 1800, "k": 4096}  # 9 x 15 tiles; the last 3 are of the last column
-    assert q.tail_in_partial_column(shape, TILE, 132)
-    assert not q.tail_in_partial_column({**shape, "n": 1920}, TILE, 132), "the column is full"
-    assert not q.tail_in_partial_column({**shape, "n": 1928}, TILE, 132), "12 of 9 blocks"
-    assert not q.tail_in_partial_column({**shape, "n": 1672}, TILE, 132), "there is no wave before"
-    # 132 rows: the second column is a whole wave, and partly filled all the same.
-    assert q.tail_in_partial_column({"m": 33792, "n": 136, "k": 4096}, TILE, 132)
-    assert not q.tail_in_partial_column({**shape, "n": 1800}, TILE, 132, 2)
 
 
 def test_the_order_of_the_guide() -> None:
@@ -125,15 +95,3 @@ def test_efficiency_of_tiles_and_waves_together() -> None:
     shape = {"m": 256, "n": 256, "k": 4096}
     assert tiling.parallel_efficiency(shape, (256, 128), 132) == pytest.approx(2 / 132)
     assert tiling.parallel_efficiency(shape, (64, 64), 132, 4) == pytest.approx(16 / 528)
-
-
-def test_rank_correlation() -> None:
-    assert tiling.rank_correlation([1, 2, 3], [10, 20, 30]) == pytest.approx(1.0)
-    assert tiling.rank_correlation([1, 2, 3], [9, 4, 1]) == pytest.approx(-1.0)
-    # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
-    correlation = tiling.rank_correlation([1, 5, 5, 7], [0.1, 0.2, 0.3, 0.4])
-    assert correlation == pytest.approx(4.5 / math.sqrt(22.5))
-    assert math.isnan(tiling.rank_correlation([1], [1]))
-    assert math.isnan(tiling.rank_correlation([1, 1], [1, 2]))
-    with pytest.raises(ValueError):
-        tiling.rank_correlation([1, 2], [1])

@@ -74,7 +74,7 @@ def test_full_waves_that_are_dealt_tile_by_tile() -> None:
 def test_bytes_and_time_of_the_workspace() -> None:
     tile = (128, 128, 64)  # 65,536 bytes of sums
     split = s.split_k(133, CHUNKS, 2)
-    assert s.workspace_bytes(split, tile) == 266 * 65536
+    assert (split.written, split.read) == (266, 133)
     assert s.traffic_bytes(split, tile) == (266 + 133) * 65536
     # All SMs write and read: 26.15 MB at 4 TB/s.
     assert s.reduction_time(split, tile, SMS, 4.0) == pytest.approx(399 * 65536 / 4e6)

@@ -30,9 +30,9 @@ class Sweep:
     """A variant at one M and K: `frame` has a row for each N, ascending.
 
     Columns: case, n, ranks, tflops, duration (us), the same and the tile of cuBLAS (cublas_...), columns (of tiles),
-    tiles, blocks, waves, work (waves of the largest tile), rounds, whole, single, wave_fraction, model_ratio, ratio,
-    model_useful, useful, model_active, active, cycles (of the busiest SM), counted_waves, partial_tail; missing
-    values are NaN, names "". `model` has the model's columns at every whole N between the first and the last.
+    tiles, blocks, waves, work (waves of the largest tile), rounds, wave_fraction, model_ratio, ratio, model_useful,
+    useful, model_active, active, cycles (of the busiest SM), counted_waves; missing values are NaN, names "".
+    `model` has the model's columns at every whole N between the first and the last.
     `tile` is the largest one of the sweep.
     """
 
@@ -55,27 +55,15 @@ class Sweep:
         """Median duration of a wave in us; NaN where nothing was timed."""
         return quantization.fitted_time(*self._good("duration", "work"))
 
-    def errors(self, column: str = "duration", count: str = "work") -> pd.Series[float]:
+    def errors(self, column: str = "duration") -> pd.Series[float]:
         """Return measured over predicted, less 1, row by row; NaN without a value or a rank.
+        column: duration (us) or cycles, predicted by the work times one fitted number."""
+        predicted = self.frame["work"] * quantization.fitted_time(*self._good(column, "work"))
+        return (self.frame[column] / predicted - 1).where(self.frame["ranks"])
 
-        column: duration (us) or cycles. count: "work" or "rounds" predict by the count times one fitted number; "pair" adds
-        waves of full SMs and waves of single blocks, with two times fitted together (NaN where an SM holds one block or
-        the sweep cannot separate them).
-        """
-        frame = self.frame
-        if count == "pair":
-            durations, *weights = self._good("duration", "whole", "single")
-            times = quantization.fitted_pair(list(durations), list(zip(*weights, strict=True)))
-            predicted = frame["whole"] * times[0] + frame["single"] * times[1]
-        else:
-            predicted = frame[count] * quantization.fitted_time(*self._good(column, count))
-        return (frame[column] / predicted - 1).where(frame["ranks"])
-
-    def summary(
-        self, column: str = "duration", count: str = "work"
-    ) -> quantization.PredictionError:
+    def summary(self, column: str = "duration") -> quantization.PredictionError:
         """Return median and worst of these errors."""
-        return quantization.prediction_error(list(self.errors(column, count)))
+        return quantization.prediction_error(list(self.errors(column)))
 
     def edges(self, column: str) -> list[tuple[float, int, int]]:
         """Return (last N before, value before, value after) of each rise of a count."""
@@ -109,12 +97,9 @@ def blocks_per_sm_of(study: StudyData, row: Mapping[str, object]) -> int:
 def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
     """Return the figures that depend on the number of blocks alone, which many N of a sweep share."""
     waves = quantization.waves(blocks, sms, per_sm)
-    whole, single = quantization.wave_weights(blocks, sms, per_sm)
     return {
         "blocks": blocks,
         "waves": waves.count,
-        "whole": whole,
-        "single": single,
         "rounds": quantization.rounds_on_sms(blocks, sms),
         "wave_fraction": waves.fraction,
         "model_active": quantization.cycles_active_ratio(blocks, sms),
@@ -207,7 +192,6 @@ def sweeps(study: StudyData) -> list[Sweep]:
                 {
                     "case": case, "n": n, **form,
                     "cublas_tile_ratio": quantization.operations_ratio(shape, pair) if pair else math.nan,
-                    "partial_tail": alike and quantization.tail_in_partial_column(shape, tile, sms, per_sm),
                 }
             )  # fmt: skip
         frame = pd.DataFrame(rows).join(measured, on="case").sort_values("n", ignore_index=True)
@@ -236,8 +220,6 @@ def table(study: StudyData) -> pd.DataFrame:
             median=100 * summary.median,
             worst=100 * summary.worst,
             cycles_error=100 * sweep.errors("cycles"),
-            alone_error=100 * sweep.errors("duration", "rounds"),
-            pair_error=100 * sweep.errors("duration", "pair"),
         )
         parts.append(part.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS))
     if not parts:

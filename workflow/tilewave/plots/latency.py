@@ -1,13 +1,10 @@
 """Latency: cycles of one dependent access at each level, measured beside what documents claim.
 
-The lecture gives a number for four levels. The article on vectorised access says "several hundred" of global
-memory. The table's nanoseconds use the environment's highest SM clock: the probe counts cycles, and no clock
-is read while it runs.
+The kernel file has the lecture's number for four levels. The table's nanoseconds use the environment's highest SM
+clock: the probe counts cycles, and no clock is read while it runs.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -19,21 +16,8 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
 READING = look.READINGS["latency"]
-_CLAIMED: Mapping[str, float] = {"register": 1, "shared": 5, "constant": 5, "dram": 500}
-HUNDREDS = ("l2", "dram")
-"""Probe cases of global memory for which the article claims several hundred cycles."""
-_SEVERAL = (200.0, 999.0)  # range of several hundred cycles
 _METRIC = "latency"
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
-_ARTICLE = "claimed by the article"
-
-
-def _claimed(study: StudyData) -> pd.Series[float]:
-    """Return the claim of each case: the kernel file's, else the lecture's for the level.
-    The level is the probe case's name up to its first underscore."""
-    cases = study.cases.set_index("case").reindex(columns=["probe_case", "latency_claimed"])
-    levels = cases["probe_case"].str.lower().str.replace("_.*", "", regex=True)
-    return cases["latency_claimed"].astype(float).fillna(levels.map(_CLAIMED))
 
 
 def clock_mhz(study: StudyData) -> float | None:
@@ -48,16 +32,11 @@ def table(study: StudyData) -> pd.DataFrame:
     """Return one row per level: measured cycles and nanoseconds, claimed cycles, the quotient."""
     frame = study.cases.reindex(columns=["case", "probe_case"])
     frame[_MEASURED] = frame["case"].map(base.value_of(study, _METRIC))
-    frame[_LECTURE] = frame["case"].map(_claimed(study))
+    frame[_LECTURE] = study.cases.reindex(columns=["latency_claimed"]).astype(float)
     frame["measured / claimed"] = frame[_MEASURED] / frame[_LECTURE]
     clock = clock_mhz(study)
     if clock is not None:
         frame[f"measured (ns at {clock:g} MHz)"] = 1e3 * frame[_MEASURED] / clock
-    claimed = frame["probe_case"].str.lower().isin(HUNDREDS)
-    frame[_ARTICLE] = claimed.map({True: "several hundred cycles", False: ""})
-    holds = frame[_MEASURED].between(*_SEVERAL)
-    comparable = claimed & frame[_MEASURED].notna()
-    frame["the article holds"] = holds.map({True: "yes", False: "no"}).where(comparable, "")
     base_rows = base.base_table(study).reset_index(drop=True)
     return frame.join(base_rows[["verdict", "status", "reason", "source"]])
 

@@ -1,8 +1,8 @@
 """Occupancy: the closed form beside the driver's answer and ncu's, and the warps needed to be fast.
 
 The figure has multiply-adds per clock against resident warps and independent chains, from a probe: an SM needs so
-many warps. The table has the occupancy of variants by theory, driver and ncu, with the resource that limits them,
-and the article's two blocks. A study without the probe draws its variants' warps.
+many warps. The table has the occupancy of variants by theory, driver and ncu, with the resource that limits them.
+A study without the probe draws its variants' warps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tilewave.plots._panels import bars, rows_mm, slanted
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import GREY, MARKERS, PALETTE, Style
 from tilewave.theory import latency, occupancy
-from tilewave.theory.occupancy import TURING, Occupancy
+from tilewave.theory.occupancy import Occupancy
 
 READING = look.READINGS["occupancy"]
 _KEYS = (
@@ -49,7 +49,6 @@ _COUNTED = (
 _PERCENT, _LIMITERS, _DIFFERENCES = "occupancy (%, closed form)", "limited by", "differences"
 _SAME = 0.01  # percentage points by which rounding may change an occupancy
 _MOST = 3  # differences that the caption spells out
-_EXAMPLES = ((128, 180, 0), (256, 128, 32768))  # the article's blocks: threads, registers, bytes
 _MOST_ROWS = 12
 
 
@@ -153,7 +152,7 @@ def register_latency(study: StudyData) -> float | None:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row per case with all three answers, then the article's two blocks on two GPUs."""
+    """Return one row per case with all three answers."""
     base_rows = base.base_table(study).reset_index(drop=True)
     cycles = register_latency(study)
     points = chains(study, cycles)
@@ -162,15 +161,6 @@ def table(study: StudyData) -> pd.DataFrame:
         frame[f"FMA per clock and SM ({name})"] = frame["case"].map(points.set_index("case")[name])
     frame["TFLOP/s"] = frame["case"].map(base.value_of(study, "tflops", "time"))
     frame = frame.join(base_rows.iloc[:, 4:])
-    examples = [
-        {
-            "case": f"article: {block[0]} threads of {block[1]} registers on {gpu}",
-            **_answer(occupancy.occupancy(sm, *block), *block), "source": "model",
-        }
-        for gpu, sm in (("Turing", TURING), ("this GPU", _sweeps.sm_limits(study))) for block in _EXAMPLES
-    ]  # fmt: skip
-    if len(frame):
-        frame = pd.concat([frame, pd.DataFrame(examples)], ignore_index=True)
     return base.with_derived(frame, (points, cycles))
 
 

@@ -56,9 +56,8 @@ def cells(study: StudyData) -> pd.DataFrame:
     """Return one row per case of a splitting kernel whose data-parallel baseline is in the study.
 
     Columns: case, plain (the baseline), shape, label, tile, tiles, chunks, per_sm, how ("stream" or the number
-    of splits), ranks, duration and plain_duration (us), speed_up, alone and waves (predicted: an SM's blocks
-    share its throughput, or do not), reduction (us), workspace, traffic (bytes, model), l2 and dram (bytes
-    more, counted), rate (TB/s).
+    of splits), ranks, duration and plain_duration (us), speed_up, alone (predicted: an SM's blocks share
+    its throughput), reduction (us), traffic (bytes, model), l2 and dram (bytes more, counted), rate (TB/s).
     """
     sms = sms_of(study)
     rows = study.cases[study.cases["tile_m"].notna() & study.cases["blocks"].notna() & (sms > 0)]
@@ -79,17 +78,13 @@ def cells(study: StudyData) -> pd.DataFrame:
         per_sm = blocks_per_sm_of(study, baseline)
         plain_time = duration.get(baseline["case"], math.nan)
         reduction = splitting.reduction_time(dealing, tile, sms, rate) if rate > 0 else 0.0
-        alone, waves = (
-            splitting.speed_up(dealing, plain, sms, blocks, plain_time, reduction)
-            for blocks in (1, per_sm)
-        )
+        alone = splitting.speed_up(dealing, plain, sms, 1, plain_time, reduction)
         records.append(
             {
                 "case": row["case"], "plain": baseline["case"], "shape": tuple(shape.values()),
                 "label": base.shape_label(row), "tile": tile, "tiles": tiles, "chunks": chunks, "per_sm": per_sm,
-                "how": STREAM if stream else str(base.macros_of(row).get("SPLITS", 1)), "alone": alone, "waves": waves,
+                "how": STREAM if stream else str(base.macros_of(row).get("SPLITS", 1)), "alone": alone,
                 "reduction": reduction if rate > 0 else math.nan, "rate": rate,
-                "workspace": splitting.workspace_bytes(dealing, tile),
                 "traffic": splitting.traffic_bytes(dealing, tile),
             }
         )  # fmt: skip

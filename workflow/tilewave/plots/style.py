@@ -38,8 +38,8 @@ DTYPES = {"f32": BLUE, "f16_f32": RED, "f64": GREEN, "tf32": PURPLE}
 """Colours of dtypes; others have those of PALETTE that are left."""
 AREAS = (BLUE, "#D96F45", "#EDC373", "#D6E4F2", "white")
 """Colours of the parts of a bar, in this order: each is lighter than the one before, also in grey print."""
-MODEL, GOOD, BAD = GREY, GREEN, RED
-"""Colours of models, and of changes for the better and the worse; the baseline is INK."""
+MODEL = GREY
+"""Colour of models; the baseline is INK."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 _SHEET = mpl.rc_params_from_file(
     Path(__file__).with_suffix(".mplstyle"), use_default_template=False

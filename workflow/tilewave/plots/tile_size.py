@@ -39,8 +39,8 @@ def cells(study: StudyData) -> pd.DataFrame:
     """Return one row per case with a tile: shape, measured throughput, predictions.
 
     Columns: case, shape ((m, n, k)), label, tile ((rows, columns)), ranks, tflops, cublas (% of cuBLAS), share (of the
-    best at the shape), useful, per_sm, alone and waves (parallel efficiency, one block an SM and as many as fit),
-    intensity (FLOP/byte), l2_bytes and model_bytes, predicted_alone and predicted_waves (share of the best).
+    best at the shape), useful, per_sm, alone (parallel efficiency, one block an SM), intensity (FLOP/byte), l2_bytes
+    and model_bytes, predicted_alone (share of the best).
     """
     sms, cases = sms_of(study), study.cases.dropna(subset=["m", "n", "k", "tile_m", "tile_n"])
     records = []
@@ -54,7 +54,6 @@ def cells(study: StudyData) -> pd.DataFrame:
                 "case": row["case"], "shape": tuple(shape.values()), "label": base.shape_label(row), "tile": tile,
                 "useful": quantization.tile_efficiency(shape, tile), "per_sm": per_sm,
                 "alone": tiling.parallel_efficiency(shape, tile, sms),
-                "waves": tiling.parallel_efficiency(shape, tile, sms, per_sm),
                 "intensity": tiling.intensity(tile, width),
                 "model_bytes": tiling.operand_bytes(shape, tile, width) + of_c,
             }
@@ -77,11 +76,10 @@ def cells(study: StudyData) -> pd.DataFrame:
     frame["share"] = valid / valid.groupby(shapes).transform("max")
     reference = reference_shape(frame)
     at_reference = frame[[shape == reference for shape in shapes]]
-    for name in ("alone", "waves"):
-        # TFLOP/s of each tile on a product without quantization.
-        full = dict(zip(at_reference["tile"], at_reference["valid"] / at_reference[name]))
-        rate = frame["tile"].map(full) * frame[name]
-        frame[f"predicted_{name}"] = rate / rate.groupby(shapes).transform("max")
+    # TFLOP/s of each tile on a product without quantization.
+    full = dict(zip(at_reference["tile"], at_reference["valid"] / at_reference["alone"]))
+    rate = frame["tile"].map(full) * frame["alone"]
+    frame["predicted_alone"] = rate / rate.groupby(shapes).transform("max")
     return frame
 
 
@@ -98,30 +96,16 @@ def winners(frame: pd.DataFrame, column: str) -> dict[tuple[int, ...], tuple[int
     return dict(frame.loc[best, ["shape", "tile"]].itertuples(index=False, name=None))
 
 
-def correlations(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return Spearman's rho at each shape of the measured throughput with the guide's order and the prediction.
-    Columns `guide`, for the tiles that the guide names, and `model`."""
-    by_shape = {}
-    for shape, group in frame[frame["share"].notna()].groupby("shape", sort=False):
-        orders = {"guide": -group["tile"].map(tiling.priority), "model": group["predicted_alone"]}
-        by_shape[shape] = {
-            name: tiling.rank_correlation(list(order.dropna()), list(group["share"][order.notna()]))
-            for name, order in orders.items()
-        }
-    return pd.DataFrame.from_dict(by_shape, orient="index", columns=["guide", "model"])
-
-
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case with a tile: throughput, share of the best, efficiencies, bytes, status."""
     base_rows, frame = base.base_table(study), cells(study)
     if frame.empty:
         return base.with_derived(base_rows.reset_index(drop=True), frame)
-    best, rho, shapes = winners(frame, "share"), correlations(frame), frame["shape"]
+    best, shapes = winners(frame, "share"), frame["shape"]
     columns = frame.assign(
         name=[f"{m}x{n}" for m, n in frame["tile"]],
         best=[best.get(shape) == tile for shape, tile in zip(shapes, frame["tile"])],
-        **{name: shapes.map(rho[name]) for name in rho},
-        **{name: 100 * frame[name] for name in ("share", "predicted_alone", "predicted_waves")},
+        **{name: 100 * frame[name] for name in ("share", "predicted_alone")},
     )
     columns = columns.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     joined = base.with_columns(base_rows.loc[columns.index], dict(columns))

@@ -2,8 +2,7 @@
 
 The figure has how often an element of A and B is loaded at each level: predicted by the closed forms of
 tilewave.theory.traffic, and counted. The table has also products with their arithmetic intensity, the rate over
-the limit of this GPU's measured ceilings, the DRAM bytes over the compulsory ones, and the statements of the
-GPU-performance document on the same shapes and its GPU.
+the limit of this GPU's measured ceilings, and the DRAM bytes over the compulsory ones.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tilewave.records.counters.catalogue import GLOBAL_ACCESSES
 from tilewave.theory import traffic
 from tilewave.theory.dtypes import product_sizes
 from tilewave.theory.occupancy import WARP
-from tilewave.theory.traffic import V100, Machine, WarpAccess
+from tilewave.theory.traffic import Machine, WarpAccess
 
 READING = look.READINGS["traffic"]
 
@@ -72,14 +71,6 @@ class Options(Named):
     )
 
 
-# Claims of the GPU-performance document on its examples (its N is the reduction): FLOP per byte, which are half the
-# reduction and below 1 for a matrix times a vector, and the bound of the product.
-CLAIMED: Mapping[tuple[int, int, int], tuple[float, str]] = {
-    (8192, 8192, 128): (64.0, traffic.MEMORY),
-    (8192, 8192, 8192): (4096.0, traffic.MATH),
-    (8192, 1, 8192): (math.nan, traffic.MEMORY),
-    (1, 8192, 8192): (math.nan, traffic.MEMORY),
-}
 _STAGES = ("time", "counters")
 _L2_READ, _DRAM_READ, _DRAM = "lts__t_sectors_op_read.sum", "dram__bytes_read.sum", "dram_bytes"
 _COUNTED = {
@@ -88,10 +79,6 @@ _COUNTED = {
     "store_requests": GLOBAL_ACCESSES.format("requests", "st"),
     "store_sectors": GLOBAL_ACCESSES.format("sectors", "st"),
 }
-# Inputs whose products run at the TFLOP/s that the document states for its V100.
-_V100_INPUTS = "f16"
-
-
 _LEVELS: Mapping[str, str] = {
     "requested": "loaded by lanes", "sectors": "L1 sectors", "l2": "L2, unpredicted", "dram": "read from DRAM",
 }  # fmt: skip
@@ -145,12 +132,6 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
     return ceilings, _ceilings.environment_here(study)
 
 
-def _mean(shape: pd.DataFrame, of_a: pd.Series[float], of_b: pd.Series[float]) -> pd.Series[float]:
-    """Return loads of an element, averaged over the elements of A and B."""
-    a, b = shape["m"] * shape["k"], shape["k"] * shape["n"]
-    return (a * of_a + b * of_b) / (a + b)
-
-
 def _models(study: StudyData, products: pd.DataFrame) -> pd.DataFrame:
     """Return the predicted requests, sectors and elements of loads and stores by case; NaN without a prediction."""
     names = [
@@ -180,12 +161,6 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     frame["compulsory"] = moved = traffic.compulsory_bytes(products, sizes[0], sizes[1])
     frame["intensity"] = ratio = frame["flops"] / moved
     frame["dram_ratio"] = counted["moved"] / moved
-    on_v100 = dtypes.str.split("_").str[0] == _V100_INPUTS
-    claims = [CLAIMED.get(shape, (math.nan, "")) for shape in zip(m, n, k, strict=True)]
-    claimed = pd.DataFrame(claims, frame.index, ["intensity", "bound"])
-    frame["claimed_intensity"] = claimed["intensity"].where(on_v100)
-    frame["claimed_bound"] = claimed["bound"]
-    frame["v100_bound"] = ratio.map(V100.bound).where(on_v100, "")
     limits = ["balance", "bound", "attainable", "duration_model"]
     frame[limits] = math.nan, "", math.nan, math.nan
     timed_in = base.environment_of(study, "tflops", "time")
@@ -206,13 +181,6 @@ def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) 
     frame["sectors"] = traffic.SECTOR_BYTES * frame["load_sectors"] / inputs
     frame["l2"] = traffic.SECTOR_BYTES * counted["l2"] / inputs
     frame["dram"] = counted["dram"] / inputs
-    # Without reuse an element of A is loaded n times and one of B m times; the document says k and m times.
-    alone = by_lanes.where((by_lanes / _mean(products, n, m) - 1).abs() < 1e-9).notna()
-    loads = {
-        "loads_a": n, "loads_b": m, "loads_a_claimed": k, "loads_b_claimed": m, "loads_claimed": m * n * k,
-        "requested_claimed": _mean(products, k, m),
-    }  # fmt: skip
-    frame = frame.assign(**{name: values.where(alone) for name, values in loads.items()})
     share = 100 * frame["tflops"].astype(float) / frame["attainable"].astype(float)
     frame["share"] = share.where(frame.index.isin(base.ranking(study)))
     return frame
@@ -223,7 +191,7 @@ _FACTS: Mapping[str, str] = table_beside(__file__)
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row per product: predicted and measured side by side, and the claims on its shape."""
+    """Return one row per product: predicted and measured side by side."""
     machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
     frame = facts(study, machines)
     base_rows = base.base_table(study)

@@ -117,39 +117,6 @@ def rounds_on_sms(blocks: int, sms: int) -> int:
     return waves(blocks, sms).count
 
 
-def wave_weights(blocks: int, sms: int, blocks_per_sm: int) -> tuple[float, float]:
-    """Return the waves of full SMs, and of SMs with one block each, whose times add up to the launch's.
-
-    It interpolates between the two limits of `rounds_on_sms`: the time of a last wave with b of ``blocks_per_sm``
-    = o blocks on its busiest SM is (b - 1) / (o - 1) of the way from one block an SM to a full one.
-    """
-    split = waves(blocks, sms, blocks_per_sm)
-    if not split.tail or blocks_per_sm == 1:
-        return float(split.count), 0.0
-    share = (rounds_on_sms(split.tail, sms) - 1) / (blocks_per_sm - 1)
-    return split.full + share, 1.0 - share
-
-
-def fitted_pair(
-    durations: Sequence[float], weights: Sequence[tuple[float, float]]
-) -> tuple[float, float]:
-    """Fit the two times whose weighted sums are nearest to the durations (least squares of the relative error).
-
-    NaN if the sweep does not determine both.
-    """
-    rows = [
-        (full / duration, single / duration)
-        for duration, (full, single) in zip(durations, weights, strict=True)
-        if not math.isnan(duration)
-    ]
-    aa, ab, bb = (sum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
-    a, b = (sum(row[i] for row in rows) for i in (0, 1))
-    determinant = aa * bb - ab * ab
-    if not determinant > 1e-9 * aa * bb:
-        return math.nan, math.nan
-    return (a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant
-
-
 def fitted_time(durations: Iterable[float], counts: Iterable[float]) -> float:
     """Return the time of a wave: the median of duration over count. NaN for an empty sweep."""
     times = [d / c for d, c in zip(durations, counts, strict=True) if not math.isnan(d)]
@@ -178,16 +145,3 @@ def prediction_error(errors: Sequence[float]) -> PredictionError:
     return PredictionError(
         statistics.median(size for size, _ in sizes), errors[place], place, len(sizes)
     )
-
-
-def tail_in_partial_column(
-    shape: Mapping[str, int], tile: Sequence[int], sms: int, blocks_per_sm: int = 1
-) -> bool:
-    """Return whether all blocks of the last wave fit into a last tile column that is not full.
-
-    If blocks start column by column, that wave computes and loads less than a full one.
-    """
-    rows, columns = tiles(shape, tile)
-    split = waves(rows * columns, sms, blocks_per_sm)
-    partial = shape["n"] % tile[1] != 0
-    return partial and split.full > 0 and 0 < (split.tail or split.capacity) <= rows

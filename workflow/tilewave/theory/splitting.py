@@ -117,11 +117,6 @@ def critical_chunks(dealing: Dealing, sms: int, blocks_per_sm: int = 1) -> int:
     return quantization.waves(dealing.blocks, sms, blocks_per_sm).count * dealing.longest
 
 
-def workspace_bytes(dealing: Dealing, tile: Sequence[int]) -> int:
-    """Return the bytes of sums in the workspace: a whole tile for each part that is written."""
-    return SUM_BYTES * tile[0] * tile[1] * dealing.written
-
-
 def traffic_bytes(dealing: Dealing, tile: Sequence[int]) -> int:
     """Return the bytes, written and read, that the workspace adds to the traffic of SMs and L2."""
     return SUM_BYTES * tile[0] * tile[1] * (dealing.written + dealing.read)

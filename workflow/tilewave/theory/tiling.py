@@ -6,8 +6,6 @@ fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), sha
 
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
-
 from tilewave.theory import quantization
 from tilewave.theory.traffic import loads_per_element
 
@@ -49,14 +47,3 @@ def parallel_efficiency(
     blocks = quantization.tile_count(shape, tile)
     waves = quantization.waves(blocks, sms, blocks_per_sm)
     return quantization.tile_efficiency(shape, tile) * waves.efficiency
-
-
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's rho, in [-1, 1], ties at their mean rank; NaN for fewer than two pairs or a constant side.
-
-    Raises ValueError if the lengths differ.
-    """
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values against {len(second)}")
-    ranks = pd.DataFrame([first, second]).rank(axis=1)
-    return float(ranks.T.corr().iloc[0, 1])
