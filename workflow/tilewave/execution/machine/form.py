@@ -5,9 +5,9 @@ instruction unsupported: ignoring it could give a wrong result without notice.
 """
 
 import re
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,33 +34,23 @@ def signed(value: int) -> int:
     return value - INT32 if value >= INT32 // 2 else value
 
 
-def _float(text: str) -> float:
-    word = text.strip().upper()
-    if "NAN" in word:
-        return float("nan")
-    if "INF" in word:
-        return float("-inf") if word.startswith("-") else float("inf")
-    return float(word)
+def _bits(text: str, number: type[np.floating[Any]]) -> int:
+    """Return the pattern of a literal: a NaN is quiet, and a number too large is infinite."""
+    with np.errstate(over="ignore"):
+        value = number(float(re.sub("[QS]NAN", "NAN", text.strip(), flags=re.I)))
+    return int.from_bytes(value.tobytes(), "little")
 
 
 def f32_bits(text: str) -> int:
-    if "NAN" in text.upper():
-        return 0xFFC00000 if text.strip().startswith("-") else 0x7FC00000
-    with np.errstate(over="ignore"):
-        return int(np.float32(_float(text)).view(np.uint32))
+    return _bits(text, np.float32)
 
 
 def f64_bits(text: str) -> int:
-    if "NAN" in text.upper():
-        return 0xFFF8000000000000 if text.strip().startswith("-") else 0x7FF8000000000000
-    return int(struct.unpack("<Q", struct.pack("<d", _float(text)))[0])
+    return _bits(text, np.float64)
 
 
 def f16_bits(text: str) -> int:
-    if "NAN" in text.upper():
-        return 0xFE00 if text.strip().startswith("-") else 0x7E00
-    with np.errstate(over="ignore"):
-        return int(np.float16(_float(text)).view(np.uint16))
+    return _bits(text, np.float16)
 
 
 def bf16_bits(text: str) -> int:
