@@ -335,9 +335,10 @@ def of_block(
     noted, of_details, of_lines, progress, counter = ends.tolist()
     by, instructions, places = events[:, : progress if how == POLLS else noted]
     executed = spent(tables[0]) // len(peers) if how == FULL else len(by)
-    of_warps = [np.flatnonzero(by == warp).astype(np.int32) for warp in range(-(-threads // LANES))]
-    starts = np.cumsum([0, *map(len, of_warps)])
-    order = np.concatenate(of_warps)
+    warps = -(-threads // LANES)
+    starts, order = np.append(0, np.bincount(by, minlength=warps)).cumsum(), np.empty_like(by)
+    for warp in range(warps):
+        order[starts[warp] : starts[warp + 1]] = np.flatnonzero(by == warp)
     return BlockEvents(
         instructions[order], places[order], starts, details[:of_details], lines[:of_lines],
         int(how), int(executed), counter,

@@ -32,7 +32,7 @@ MEASURED_ON = 4800e9  # bytes per second of the H200 whose constants these are
 ROUNDS = 3
 """Rounds of blocks of an SM that are simulated; more take as long as the last of them."""
 MOST_CYCLES = 50_000_000
-MOST_EVENTS = 1_500_000
+MOST_EVENTS = 1_200_000
 MOST_SHARES, LONGER = 8, 1.01
 """Blocks that share a counter, where its buffer does not say it; how much more the last of them executes."""
 L1_BYTES, L1_LEAST = 256 << 10, 8 << 10
