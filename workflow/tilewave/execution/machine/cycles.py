@@ -207,7 +207,7 @@ def access_global(m, k, row, detail, block, scheduler, now):
         start + wavefronts + k[sm.K_READ_OPERANDS],
         start + k[sm.K_L1] + 2 * (wavefronts - 1),
     )
-    serial = int(sm.blocks(m)[block, sm.SERIAL])
+    serial, absent = int(sm.blocks(m)[block, sm.SERIAL]), -float(detail[e.B])
     for place in range(detail[e.FIRST], detail[e.FIRST] + detail[e.COUNT]):
         line, missing = sm.lines(m)[place] >> 4, sm.lines(m)[place] & 15
         way, hit, key, at = 0, False, 0, 0
@@ -222,6 +222,7 @@ def access_global(m, k, row, detail, block, scheduler, now):
         size = (
             32.0 * (missing & 1) + 16.0 * (missing & 2) + 8.0 * (missing & 4) + 4.0 * (missing & 8)
         )
+        absent += size
         sent = max(shared[sm.PORT], start)
         shared[sm.PORT] = sent + size / k[sm.K_PORT]
         sent, loaded = from_l2(m, k, size, k[sm.K_L2_RATE], sent)
@@ -251,7 +252,13 @@ def access_global(m, k, row, detail, block, scheduler, now):
             if what == sm.ATOMIC:
                 done = max(done, sent + k[sm.K_ATOMIC])
         shared[sm.DATA_PATH] = max(shared[sm.DATA_PATH], shared[sm.PORT] - 256)
-    return read if what == sm.STORE and not copies else done, read
+    if what == sm.STORE and not copies:
+        if absent > 0:
+            spent = math.ceil(absent / sm.MOST_ABSENT) * k[sm.K_PART]
+            shared[sm.L2] = max(shared[sm.L2], start) + spent
+            shared[sm.BUSY_L2] += spent
+        return read, read
+    return done, read
 
 
 @njit

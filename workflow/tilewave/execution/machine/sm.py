@@ -44,6 +44,7 @@ PIPE_NAMES = ("none", "fma", "imad", "alu", "fp64", "xu", "tensor", "uniform", "
 ) = range(18)  # fmt: skip
 LOAD, STORE, ATOMIC, REDUCTION = range(4)
 LINE = 128.0  # bytes that shared memory serves in a cycle
+MOST_ABSENT = 28  # bytes that a store of one word leaves of its sector
 # ---- columns of a warp: its next event and the end; when it may issue; when to look again; why not now; since when it
 # waits; when its copies end; the block barrier, the mbarrier and the phase that it waits for; registers kept for reuse
 AT, END, NEXT, READY, WHY, SINCE, COPIED, AT_BARRIER, AT_MBARRIER, PHASE, REUSE = range(11)
@@ -73,9 +74,9 @@ NAMES = tuple(table_beside(__file__))
 (
     K_START, K_FETCH, K_FETCH_NEXT, K_NEXT_BLOCK, K_NEXT_CLUSTER, K_L1, K_L2, K_DRAM, K_PORT, K_L2_RATE, K_DRAM_RATE,
     K_LOADED, K_WINDOW, K_TAG, K_QUEUE, K_COPY_SHARE, K_OWED, K_READ_OPERANDS, K_BARRIER, K_BARRIER_WARP, K_MBARRIER,
-    K_TMA, K_TMA_RATE, K_OUTSIDE_RATE, K_WGMMA, K_WGMMA_AHEAD, K_REMOTE, K_JUMP, K_PORTS, K_ATOMIC, K_ATOMIC_SAME,
+    K_TMA, K_TMA_RATE, K_OUTSIDE_RATE, K_WGMMA, K_WGMMA_AHEAD, K_REMOTE, K_JUMP, K_PORTS, K_ATOMIC, K_ATOMIC_SAME, K_PART,
     K_SMS, K_DRAM_SHARE, K_STORES, K_WAYS, K_GAP,
-) = range(CONSTANTS := 36)  # fmt: skip
+) = range(CONSTANTS := 37)  # fmt: skip
 
 
 class Sm(NamedTuple):

@@ -137,6 +137,7 @@ class LaunchModel:
         bandwidth = k["dram_rate"] * gpu.machine.bandwidth / MEASURED_ON
         for name, rate in (("l2_rate", k["l2_rate"]), ("dram_rate", bandwidth)):
             k[name] = min(k["port"], rate * gpu.sms / busy)
+        k["part"] *= busy / gpu.sms
         of_shared = resident * round_up(shared + limits.shared_reserved, limits.shared_unit)
         left = max(L1_BYTES - of_shared, L1_LEAST)
         ways = max(1, min(sm.WAYS, left // (sm.SETS * int(sm.LINE))))
