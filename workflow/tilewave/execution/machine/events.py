@@ -48,7 +48,7 @@ TURN, IDLE = 512, 30_000
 """Steps of a warp's turn; events without any but loads and comparisons after which a block is said to poll."""
 POLLING = (c.INTEGER, c.LOGIC, c.LANES, c.SPECIAL, c.LOAD, c.CONTROL)
 LANES, MOST_LINES = 32, 1024
-REST = 200_000_000  # instructions without events at most
+REST = 200_000_000  # instructions without events, after which a block does not end
 
 
 def _skip(table, warp, pc, mask):
@@ -331,7 +331,8 @@ def of_block(
     how = record(tables[0], peers, len(peers), run.address, events, details, lines, most, ends)
     if how == FULL:
         rest = np.array([number, 1, 0], np.int64)
-        run_some(tables[0], rest, dims, of_cluster, threads, number + 1, 0, REST)
+        if run_some(tables[0], rest, dims, of_cluster, threads, number + 1, 0, REST):
+            how = POLLS  # such a block waits for another one
     noted, of_details, of_lines, progress, counter = ends.tolist()
     by, instructions, places = events[:, : progress if how == POLLS else noted]
     executed = spent(tables[0]) // len(peers) if how == FULL else len(by)
