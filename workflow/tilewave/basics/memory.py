@@ -1,15 +1,24 @@
 """A limit of the memory of this process, above what it has already (Linux; elsewhere there is none)."""
 
+from __future__ import annotations
+
 import contextlib
+import ctypes
+import mmap
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 VARIABLE = "TILEWAVE_MEMORY_GIB"
 """The environment variable with the limit of an execution."""
 GIB = 2.0
 """Its default. Operands of the largest recorded execution take 24 MiB, and a sum of 16 million elements 0.3 GiB."""
+MAP_FIXED = 0x10  # of Linux
 RESIDENT, DATA = 1, 5
 """Fields of /proc/PID/statm, in pages."""
 EXCEEDED = f"it takes more memory than {{}} GiB ({VARIABLE} sets the limit)"
@@ -64,3 +73,25 @@ def limited(least: int = 0) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def repeat(area: np.ndarray, pattern: np.ndarray) -> None:
+    """Let an area repeat a pattern of whole pages; only what is written to it later takes memory (Linux).
+
+    area, pattern: uint8; the area is part of a large array, which lies in pages of its own. Raises MemoryError.
+    """
+    libc, page, begin = ctypes.CDLL(None), mmap.PAGESIZE, area.ctypes.data
+    libc.mmap.restype, word = ctypes.c_void_p, ctypes.c_size_t
+    libc.mmap.argtypes = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    head, end = -begin % page, (begin + area.size) // page * page - begin
+    area[:head], area[end:] = pattern[:head], pattern[: area.size - end]
+    file = os.memfd_create("pattern")
+    try:
+        os.write(file, pattern.tobytes())
+        for at in range(head, end, pattern.size):
+            size, kind = min(pattern.size, end - at), mmap.MAP_PRIVATE | MAP_FIXED
+            mode = mmap.PROT_READ | mmap.PROT_WRITE
+            if libc.mmap(begin + at, size, mode, kind, file, 0) != begin + at:
+                raise MemoryError
+    finally:
+        os.close(file)

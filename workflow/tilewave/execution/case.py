@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from tilewave.kernel import result as model
 from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
+from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.instructions import of_launches
@@ -48,6 +50,8 @@ SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
 UNALIGNED = "an array in shared memory is declared with an alignment of {} bytes, and the memory begins at byte {} on sm_{}"
 FILLED_BYTES = 64 << 20
+PATTERN_SIZE, PATTERN_BYTES = 1024, 4 << 20
+"""Largest operands that are drawn for a prediction as a whole; sizes of a smaller case, and bytes, that others repeat."""
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 ADDRESSES = "c[0x4]"
 """The constant bank with the addresses of the module's variables; a kernel that does not read it has none."""
@@ -417,24 +421,38 @@ class TimedLaunch:
     time: Any
 
 
+def _patterns(operation: Operation, job: Job) -> dict[str, np.ndarray]:
+    """Return what each operand with values repeats: those of the same case with smaller sizes."""
+    sizes = {name: min(size, PATTERN_SIZE) for name, size in job.shape.items()}
+    small = replace(job, shape=sizes, strides={})
+    drawn = operands(operation, small, operation.inputs(small), 0.0, blank)
+    return {
+        name: np.resize(array.reshape(-1).view(np.uint8), PATTERN_BYTES)
+        for name, array in drawn.items()
+        if array.any()
+    }
+
+
 def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
     """Predict the time of each launch of a case, from one block of each.
 
-    Operands of more than `FILLED_BYTES` are zeros. Raises NoTime, and the machine's errors.
+    Operands of more than `FILLED_BYTES` repeat smaller ones, those of a product are zeros. Raises NoTime, and the machine's errors.
     """
     case = _Case(job, machine or execution.engine())
     case.load()
     case.written.clear()  # nothing is searched here
     operation, launches = case.operation, []
     filled = cost.operand_bytes(job) <= FILLED_BYTES
-    buffers = zeros(operation, job)
+    buffers, patterns = zeros(operation, job), {}
     if filled:
         buffers = operands(operation, job, operation.inputs(job), 0.0, blank)
+    elif sys.platform == "linux" and not job.layouts:  # no product's time depends on values
+        patterns = _patterns(operation, job)
     buffers |= {buffer.name: blank("u1", buffer.nbytes) for buffer in job.launch.scratch}
     for step in case.job.steps:
         program, footprint = case.programs[step.entry], sum(a.nbytes for a in buffers.values())
         launch = case.launched(step, buffers, 1.0, 0.0)
-        predicted = case.machine.predicted(program, gpu, footprint, **launch)
+        predicted = case.machine.predicted(program, gpu, footprint, **launch, patterns=patterns)
         launches.append(TimedLaunch(program, case.places[step.entry], predicted))
     return launches
 

@@ -11,11 +11,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from tilewave.basics.errors import NoTime
+from tilewave.basics.memory import repeat
 from tilewave.basics.tables import table_beside
 from tilewave.execution.machine import cycles, pipes, sm, views
 from tilewave.execution.machine import events as recorded
@@ -179,16 +181,25 @@ def predicted(
     cluster: Sequence[int] | None = None,
     memory: Sequence[Buffer] = (),
     sms: int = SMS,
+    patterns: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> Time:
-    """Return the time of a launch. footprint: bytes of its buffers; the rest as for `launch.execute`. Raises NoTime."""
+    """Return the time of a launch. Raises NoTime.
+
+    footprint: bytes of its buffers. patterns: what a large buffer of zeros repeats, by name. The rest is as for
+    `launch.execute`.
+    """
     launch = LaunchModel(program, gpu, footprint, grid, tuple(cluster or (1, 1, 1)), shared_bytes)
     count = launch.blocks // launch.together
     limits, threads, shares = Limits(races=False), math.prod(block), dict[int, int]()
 
     def events(number: int, preset: tuple[int, int] | None = None) -> BlockEvents:
-        first, _ = state_of(
+        first, placed = state_of(
             program, grid, block, arguments, shared_bytes, limits, launch.cluster, memory, sms
         )
+        for start, buffer in placed:
+            if buffer.name in patterns:
+                area = first.memory.view(np.uint8)[start : start + buffer.array.nbytes]
+                repeat(area, patterns[buffer.name])
         if preset is not None:
             first.memory[preset[0]] = preset[1]
         states = cluster_of(first, launch.together)
