@@ -2,7 +2,7 @@
 
 A folder ``resources/recorded/<gpu>/`` holds
 
-* ``environments.json``: environment id -> environment,
+* ``environments.json``: environment id -> environment, with its number of results,
 * ``compiled.json``: variant -> its compilation (source and cubin SHA-256, code digest, ...),
 * ``results.parquet``: one row per result, its figures and notes as JSON,
 * ``samples.parquet``, ``instructions.parquet`` and ``stalls.parquet``: long tables by key,
