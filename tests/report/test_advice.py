@@ -322,8 +322,7 @@ def following(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
     rows = [(*row, set(json.loads(macros).items())) for *row, macros in zip(*columns)]
     for group in cases.groupby(SAME_PRODUCT, sort=False).indices.values():
         for first, second in itertools.permutations([rows[at] for at in group], 2):
-            varied = first[1] == second[1] and len(first[3] - second[3]) == 1
-            if second[2] == first[1] or varied:
+            if second[2] == first[1] or (first[1] == second[1] and len(first[3] - second[3]) == 1):
                 yield first[0], second[0]
 
 
