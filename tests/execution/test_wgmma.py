@@ -71,7 +71,7 @@ def test_blocks_with_several_tiles(few: None, name: str, shape: str) -> None:
 @pytest.mark.parametrize("name", ["hgemm_wgmma_store", "hgemm_wgmma_late"])
 @pytest.mark.parametrize(
     "macros",
-    [{"TILE_M": 256, "TILE_N": 128}, {"TILE_N": 128}, {"STAGES": 3}, {"RASTER": 64}],
+    [{"TILE_M": 256, "TILE_N": 128}, {"TILE_N": 128}, {"STAGES": 3, "RASTER": 64}],
     ids=lambda macros: "_".join(f"{key}{value}" for key, value in macros.items()),
 )
 def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, int]) -> None:

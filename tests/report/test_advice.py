@@ -318,12 +318,12 @@ def following(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
 
     The second's kernel follows the first's, or it is the same kernel with one macro changed.
     """
-    for _, group in cases.groupby(SAME_PRODUCT, sort=False):
-        for first, second in itertools.permutations(group.to_dict("records"), 2):
-            macros, others = (set(json.loads(row["macros"]).items()) for row in (first, second))
-            varied = first["kernel"] == second["kernel"] and len(macros - others) == 1
-            if second["follows"] == first["kernel"] or varied:
-                yield first["case"], second["case"]
+    columns = [cases[name].tolist() for name in ("case", "kernel", "follows", "macros")]
+    rows = [(*row, set(json.loads(macros).items())) for *row, macros in zip(*columns)]
+    for group in cases.groupby(SAME_PRODUCT, sort=False).indices.values():
+        for first, second in itertools.permutations([rows[at] for at in group], 2):
+            if second[2] == first[1] or (first[1] == second[1] and len(first[3] - second[3]) == 1):
+                yield first[0], second[0]
 
 
 def judged(

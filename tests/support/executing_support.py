@@ -90,9 +90,8 @@ def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[s
     compilations = compiling.Compilations(store, None, folder)
     if compilations.missing_cubin(chosen, arch):
         compiling.compile_now(compiling.Task(chosen, arch), store, listings.of_file)
-    document = compilations.entry(chosen, arch)
+    document = compilations.provide(chosen, arch)
     assert document and document["status"] == result.OK, f"{chosen.id} for {arch}: {document}"
-    compilations.provide(chosen, arch)
     return document
 
 

@@ -305,13 +305,13 @@ class Compilations:
         function = function or entry.get("symbol", variant.kernel.entry)
         return origins.of_listing(text, function, origins.kernel_texts(variant.kernel))
 
-    def provide(self, variant: Variant, wanted: str) -> None:
-        """Write a variant's known cubin and listing to the paths in its entry."""
+    def provide(self, variant: Variant, wanted: str) -> Entry | None:
+        """Write a variant's known cubin and listing to the paths in its entry, which is returned."""
         entry = self.entry(variant, wanted)
-        if entry is None or "cubin" not in entry:
-            return
-        content = _kept(entry, self._store, ".cubin")
-        text = self._relined(variant, self._compiled_here(entry))
-        if content is not None and text is not None:
-            write_where_other(Path(entry["sass"]), text)
-            write_atomically(Path(entry["cubin"]), content)
+        if entry is not None and "cubin" in entry:
+            content = _kept(entry, self._store, ".cubin")
+            text = self._relined(variant, self._compiled_here(entry))
+            if content is not None and text is not None:
+                write_where_other(Path(entry["sass"]), text)
+                write_atomically(Path(entry["cubin"]), content)
+        return entry

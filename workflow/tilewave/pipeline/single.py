@@ -55,8 +55,7 @@ def compiled(variant: Variant, arch: str, folder: Path) -> dict[str, Any]:
     done = compiling.compiled(missing, store, 1)
     threading.Thread(target=_load_engine).start()  # loads numba while NVRTC and nvdisasm work
     entries = {task.key: entry for task, entry in done}
-    compilations.provide(variant, arch)
-    entry = compilations.entry(variant, arch) or next(iter(entries.values()), None)
+    entry = compilations.provide(variant, arch) or next(iter(entries.values()), None)
     assert entry is not None
     return entry
 

@@ -77,15 +77,14 @@ class StudyData:
         return self.environments.get(str(self.target.get("environment", "")), {})
 
     @cached_property
-    def ok_values(self) -> pd.DataFrame:
-        """The records that are ok and have a value."""
+    def ok_values(self) -> Mapping[str, list[tuple[str, str, float, str]]]:
+        """Case, stage, value and environment of the records that are ok and have a value, by metric."""
         rows = self.records[(self.records["status"] == "ok") & self.records["value"].notna()]
-        return rows[["case", "stage", "metric", "value", "environment"]]
-
-    @cached_property
-    def rows_of_metrics(self) -> Mapping[str, Any]:
-        """The row numbers in `ok_values` by metric: a study asks for dozens of metrics."""
-        return dict(self.ok_values.groupby("metric", sort=False).indices)
+        columns = [rows[name].tolist() for name in ("case", "stage", "value", "environment")]
+        by_metric: dict[str, list[tuple[str, str, float, str]]] = {}
+        for metric, *row in zip(rows["metric"].tolist(), *columns):
+            by_metric.setdefault(metric, []).append(tuple(row))
+        return by_metric
 
     @cached_property
     def states(self) -> list[tuple[str, str, Any, Any, Any]]:
@@ -123,18 +122,19 @@ def case_order(study: StudyData) -> list[str]:
     return [str(case) for case in study.cases["case"]]
 
 
-def _ok_rows(study: StudyData, metric: str, stage: str | None) -> pd.DataFrame:
+def _ok_rows(study: StudyData, metric: str, stage: str | None) -> dict[str, tuple[float, str]]:
     """Return value and environment of one metric by case, in the config's order."""
-    rows = study.ok_values.take(study.rows_of_metrics.get(metric, []))
-    rows = rows if stage is None else rows[rows["stage"] == stage]
-    rows = rows.drop_duplicates("case", keep="last").set_index("case")[["value", "environment"]]
-    return rows.loc[[case for case in case_order(study) if case in rows.index]]
+    rows = study.ok_values.get(metric, [])
+    last = {case: (value, at) for case, where, value, at in rows if stage in (None, where)}
+    return {case: last[case] for case in case_order(study) if case in last}
 
 
 def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Series[float]:
     """Return the values of one metric by case, in the config's order; cases without an ok value are absent.
     stage: "check", "time", "counters", or None for any stage that gives the metric."""
-    return _ok_rows(study, metric, stage)["value"].astype(float).rename(metric).rename_axis(None)
+    rows = _ok_rows(study, metric, stage)
+    index = pd.Index(list(rows), dtype=study.records["case"].dtype)
+    return pd.Series([value for value, _ in rows.values()], index, float, metric)
 
 
 def speed(study: StudyData) -> pd.Series[float]:
@@ -146,7 +146,7 @@ def speed(study: StudyData) -> pd.Series[float]:
 
 def environment_of(study: StudyData, metric: str, stage: str | None = None) -> dict[str, str]:
     """Return the environment id of each case's value of that metric."""
-    return {str(c): str(e) for c, e in _ok_rows(study, metric, stage)["environment"].items()}
+    return {case: str(at) for case, (_, at) in _ok_rows(study, metric, stage).items()}
 
 
 def text_of(study: StudyData, metric: str) -> dict[str, str]:

@@ -206,11 +206,11 @@ def subjects(
     if stalls is not None and len(stalls):
         variants = stalls.groupby(stalls["case"].str.partition("@")[0])
         sampled = {name: _rows(part) for name, part in variants}
-    about = cases.drop_duplicates("case").set_index("case", drop=False)
+    about = {row["case"]: row for row in _rows(cases.drop_duplicates("case"))}
     by_name = dict[str, Subject]()
     for case, part in counted.groupby("case"):
-        row = about.loc[case].to_dict()
-        values = part.dropna(subset="value").set_index("metric")["value"].to_dict()
+        row, pairs = about[case], zip(part["metric"].tolist(), part["value"].tolist())
+        values = {metric: value for metric, value in pairs if present(value)}
         device = facts.get(part["environment"].iloc[0], {})
         device = device if device.get("sms") else facts.get(target["environment"], {})
         builds = compiled.get(row["kernel"], {}).get("variants", {}).get(row["variant"], {})
