@@ -260,7 +260,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
 
 def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
     """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
-    filled = any("__constant__" in note for note in source.notes)
+    filled = any("the host fills: zero here" in note for note in source.notes)
     barred = filled or source.faults or function.template
     judge = None if barred else next(candidates(function, near), None)
     if judge is None or source.kernel is None:

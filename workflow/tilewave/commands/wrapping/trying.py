@@ -273,10 +273,11 @@ def repaired(front: Front, message: str, guess: Guess) -> Front | None:
     if ENTRY.search(message):
         return {**front, "entry": f"::{front['entry']}"}
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
-    options = front.get("compiler", {}).get("options", [])
+    compiler = front.get("compiler", {})
+    options = compiler.get("options", [])
     if option and option not in options:
         guess.notes.append(f"the compiler needs {option}")
-        return {**front, "compiler": {"options": [*options, option]}}
+        return {**front, "compiler": {**compiler, "options": [*options, option]}}
     macros = front.get("macros", {})
     value = guess.constant(unknown[1]) if unknown and unknown[1] not in macros else None
     if unknown is None or value is None:
