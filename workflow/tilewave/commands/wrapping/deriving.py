@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping.arithmetic import Unknown, of_tokens, plain
+from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source, spelled
-from tilewave.compiling.declarations import tokens
+from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Scope, Source, spelled
+from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
@@ -145,11 +145,12 @@ def _at_launch(
     A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
-    lines = {key: spelled(scope.literal(passed[key])) for key in numbers}
+    lines = {key: _line(passed[key], scope) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
     near = {*threads} | function.declaration.identifiers - passed.keys()
     small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
     kept = {key for key in small if len(small) < len(numbers)}
+    near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}
@@ -182,6 +183,14 @@ def _at_launch(
         if free and name not in sizes:
             sizes[name] = add(name)
     return expressions, loose
+
+
+def _line(argument: Tokens, scope: Scope) -> str:
+    """Return the value of an argument: a macro's number, or that of a name, else the argument."""
+    macro = scope.source.macros.get(spelled(argument))
+    with contextlib.suppress(Unknown):
+        return str(number(argument, outside(scope.source))) if macro else spelled(scope.literal(argument))
+    return spelled(argument)
 
 
 def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> DerivedOperation:
