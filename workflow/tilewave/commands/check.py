@@ -62,6 +62,8 @@ EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
 WHOLE, LEAST = "whole tiles", "one block"
 """Trials after an invalid access that may come from a guess; a fault in shared memory there has no size as its cause."""
+EMPTY = " of shared memory, which has 0 bytes"
+"""Part of the reason of a launch without dynamic shared memory, which no size causes."""
 UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
 GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
@@ -339,6 +341,9 @@ def _tried(
         if (outcome.right or ended) and case.probe_case is None:
             size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
+            if ended:
+                fits = trying.shape_of(dict(shape.resolve({})), {"requires": kernel.front.requires})
+                shape = Shape(tuple(fits.items()))
             shapes[WHOLE if ended else EVEN] = shape
         unknown, sides = bool(source.problem), (kernel.front.shared_bytes, *kernel.front.block)
         stated = source.launched and not source.guesses and all(isinstance(of, int) for of in sides)
@@ -448,9 +453,10 @@ def _rests(source: _Source, tried: _Tried) -> bool:
     end, kernel = tried.outcome, tried.case.kernel
     marked = dict(kernel.marked(GUESSED))
     sure = end.verdict in result.FINDINGS
-    if tried.name in (WHOLE, LEAST):
+    empty = EMPTY in end.reason
+    if tried.name in (WHOLE, LEAST) or empty:
         typed = any(note.startswith("type ") for note in source.guesses)
-        sure = sure or (tried.name == LEAST and not typed)
+        sure = sure or ((tried.name == LEAST or empty) and not typed)
         sure = sure and PATTERNS["in_shared"].match(end.reason) is not None
         partly = any(note.startswith("grid of the launch") for note in source.notes)
         for key in ("operation", *["grid"] * partly) if sure else ():

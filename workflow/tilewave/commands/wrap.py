@@ -29,6 +29,7 @@ from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
 from tilewave.kernel.front_matter import GUESSED, INFERRED, NAME, load_kernel
 from tilewave.kernel.operations.base import Operation
+from tilewave.theory.dtypes import SIZES
 
 ALL = "all"
 FAULT = "not right: "
@@ -174,6 +175,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
     operation = guess.operation
+    if derived is not None:
+        guess.faults = [_overruns(target, derived, guess, fault) for fault in guess.faults]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
@@ -222,6 +225,16 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         say(f"Written: {path}. Read it, then run")
         say(f"  tilewave execute {path} --shape {trying.size(shape)}{command}")
     return result.RIGHT if right else result.NOT_RIGHT, verdict
+
+
+def _overruns(target: Target, derived: DerivedOperation, guess: Guess, fault: str) -> str:
+    """Say of a fault behind an array's end that the host allocates no more, if it does."""
+    past = probing.PAST.search(fault)
+    name = past[1] if past else ""
+    *factors, many = deriving.allocated(target.function, target.source, derived).get(name, (0,))
+    size = SIZES[guess.front["dtypes"][name]] if name else 1
+    said = (*factors, *[int(many) // size] * (int(many) != size))
+    return f"{fault}; the host allocates no more" if name and derived.operands[name].extents == said else fault
 
 
 def _stated(target: Target, guess: Guess) -> bool:

@@ -4,6 +4,7 @@ Each whole number is a size and each pointer an array, at first larger than need
 a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
 """
 
+import ast
 import contextlib
 import itertools
 import math
@@ -17,8 +18,17 @@ from pathlib import Path
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Scope, Source, spelled
-from tilewave.compiling.declarations import Tokens, tokens
+from tilewave.commands.wrapping.reading import (
+    EXTENT,
+    WHOLE,
+    Function,
+    Launch,
+    Scope,
+    Source,
+    parts,
+    spelled,
+)
+from tilewave.compiling.declarations import Tokens, Unreadable, closing, tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import MEMBERS
@@ -185,12 +195,48 @@ def _at_launch(
     return expressions, loose
 
 
+def allocated(function: Function, source: Source, derived: DerivedOperation) -> dict[str, Extents]:
+    """Return the extents in bytes of the arrays that the host allocates by a product of sizes."""
+    found, launch = dict[str, Extents](), next(iter(source.launches(function.name)), None)
+    if launch is None:
+        return found
+    names = [item.name for item in function.parameters]
+    passed = dict(zip(names, map(spelled, function.launch_arguments(launch.arguments))))
+    sizes = {**derived.sizes, **{passed[key]: of for key, of in derived.sizes.items() if passed.get(key)}}
+    body = launch.scope.body
+    for i, token in enumerate(body):
+        if token.text in ("cudaMalloc", "cudaMallocManaged"):
+            scope = replace(launch.scope, at=token.at)
+            with contextlib.suppress(Unknown, Unreadable, IndexError):
+                pointer, *count = parts(body[i + 2 : closing(body, i + 1)])
+                factors = _factors(of_tokens(count[0], scope, sizes))
+                found |= {of: factors for of in passed if factors and passed[of] == pointer[-1].text}
+    return found
+
+
+def _factors(text: str) -> Extents:
+    """Return the factors of a product, its numbers as one; empty for another expression."""
+    factors, waiting = list[str](), [ast.parse(text, mode="eval").body]
+    number = 1
+    for node in waiting:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            waiting += [node.left, node.right]
+        elif isinstance(node, ast.Constant):
+            number *= int(node.value)
+        elif isinstance(node, ast.Name):
+            factors.append(node.id)
+        else:
+            return ()
+    return (*factors, number)
+
+
 def _line(argument: Tokens, scope: Scope) -> str:
-    """Return the value of an argument: a macro's number, or that of a name, else the argument."""
-    macro = scope.source.macros.get(spelled(argument))
+    """Return an argument, or the value of a name, which may be a macro's number."""
+    value = scope.literal(argument)
     with contextlib.suppress(Unknown):
-        return str(number(argument, outside(scope.source))) if macro else spelled(scope.literal(argument))
-    return spelled(argument)
+        named = spelled(value) in scope.source.macros
+        return str(number(value, outside(scope.source))) if named else spelled(value)
+    return spelled(value)
 
 
 def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> DerivedOperation:
@@ -250,10 +296,12 @@ def settled(
     shapes: Callable[[float], Iterator[dict[str, int]]],
     aligned: bool,
     roomy: bool,
+    stated: Mapping[str, Extents],
 ) -> tuple[DerivedOperation, dict[str, int], int, list[str], bool]:
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, notes,
     and whether each shape touches each array to its end.
-    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
+    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead.
+    stated: extents in bytes that the host allocates; they count if an array is touched to that end at a shape."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(shapes(math.inf)), list[str]()
     for most in THREADS:
@@ -276,6 +324,10 @@ def settled(
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
         extents = _extents(derived.dimensions, last)
+        *factors, many = stated.get(name, (0,))
+        said = (*factors, int(many) // size)
+        if any(math.prod(Operand(said).sizes(shape)) == end for shape, end in last):
+            extents, roomy = said if said[-1] != 1 else said[:-1], False
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None

@@ -29,7 +29,7 @@ WIDE, SHORT = 512, 64
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
 TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
-PAST = re.compile(r"\) of \w+, which has ")
+PAST = re.compile(r"\) of (\w+), which has ")
 """Message for an access behind the end of an array."""
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
@@ -83,6 +83,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     if "--grid" in guess.unknown and not options.grid:
         grids += [front["grid"] for front in guess.alternatives]
     numbers = [item.name for item in function.parameters if item.name in derived.sizes]
+    stated = deriving.allocated(function, target.source, derived)
     aligned, best = not all(map(function.tests, numbers)), -2
     for grid in grids:
         if best == len(derived.operands):
@@ -91,7 +92,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         threads = functools.partial(trying.threads, guess.front)
         fit = functools.partial(trying.fitted, guess, tile)
         shapes = functools.partial(deriving.trials, derived.dimensions, threads, aligned, fit)
-        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
+        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, stated)
         if settled[2] > best:
             best, best_settled, best_grid = settled[2], settled, grid
     derived, shape, _, notes, sure = best_settled
@@ -155,7 +156,9 @@ def with_tile(target: Target, guess: Guess) -> None:
         return
     rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
     guess.front["grid"] = [columns, rows]
-    grids = [rows, columns], [f"{rows} * {columns}"]
+    grids = [[rows, columns], [f"{rows} * {columns}"]]
+    if shape[str(extents[1])] == 1:
+        guess.front["grid"], grids = [rows], []
     guess.alternatives[:0] = [{**guess.front, "grid": list(grid)} for grid in grids]
     guess.tile |= dict(zip(map(str, extents), sides))
     guess.notes[:] = [note for note in guess.notes if not note.startswith("grid is a guess")]

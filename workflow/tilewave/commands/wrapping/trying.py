@@ -351,8 +351,10 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
         return requires
     conditions: list[str] = list(requires.get("conditions", []))
     failed_shape, failures = ragged, 0
-    for name in (name for name in sizes if name not in fixed):
-        longer = {**shape, name: shape[name] + 1}
+    for at, name in enumerate(sizes):
+        longer = _resized(shape, name, shape[name] + 1, front)
+        if name in fixed or any(longer[of] != shape[of] for of in sizes[at + 1 :]):
+            continue  # another size that must equal it tells
         alone = outcome if len(shape) == 1 else run(front, longer)
         if not judged(alone) and alone is not LATE:
             if not failures:
@@ -367,7 +369,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
-        possible = (side for side in multiples if judged(run(front, {**shape, name: side})))
+        possible = (side for side in multiples if judged(run(front, _resized(shape, name, side, front))))
         least = next(possible, step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
@@ -406,13 +408,17 @@ def _judged(guess: Guess, outcome: Outcome) -> bool:
     return right(outcome) and checked
 
 
+def _resized(shape: Shape, name: str, side: int, front: Front) -> Shape:
+    """Return a shape with another size, and those that must equal it."""
+    other = shape_of({**shape, name: 1 + max(shape.values())}, front)
+    return {**shape, **{of: side for of in shape if other[of] == other[name]}}
+
+
 def _limit_of(name: str, guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     """Return the least multiple that a size must be, a power of two below the tile, or its remainder."""
-    square = shape_of({**shape, name: shape[name] + 1}, front)
 
     def holds(size: int) -> bool:
-        equal = {other: size for other in shape if square[other] == square[name]}
-        return _judged(guess, run(front, {**shape, **equal}))
+        return _judged(guess, run(front, _resized(shape, name, size, front)))
 
     tile = guess.tile[name]
     if not guess.operation.laid_out:
