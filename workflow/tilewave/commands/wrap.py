@@ -234,7 +234,11 @@ def _overruns(target: Target, derived: DerivedOperation, guess: Guess, fault: st
     *factors, many = deriving.allocated(target.function, target.source, derived).get(name, (0,))
     size = SIZES[guess.front["dtypes"][name]] if name else 1
     said = (*factors, *[int(many) // size] * (int(many) != size))
-    return f"{fault}; the host allocates no more" if name and derived.operands[name].extents == said else fault
+    return (
+        f"{fault}; the host allocates no more"
+        if name and derived.operands[name].extents == said
+        else fault
+    )
 
 
 def _stated(target: Target, guess: Guess) -> bool:

@@ -134,8 +134,10 @@ class Compiler(_Keys):
     def filled(self, text: str) -> str:
         """Return a text whose ``__constant__`` memory begins with these values."""
         for name, values in self.constants.items():
-            declared = rf"((?<!extern )__constant__[^;={{]*?\b{re.escape(name)}\s*(?:\[[^\]]*\]\s*)*)(?=[;,])"
-            text = re.sub(declared, lambda match: f"{match[1]} = {{{values}}}", text, count=1)
+            sides = r"\b\s*(?:\[[^\]]*\]\s*)*"
+            declared = re.search(rf"(?<!extern )__constant__[^;={{]*?\b{name}{sides}(?=[;,])", text)
+            end = declared.end() if declared else 0
+            text = f"{text[:end]} = {{{values}}}{text[end:]}" if declared else text
         return text
 
 
@@ -408,7 +410,9 @@ def load_kernel(path: Path) -> Kernel:
         raise UserError(path, "provider", front.provider, [implied])
     if (provider := front.provider or implied) is None:
         raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
-    return Kernel(path, front.model_copy(update={"provider": provider}), front.compiler.filled(text))
+    return Kernel(
+        path, front.model_copy(update={"provider": provider}), front.compiler.filled(text)
+    )
 
 
 def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:

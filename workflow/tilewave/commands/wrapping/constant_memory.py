@@ -1,7 +1,6 @@
 """Values of the ``__constant__`` memory that the host fills, such as a filter."""
 
 import contextlib
-import math
 import random
 import re
 from collections.abc import Set
@@ -27,7 +26,9 @@ def values(source: Source, names: Set[str]) -> dict[str, str]:
         filled = {"__constant__", *marks} & {*texts} and not {"=", "constexpr"} & {*texts}
         if item.kind == "variable" and filled and name in names:
             at = texts.index(name)
-            kind = " ".join(of for of in texts[:at] if of not in {"static", *marks, *DEVICE_KEYWORDS})
+            kind = " ".join(
+                of for of in texts[:at] if of not in {"static", *marks, *DEVICE_KEYWORDS}
+            )
             found[name] = _of_host(source, name) or _drawn(source, kind, item.head[at + 1 :])
     return found
 

@@ -4,7 +4,6 @@ Each whole number is a size and each pointer an array, at first larger than need
 a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
 """
 
-import ast
 import contextlib
 import itertools
 import math
@@ -202,7 +201,10 @@ def allocated(function: Function, source: Source, derived: DerivedOperation) -> 
         return found
     names = [item.name for item in function.parameters]
     passed = dict(zip(names, map(spelled, function.launch_arguments(launch.arguments))))
-    sizes = {**derived.sizes, **{passed[key]: of for key, of in derived.sizes.items() if passed.get(key)}}
+    sizes = {
+        **derived.sizes,
+        **{passed[key]: of for key, of in derived.sizes.items() if passed.get(key)},
+    }
     body = launch.scope.body
     for i, token in enumerate(body):
         if token.text in ("cudaMalloc", "cudaMallocManaged"):
@@ -210,24 +212,19 @@ def allocated(function: Function, source: Source, derived: DerivedOperation) -> 
             with contextlib.suppress(Unknown, Unreadable, IndexError):
                 pointer, *count = parts(body[i + 2 : closing(body, i + 1)])
                 factors = _factors(of_tokens(count[0], scope, sizes))
-                found |= {of: factors for of in passed if factors and passed[of] == pointer[-1].text}
+                found |= {
+                    of: factors for of in passed if factors and passed[of] == pointer[-1].text
+                }
     return found
 
 
 def _factors(text: str) -> Extents:
     """Return the factors of a product, its numbers as one; empty for another expression."""
-    factors, waiting = list[str](), [ast.parse(text, mode="eval").body]
-    number = 1
-    for node in waiting:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            waiting += [node.left, node.right]
-        elif isinstance(node, ast.Constant):
-            number *= int(node.value)
-        elif isinstance(node, ast.Name):
-            factors.append(node.id)
-        else:
-            return ()
-    return (*factors, number)
+    names, numbers = re.findall(r"[A-Za-z_]\w*", text), re.findall(r"\b\d+", text)
+    if not re.search(r"[^\w* ()]", text):
+        return (*names, math.prod(map(int, numbers)))
+    product = re.fullmatch(r"(.+) \* (\d+)", text)
+    return (product[1], int(product[2])) if product and names else ()
 
 
 def _line(argument: Tokens, scope: Scope) -> str:
@@ -316,7 +313,7 @@ def settled(
                 break
     if not seen:
         return with_room(derived, first), first, -1, notes, False
-    operands, exact, notes = {}, [0] * len(seen), []
+    operands, exact, notes, firm = {}, [0] * len(seen), [], set[str]()
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
@@ -327,7 +324,8 @@ def settled(
         *factors, many = stated.get(name, (0,))
         said = (*factors, int(many) // size)
         if any(math.prod(Operand(said).sizes(shape)) == end for shape, end in last):
-            extents, roomy = said if said[-1] != 1 else said[:-1], False
+            extents = said if said[-1] != 1 else said[:-1]
+            firm.add(name)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -338,7 +336,7 @@ def settled(
     shape, trial = seen[best]
     for name, operand in operands.items() if roomy else ():
         reached = -(-max(trial.touched.get(name, (0, 0))) // SIZES[dtypes[name]])
-        if reached > math.prod(operand.sizes(shape)):
+        if reached > math.prod(operand.sizes(shape)) and name not in firm:
             operands[name] = replace(operand, extents=(reached,))
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     sure = len(seen) > 1 and min(exact) == len(operands)

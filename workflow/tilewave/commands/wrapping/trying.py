@@ -369,7 +369,9 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
-        possible = (side for side in multiples if judged(run(front, _resized(shape, name, side, front))))
+        possible = (
+            side for side in multiples if judged(run(front, _resized(shape, name, side, front)))
+        )
         least = next(possible, step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
