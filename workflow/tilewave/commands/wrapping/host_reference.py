@@ -30,7 +30,9 @@ NOISE = NAMED | {"h", "d", "gpu", "dev", "device", "in", "out"}
 """Parts of a parameter's name that say on which side it is."""
 ENTRY, MOST = "computed_by_the_host", 6
 """The reference's name, and the most functions that are tried."""
-FOREIGN = re.compile(r"cuda[A-Z]\w*|cublas\w*|__global__|__device__|argv|s?rand\w*|fopen|random_device")
+FOREIGN = re.compile(
+    r"cuda[A-Z]\w*|cublas\w*|__global__|__device__|argv|s?rand\w*|fopen|random_device"
+)
 """A word of a function that computes more than values."""
 ASIDE = re.compile(
     r"(?<=[;{}])(\s*)(?:(?:std::)?(?:cout|cerr|\w*(?:print|tim(?:er?|ing)|clock|assert|puts|exit)\w*\s*\()|[^;{}()]*chrono)[^;{}]*;"
@@ -88,9 +90,15 @@ def _functions(source: Source) -> Iterator[tuple[Path, Declaration, int, str]]:
         if item.kind == "type" and "template" not in item.identifiers:
             members = syntax.members(source.texts[path], item)
             static = (any(token.text == "static" for token in of.head) for of in members)
-            inside = [(of, f"{item.name}{'::' if on else '().'}") for of, on in zip(members, static)]
+            inside = [
+                (of, f"{item.name}{'::' if on else '().'}") for of, on in zip(members, static)
+            ]
         for of, owner in inside:
-            if of.kind == "function" and of.defined and not any(map(FOREIGN.fullmatch, of.identifiers)):
+            if (
+                of.kind == "function"
+                and of.defined
+                and not any(map(FOREIGN.fullmatch, of.identifiers))
+            ):
                 yield path, of, item.end, scope + owner
 
 
@@ -144,7 +152,9 @@ def _reference(
         vector = VECTOR.fullmatch(of.type) is not None
         counts += [name] * vector
         cast = f"({types[name]} {'*' * of.stars}) " if of.stars and not of.constant else ""
-        values.append(f"tilewave_span<{types[name]}>{{{name}, count_{name}}}" if vector else cast + name)
+        values.append(
+            f"tilewave_span<{types[name]}>{{{name}, count_{name}}}" if vector else cast + name
+        )
     text, left = f"{owner}{item.name}({', '.join(values)})", written - {*names}
     if returns or single:
         if len(left) != 1 or not returns:
@@ -190,12 +200,14 @@ def _written(reference: Reference, kernel: Kernel, function: Function, source: S
     """Write a reference as a kernel file, and return it."""
     text, item = ASIDE.sub(_blank, source.texts[reference.path]), reference.item
     head = function.declaration.head
-    at = next(i for i, token in enumerate(head) if (token.text, head[i + 1].text) == (function.name, "("))
+    at = next(
+        i for i, token in enumerate(head) if (token.text, head[i + 1].text) == (function.name, "(")
+    )
     template = spelled(head[: syntax.angle(head, 1) + 1]) if head[0].text == "template" else ""
     inside = spelled(head[at + 2 : syntax.closing(head, at + 1)])
     counts = list(dict.fromkeys(reference.counts))
     inside = ", ".join([inside, *(f"long count_{name}" for name in counts)])
-    entry = f'{template}__global__ void {ENTRY}({inside}) {{ {reference.text}; }}'
+    entry = f"{template}__global__ void {ENTRY}({inside}) {{ {reference.text}; }}"
     front = yaml.safe_load(kernel.text.partition(writing.OPENING)[2].partition(writing.CLOSING)[0])
     front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0, "requires": {}}
     if template:
