@@ -5,13 +5,14 @@ Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file;
 """
 
 import contextlib
+import functools
 import io
 import json
 import math
 import re
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,17 @@ from tilewave.basics.paths import relative
 from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
+from tilewave.commands.wrapping import (
+    compiled,
+    constant_memory,
+    finding,
+    matching,
+    probing,
+    trying,
+    writing,
+)
 from tilewave.commands.wrapping.deriving import UNSIZED
-from tilewave.commands.wrapping.host_reference import candidates, judge_by
+from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
@@ -69,6 +78,10 @@ GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
+JUDGED_BY = "; judged by what "
+"""Start of the end of a reason, which names a temporary file."""
+GROSS = 0.05
+"""The least relative error of a whole output that is no matter of rounding."""
 COMPUTES = "That the kernel computes "
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
@@ -141,7 +154,8 @@ def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
 class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
     problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
-    computes the same; sizes: more shapes at which it judges."""
+    computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
+    named: whether the judge has the kernel's name and arguments; edges: where it finds the results wrong."""
 
     path: Path
     name: str
@@ -150,7 +164,11 @@ class _Source:
     problem: str = ""
     launched: bool = True
     judge: str = ""
+    named: bool = False
+    edges: Sequence[str] = ()
     sizes: Sequence[str] = ()
+    judges: Sequence[Reference] = ()
+    put: Callable[[Reference | None], str] = lambda judge: ""
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -253,23 +271,24 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 problem = problem or UNKNOWN
                 wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
                 if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
-                    wrapped = _judged_by_host(wrapped, function, near)
+                    wrapped = _with_judges(wrapped, function, near)
             elif not (touched.kernel or named):
                 wrapped = touched
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
         yield replace(wrapped, notes=facts)
 
 
-def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
-    """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
-    filled = any("the host fills: zero here" in note for note in source.notes)
-    barred = filled or source.faults or function.template
-    judge = None if barred else next(candidates(function, near), None)
-    if judge is None or source.kernel is None:
+def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
+    """Let functions of the host judge a kernel of an unknown operation, those that may compute the same."""
+    empty = any("the host fills: zero here" in note for note in source.notes)
+    if empty or source.faults or source.kernel is None:
         return source
-    place = judge_by(*judge, source.kernel, function, near)
+    operands = operations.load(source.kernel.front.operation).operands
+    put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-    return replace(source, problem="", judge=place, sizes=sizes[1:])
+    filled = source.kernel.front.compiler.constants
+    judges = references(function, near, operands, constant_memory.parameters(near, filled))
+    return replace(source, judges=judges, put=put, sizes=sizes[1:] if judges else ())
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -371,6 +390,18 @@ def _tried(
 def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any]:
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
+    differing = dict[str, Any]()
+    for judge in source.judges:
+        named = judge.exact and judge.alike and source.launched and not source.guesses
+        judged = replace(source, problem="", judge=source.put(judge), judges=(), named=named)
+        document = _checked(judged, options, machine)
+        if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
+            return document
+        if judge.exact and document.get("verdict") == result.WRONG:
+            differing = differing or document
+    if source.judges:
+        source.put(None)
+        return differing or _checked(replace(source, judges=(), sizes=()), options, machine)
     if source.kernel is None:
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
@@ -406,12 +437,19 @@ def _document(source: _Source, tried: Sequence[_Tried], options: Namespace) -> d
         special = (trials.NAMES[SPECIAL], result.WRONG)
         finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
         deciding = finite or deciding
+    off = [of for of in deciding if source.judge and of.outcome.verdict == result.WRONG]
+    edges = [of for of in off if of.case.id != deciding[0].case.id]
+    if edges == off and not any("ceil" in str(side) for side in kernel.front.grid):
+        deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
+        texts = [f"{_size(of.case)}: {of.outcome.reason}".partition(JUDGED_BY)[0] for of in edges]
+        source = replace(source, edges=texts)
     codes = [(WORST.index(entry.exit_code), _rests(source, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
     if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
         source = replace(source, judge="", problem=UNKNOWN)
-    unclear = unclear or (bool(source.judge) and decisive.outcome.verdict == result.WRONG)
+    differs = bool(source.judge) and decisive.outcome.verdict == result.WRONG
+    unclear = unclear or (differs and not (source.named and _grossly(decisive.outcome)))
     unclear = unclear and not _as_named(source, deciding)
     if _promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
@@ -446,6 +484,16 @@ def _document(source: _Source, tried: Sequence[_Tried], options: Namespace) -> d
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
         outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
+
+
+def _size(case: Case) -> str:
+    return "" if case.shape is None else trying.named(case.shape.resolve({}))
+
+
+def _grossly(end: Result) -> bool:
+    """Return whether a result is wrong by more than other roundings or a fast function explain."""
+    figures = {of["metric"]: of["value"] for of in end.notes["check"]["figures"]}
+    return not figures.get("relative_error", math.nan) < GROSS
 
 
 def _rests(source: _Source, tried: _Tried) -> bool:
@@ -566,12 +614,15 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.RIGHT:
         return name + _right(source, outcome, case, ran)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
+    reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
-    sizes = "" if case.shape is None else f" {trying.named(case.shape.resolve({}))}"
+    sizes = f" {_size(case)}" if case.shape else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
     if code == result.NOT_RIGHT:
+        if source.judge and problem == result.WRONG:
+            return f"{name} is not right: it differs from the file's own {source.judge} {at}"
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         return f"{name} is not right {f'as {operation} ' * by_name}{at}"
     if source.problem:
@@ -622,6 +673,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
+    sentence += "".join(f", but not at {edge}" for edge in source.edges[:1])
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"

@@ -1,36 +1,48 @@
 """Values of the ``__constant__`` memory that the host fills, such as a filter."""
 
 import contextlib
+import math
 import random
 import re
-from collections.abc import Set
+from collections.abc import Collection, Iterator, Set
 
 from tilewave.commands.wrapping.arithmetic import Unknown, number, outside
-from tilewave.commands.wrapping.reading import WHOLE, Scope, Source, spelled
-from tilewave.compiling.declarations import DEVICE_KEYWORDS, Stream, Unreadable, closing, tokens
+from tilewave.commands.wrapping.reading import WHOLE, Parameter, Scope, Source, spelled
+from tilewave.compiling.declarations import DEVICE_KEYWORDS, tokens
 
 MOST = 2048
 """Most numbers that are drawn; what follows is zero."""
 COPIED = r"cudaMemcpyToSymbol (?:< .*? > )?\( (?:\( .*? \) )?(?:& )?{} (?:\[ 0 \] )*, (?:& )?(\w+)"
 LIST = r"\b{} (?:\[ [^;{{}}]* \] )*(?:= )?\{{ ([^;]*) \}} ;"
 """The copy to a symbol, and an array with its numbers."""
+SIDE = re.compile(r"\[ ([^\]]*) \]")
 NUMBERS = re.compile(r"[-+\d.fFeE,]+")
 
 
 def values(source: Source, names: Set[str]) -> dict[str, str]:
     """Return initialisers of the constant memory with these names: the host's numbers, else drawn ones, else empty."""
+    return {
+        name: _of_host(source, name) or _drawn(source, kind, sides)
+        for name, kind, sides in _declared(source, names)
+    }
+
+
+def parameters(source: Source, names: Collection[str]) -> list[Parameter]:
+    """Return constant memory as what a function takes."""
+    declared = _declared(source, names)
+    return [Parameter(name, kind, int("[" in sides), True) for name, kind, sides in declared]
+
+
+def _declared(source: Source, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, type and sides of the constant memory without values."""
     marks = {name for name, macro in source.macros.items() if "__constant__" in macro.body}
-    found = dict[str, str]()
     for _, item in source.near.declarations("__constant__"):
-        name, texts = item.name, [token.text for token in item.head]
+        texts = [token.text for token in item.head]
         filled = {"__constant__", *marks} & {*texts} and not {"=", "constexpr"} & {*texts}
-        if item.kind == "variable" and filled and name in names:
-            at = texts.index(name)
-            kind = " ".join(
-                of for of in texts[:at] if of not in {"static", *marks, *DEVICE_KEYWORDS}
-            )
-            found[name] = _of_host(source, name) or _drawn(source, kind, item.head[at + 1 :])
-    return found
+        if item.kind == "variable" and filled and item.name in names:
+            at = texts.index(item.name)
+            kind = (of for of in texts[:at] if of not in {"static", *marks, *DEVICE_KEYWORDS})
+            yield item.name, source.plain(" ".join(kind)), spelled(item.head[at + 1 :])
 
 
 def _of_host(source: Source, name: str) -> str:
@@ -47,15 +59,12 @@ def _of_host(source: Source, name: str) -> str:
     return ""
 
 
-def _drawn(source: Source, kind: str, rest: Stream) -> str:
+def _drawn(source: Source, kind: str, sides: str) -> str:
     """Return positive numbers for an array of numbers, small ones, as most filters have; empty for others."""
-    words, count, i = {*source.plain(kind).split()}, 1, 0
-    with contextlib.suppress(Unknown, Unreadable):
-        while rest[i].text == "[":
-            end = closing(rest, i)
-            count, i = count * number(rest[i + 1 : end], outside(source)), end + 1
-        drawn, whole = random.Random(0), words <= WHOLE
-        if words <= WHOLE | {"float", "double"} and (i or not whole):
+    words, drawn = {*kind.split()}, random.Random(0)
+    with contextlib.suppress(Unknown):
+        count = math.prod(number(tokens(of), outside(source)) for of in SIDE.findall(sides))
+        if words <= WHOLE | {"float", "double"} and ("[" in sides or not words <= WHOLE):
             numbers = (drawn.randint(1, 9) for _ in range(min(count, MOST)))
-            return ", ".join(str(of) if whole else f".0{of}" for of in numbers)
+            return ", ".join(str(of) if words <= WHOLE else f".0{of}" for of in numbers)
     return ""
