@@ -262,16 +262,20 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
             late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
-            if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
+            found = undecided or verdict.startswith(result.FINDINGS)
+            unlike = first.startswith(result.WRONG) and verdict.startswith(result.NOT_CHECKED)
+            if touched.kernel and (found or unlike):
                 *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
                 kernel = _at(touched.kernel, size)
                 given = options.grid and (options.block or function.bound)
                 near = finding.bearing(source, function.name)
                 launched = bool(near.launches(function.name) or given)
                 problem = problem or UNKNOWN
-                wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
+                other = replace(touched, kernel=kernel, problem=problem, launched=launched)
                 if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
-                    wrapped = _with_judges(wrapped, function, near)
+                    other = _with_judges(other, function, near)
+                # The file's own function judges better than a name.
+                wrapped = other if found or other.judges else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
