@@ -20,7 +20,15 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import patience, say
 from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags
-from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
+from tilewave.commands.wrapping import (
+    compiled,
+    deriving,
+    host_memory,
+    matching,
+    probing,
+    trying,
+    writing,
+)
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.finding import bearing, read
 from tilewave.commands.wrapping.guessing import C_TYPES, NEW_OPERATION, Guess
@@ -183,7 +191,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     text = writing.text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
-    faults = [f"{FAULT}{fault}" for fault in guess.faults]
+    faults = [f"{FAULT}{fault}" for fault in (*guess.faults, *_of_memory(target))]
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(front, operation):
         path = relative(target.source.path, quoted=True)
@@ -231,6 +239,17 @@ def _stated(target: Target, guess: Guess) -> bool:
     launched = guess.place and not (guess.unknown or derived.roles or derived.loose)
     single = sum(argument in sizes for argument in matching.leaves(guess.front["arguments"])) == 1
     return bool(launched and single and re.search("matmul|gemm", function.name.lower()))
+
+
+def _of_memory(target: Target) -> list[str]:
+    """Return what is wrong with the memory that the file's launch passes."""
+    function, found = target.function, list[str]()
+    for launch in target.source.launches(function.name)[:1]:
+        for at, argument in zip(function.tree, launch.arguments):
+            whole = isinstance(at, int)
+            adds = whole and function.adds(function.parameters[at].name)
+            found += host_memory.faults(launch, argument, adds)
+    return found
 
 
 FOLDER = "my_operations"

@@ -17,10 +17,19 @@ from pathlib import Path
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.arithmetic import Unknown, of_tokens, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source, spelled
+from tilewave.commands.wrapping.host_memory import elements
+from tilewave.commands.wrapping.reading import (
+    DTYPES,
+    EXTENT,
+    WHOLE,
+    Function,
+    Launch,
+    Source,
+    spelled,
+)
 from tilewave.compiling.declarations import tokens
 from tilewave.execution.case import UnjudgedRun
-from tilewave.kernel.expressions import Sizes, names_in
+from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.result import TIMED_OUT
@@ -58,7 +67,8 @@ class DerivedOperation:
 
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
-    sizes that the launch computes by an expression that cannot be translated.
+    sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
+    allocates by the pointer's name.
     """
 
     name: str
@@ -69,6 +79,7 @@ class DerivedOperation:
     indices: tuple[str, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
     loose: tuple[str, ...] = ()
+    allocated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -108,7 +119,12 @@ def first(
     """Derive the operation: its sizes are whole numbers and names of the launch, ``arguments`` or ``grid``."""
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
-    sizes, roles, loose = dict[str, str](), dict[str, str](), list[str]()
+    sizes, roles, loose, allocated = (
+        dict[str, str](),
+        dict[str, str](),
+        list[str](),
+        dict[str, str](),
+    )
 
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
@@ -121,7 +137,12 @@ def first(
     numbers = [item.name for item in whole if not (arguments or item.stars)]
     launch = next(iter(source.launches(function.name)), None)
     if launch and not (arguments or grid):
-        roles, loose = _at_launch(function, launch, numbers, add)
+        roles, loose, host = _at_launch(function, launch, numbers, add)
+        values = zip(function.parameters, function.launch_arguments(launch.arguments))
+        for item, value in values:
+            kind = DTYPES.get(source.plain(item.type), "")
+            if item.stars and kind and (many := elements(launch, value, SIZES[kind], host)):
+                allocated[item.name] = many
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -131,17 +152,20 @@ def first(
     sizes |= {name: name for name in named if not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
-        added = adds(function, pointer.name)
+        added = function.adds(pointer.name)
         stream = None if added else at
         operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
-    return DerivedOperation(*names, sizes or {"": "n"}, operands, roles=roles, loose=tuple(loose))
+    return DerivedOperation(
+        *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated
+    )
 
 
 def _at_launch(
     function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the numbers that are constants, or that the launch computes from sizes, and those whose expression cannot be translated.
+) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """Return the numbers that are constants, or that the launch computes from sizes, those whose expression cannot be
+    translated, and the sizes by the host's names.
     A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
@@ -181,7 +205,7 @@ def _at_launch(
     for name, free in names.items():
         if free and name not in sizes:
             sizes[name] = add(name)
-    return expressions, loose
+    return expressions, loose, {name: of for name, of in sizes.items() if of}
 
 
 def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> DerivedOperation:
@@ -190,13 +214,6 @@ def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> Derive
     extents = (max(product, least, min(product * max(ROOM, largest) ** 2, MOST)),)
     held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
-
-
-def adds(function: Function, name: str) -> bool:
-    """Return whether the kernel has an atomic on a pointer."""
-    body = function.declaration.body
-    called = (i for i, token in enumerate(body) if token.text.startswith("atomic"))
-    return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
 
 
 def trials(
@@ -266,7 +283,7 @@ def settled(
         ends = [tuple(-(-end // size) for end in sides) for sides in touched]
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
-        extents = _extents(derived.dimensions, last)
+        extents = _allocated(derived, name, last) or _extents(derived.dimensions, last)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -282,6 +299,19 @@ def settled(
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     sure = len(seen) > 1 and min(exact) == len(operands)
     return replace(derived, operands=operands, indices=indices), shape, exact[best], notes, sure
+
+
+def _allocated(
+    derived: DerivedOperation, name: str, seen: Sequence[tuple[dict[str, int], int]]
+) -> Extents:
+    """Return the elements that the host allocates, if the kernel touches no more at a shape; else nothing."""
+    many = derived.allocated.get(name, "")
+    if not many or not names_in(many):
+        return ()
+    with contextlib.suppress(ExpressionError, TypeError):
+        sizes = [(int(evaluate(many, shape)), end) for shape, end in seen]
+        return (many,) if any(0 < end <= size for size, end in sizes) else ()
+    return ()
 
 
 def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]) -> Extents:

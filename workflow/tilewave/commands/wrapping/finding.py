@@ -32,7 +32,7 @@ def _root(path: Path) -> Path:
     small = [entry for entry in names if len(names[entry]) <= CROWD]
     projects = [entry for entry in small if any(map(PROJECT.fullmatch, names[entry]))]
     above = [entry for entry in near[1:2] if entry in small and _belongs(entry, names[entry], path)]
-    return repository or next(iter([*projects[::-1], *above]), near[0])
+    return repository or min([*projects, *above, near[0]], key=lambda entry: len(entry.parts))
 
 
 def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:
