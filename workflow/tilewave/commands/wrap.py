@@ -20,7 +20,15 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import patience, say
 from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags
-from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
+from tilewave.commands.wrapping import (
+    compiled,
+    deriving,
+    host_memory,
+    matching,
+    probing,
+    trying,
+    writing,
+)
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.finding import bearing, read
 from tilewave.commands.wrapping.guessing import C_TYPES, NEW_OPERATION, Guess
@@ -29,7 +37,6 @@ from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
 from tilewave.kernel.front_matter import GUESSED, INFERRED, NAME, load_kernel
 from tilewave.kernel.operations.base import Operation
-from tilewave.theory.dtypes import SIZES
 
 ALL = "all"
 FAULT = "not right: "
@@ -176,7 +183,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
                 guess, (front, outcome, shape) = by_block, retried
     operation = guess.operation
     if derived is not None:
-        guess.faults = [_overruns(target, derived, guess, fault) for fault in guess.faults]
+        guess.faults = [_overruns(derived, fault) for fault in guess.faults]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
@@ -186,7 +193,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     text = writing.text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
-    faults = [f"{FAULT}{fault}" for fault in guess.faults]
+    faults = [f"{FAULT}{fault}" for fault in (*guess.faults, *_of_memory(target))]
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(front, operation):
         path = relative(target.source.path, quoted=True)
@@ -227,18 +234,11 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     return result.RIGHT if right else result.NOT_RIGHT, verdict
 
 
-def _overruns(target: Target, derived: DerivedOperation, guess: Guess, fault: str) -> str:
+def _overruns(derived: DerivedOperation, fault: str) -> str:
     """Say of a fault behind an array's end that the host allocates no more, if it does."""
     past = probing.PAST.search(fault)
-    name = past[1] if past else ""
-    *factors, many = deriving.allocated(target.function, target.source, derived).get(name, (0,))
-    size = SIZES[guess.front["dtypes"][name]] if name else 1
-    said = (*factors, *[int(many) // size] * (int(many) != size))
-    return (
-        f"{fault}; the host allocates no more"
-        if name and derived.operands[name].extents == said
-        else fault
-    )
+    stated = past and derived.states(past[1], derived.operands[past[1]])
+    return f"{fault}; the host allocates no more" if stated else fault
 
 
 def _stated(target: Target, guess: Guess) -> bool:
@@ -248,6 +248,17 @@ def _stated(target: Target, guess: Guess) -> bool:
     launched = guess.place and not (guess.unknown or derived.roles or derived.loose)
     single = sum(argument in sizes for argument in matching.leaves(guess.front["arguments"])) == 1
     return bool(launched and single and re.search("matmul|gemm", function.name.lower()))
+
+
+def _of_memory(target: Target) -> list[str]:
+    """Return what is wrong with the memory that the file's launch passes."""
+    function, found = target.function, list[str]()
+    for launch in target.source.launches(function.name)[:1]:
+        for at, argument in zip(function.tree, launch.arguments):
+            whole = isinstance(at, int)
+            adds = whole and function.adds(function.parameters[at].name)
+            found += host_memory.faults(launch, argument, adds)
+    return found
 
 
 FOLDER = "my_operations"

@@ -17,19 +17,20 @@ from pathlib import Path
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
+from tilewave.commands.wrapping.host_memory import elements
 from tilewave.commands.wrapping.reading import (
+    DTYPES,
     EXTENT,
     WHOLE,
     Function,
     Launch,
     Scope,
     Source,
-    parts,
     spelled,
 )
-from tilewave.compiling.declarations import Tokens, Unreadable, closing, tokens
+from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
-from tilewave.kernel.expressions import Sizes, names_in
+from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.result import TIMED_OUT
@@ -67,7 +68,8 @@ class DerivedOperation:
 
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
-    sizes that the launch computes by an expression that cannot be translated.
+    sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
+    allocates by the pointer's name.
     """
 
     name: str
@@ -78,10 +80,15 @@ class DerivedOperation:
     indices: tuple[str, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
     loose: tuple[str, ...] = ()
+    allocated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(self.sizes.values())
+
+    def states(self, name: str, operand: Operand) -> bool:
+        """Return whether the host allocates as many elements as an array has."""
+        return operand.extents == (self.allocated.get(name),)
 
     def operation(self) -> Operation:
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
@@ -117,7 +124,12 @@ def first(
     """Derive the operation: its sizes are whole numbers and names of the launch, ``arguments`` or ``grid``."""
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
-    sizes, roles, loose = dict[str, str](), dict[str, str](), list[str]()
+    sizes, roles, loose, allocated = (
+        dict[str, str](),
+        dict[str, str](),
+        list[str](),
+        dict[str, str](),
+    )
 
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
@@ -130,7 +142,12 @@ def first(
     numbers = [item.name for item in whole if not (arguments or item.stars)]
     launch = next(iter(source.launches(function.name)), None)
     if launch and not (arguments or grid):
-        roles, loose = _at_launch(function, launch, numbers, add)
+        roles, loose, host = _at_launch(function, launch, numbers, add)
+        values = zip(function.parameters, function.launch_arguments(launch.arguments))
+        for item, value in values:
+            kind = DTYPES.get(source.plain(item.type), "")
+            if item.stars and kind and (many := elements(launch, value, SIZES[kind], host)):
+                allocated[item.name] = many
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -140,17 +157,20 @@ def first(
     sizes |= {name: name for name in named if not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
-        added = adds(function, pointer.name)
+        added = function.adds(pointer.name)
         stream = None if added else at
         operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
-    return DerivedOperation(*names, sizes or {"": "n"}, operands, roles=roles, loose=tuple(loose))
+    return DerivedOperation(
+        *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated
+    )
 
 
 def _at_launch(
     function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the numbers that are constants, or that the launch computes from sizes, and those whose expression cannot be translated.
+) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """Return the numbers that are constants, or that the launch computes from sizes, those whose expression cannot be
+    translated, and the sizes by the host's names.
     A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
@@ -191,40 +211,7 @@ def _at_launch(
     for name, free in names.items():
         if free and name not in sizes:
             sizes[name] = add(name)
-    return expressions, loose
-
-
-def allocated(function: Function, source: Source, derived: DerivedOperation) -> dict[str, Extents]:
-    """Return the extents in bytes of the arrays that the host allocates by a product of sizes."""
-    found, launch = dict[str, Extents](), next(iter(source.launches(function.name)), None)
-    if launch is None:
-        return found
-    names = [item.name for item in function.parameters]
-    passed = dict(zip(names, map(spelled, function.launch_arguments(launch.arguments))))
-    sizes = {
-        **derived.sizes,
-        **{passed[key]: of for key, of in derived.sizes.items() if passed.get(key)},
-    }
-    body = launch.scope.body
-    for i, token in enumerate(body):
-        if token.text in ("cudaMalloc", "cudaMallocManaged"):
-            scope = replace(launch.scope, at=token.at)
-            with contextlib.suppress(Unknown, Unreadable, IndexError):
-                pointer, *count = parts(body[i + 2 : closing(body, i + 1)])
-                factors = _factors(of_tokens(count[0], scope, sizes))
-                found |= {
-                    of: factors for of in passed if factors and passed[of] == pointer[-1].text
-                }
-    return found
-
-
-def _factors(text: str) -> Extents:
-    """Return the factors of a product, its numbers as one; empty for another expression."""
-    names, numbers = re.findall(r"[A-Za-z_]\w*", text), re.findall(r"\b\d+", text)
-    if not re.search(r"[^\w* ()]", text):
-        return (*names, math.prod(map(int, numbers)))
-    product = re.fullmatch(r"(.+) \* (\d+)", text)
-    return (product[1], int(product[2])) if product and names else ()
+    return expressions, loose, {name: of for name, of in sizes.items() if of}
 
 
 def _line(argument: Tokens, scope: Scope) -> str:
@@ -242,13 +229,6 @@ def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> Derive
     extents = (max(product, least, min(product * max(ROOM, largest) ** 2, MOST)),)
     held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
-
-
-def adds(function: Function, name: str) -> bool:
-    """Return whether the kernel has an atomic on a pointer."""
-    body = function.declaration.body
-    called = (i for i, token in enumerate(body) if token.text.startswith("atomic"))
-    return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
 
 
 def trials(
@@ -293,12 +273,10 @@ def settled(
     shapes: Callable[[float], Iterator[dict[str, int]]],
     aligned: bool,
     roomy: bool,
-    stated: Mapping[str, Extents],
 ) -> tuple[DerivedOperation, dict[str, int], int, list[str], bool]:
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, notes,
     and whether each shape touches each array to its end.
-    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead.
-    stated: extents in bytes that the host allocates; they count if an array is touched to that end at a shape."""
+    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(shapes(math.inf)), list[str]()
     for most in THREADS:
@@ -313,19 +291,14 @@ def settled(
                 break
     if not seen:
         return with_room(derived, first), first, -1, notes, False
-    operands, exact, notes, firm = {}, [0] * len(seen), [], set[str]()
+    operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
         ends = [tuple(-(-end // size) for end in sides) for sides in touched]
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
-        extents = _extents(derived.dimensions, last)
-        *factors, many = stated.get(name, (0,))
-        said = (*factors, int(many) // size)
-        if any(math.prod(Operand(said).sizes(shape)) == end for shape, end in last):
-            extents = said if said[-1] != 1 else said[:-1]
-            firm.add(name)
+        extents = _allocated(derived, name, last) or _extents(derived.dimensions, last)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -336,11 +309,24 @@ def settled(
     shape, trial = seen[best]
     for name, operand in operands.items() if roomy else ():
         reached = -(-max(trial.touched.get(name, (0, 0))) // SIZES[dtypes[name]])
-        if reached > math.prod(operand.sizes(shape)) and name not in firm:
+        if reached > math.prod(operand.sizes(shape)) and not derived.states(name, operand):
             operands[name] = replace(operand, extents=(reached,))
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     sure = len(seen) > 1 and min(exact) == len(operands)
     return replace(derived, operands=operands, indices=indices), shape, exact[best], notes, sure
+
+
+def _allocated(
+    derived: DerivedOperation, name: str, seen: Sequence[tuple[dict[str, int], int]]
+) -> Extents:
+    """Return the elements that the host allocates, if the kernel touches no more at a shape; else nothing."""
+    many = derived.allocated.get(name, "")
+    if not many or not names_in(many):
+        return ()
+    with contextlib.suppress(ExpressionError, TypeError):
+        sizes = [(int(evaluate(many, shape)), end) for shape, end in seen]
+        return (many,) if any(0 < end <= size for size, end in sizes) else ()
+    return ()
 
 
 def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]) -> Extents:

@@ -32,11 +32,10 @@ def _root(path: Path) -> Path:
     small = [entry for entry in names if len(names[entry]) <= CROWD]
     projects = [entry for entry in small if any(map(PROJECT.fullmatch, names[entry]))]
     above = [entry for entry in near[1:2] if entry in small and _belongs(entry, names[entry], path)]
-    ups = [
-        name.count("../") for _, name in includes.INCLUDE.findall(path.read_text(errors="replace"))
-    ]
-    above = [entry for entry in near[2 : max(ups, default=0) + 1][::-1] if entry in small] + above
-    return repository or next(iter([*projects[::-1], *above]), near[0])
+    named = includes.INCLUDE.findall(path.read_text(errors="replace"))
+    ups = max((name.count("../") for _, name in named), default=0)
+    above += [entry for entry in near[2 : ups + 1] if entry in small]
+    return repository or min([*projects, *above, near[0]], key=lambda entry: len(entry.parts))
 
 
 def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:

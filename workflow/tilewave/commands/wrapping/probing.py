@@ -83,7 +83,6 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     if "--grid" in guess.unknown and not options.grid:
         grids += [front["grid"] for front in guess.alternatives]
     numbers = [item.name for item in function.parameters if item.name in derived.sizes]
-    stated = deriving.allocated(function, target.source, derived)
     aligned, best = not all(map(function.tests, numbers)), -2
     for grid in grids:
         if best == len(derived.operands):
@@ -92,7 +91,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         threads = functools.partial(trying.threads, guess.front)
         fit = functools.partial(trying.fitted, guess, tile)
         shapes = functools.partial(deriving.trials, derived.dimensions, threads, aligned, fit)
-        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, stated)
+        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
         if settled[2] > best:
             best, best_settled, best_grid = settled[2], settled, grid
     derived, shape, _, notes, sure = best_settled

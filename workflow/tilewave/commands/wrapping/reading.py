@@ -115,6 +115,12 @@ class Function:
         steps = "|".join(["gridDim", *re.findall(r"\b(\w+) = [^;=]*\bgridDim\b", self.text)])
         return bool(re.search(rf"\+ ?= [^;)]*\b(?:{steps})\b", self.text))
 
+    def adds(self, name: str) -> bool:
+        """Return whether the body has an atomic on a pointer."""
+        return bool(
+            re.search(rf"\batomic\w+ (?:< [^;(]* > )?\( (?:& |\( )*{re.escape(name)}\b", self.text)
+        )
+
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         wanted = " ".join(" ".join(sequence).replace(".", " . ").split())
