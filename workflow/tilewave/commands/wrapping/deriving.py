@@ -17,7 +17,7 @@ from pathlib import Path
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.host_memory import elements
+from tilewave.commands.wrapping.host_memory import elements, zeroed
 from tilewave.commands.wrapping.reading import (
     DTYPES,
     EXTENT,
@@ -141,10 +141,13 @@ def first(
     whole = (item for item in function.parameters if {*item.type.split()} <= WHOLE)
     numbers = [item.name for item in whole if not (arguments or item.stars)]
     launch = next(iter(source.launches(function.name)), None)
+    passed = function.launch_arguments(launch.arguments) if launch else ()
+    filled = {
+        of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
+    }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
-        values = zip(function.parameters, function.launch_arguments(launch.arguments))
-        for item, value in values:
+        for item, value in zip(function.parameters, passed):
             kind = DTYPES.get(source.plain(item.type), "")
             if item.stars and kind and (many := elements(launch, value, SIZES[kind], host)):
                 allocated[item.name] = many
@@ -157,7 +160,7 @@ def first(
     sizes |= {name: name for name in named if not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
-        added = function.adds(pointer.name)
+        added = function.adds(pointer.name) or (pointer.name in filled and not pointer.constant)
         stream = None if added else at
         operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
