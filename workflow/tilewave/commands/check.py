@@ -71,6 +71,8 @@ EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
 WHOLE, LEAST = "whole tiles", "one block"
 """Trials after an invalid access that may come from a guess; a fault in shared memory there has no size as its cause."""
+ALLOCATED = "; the host allocates no more"
+"""End of a note on an access behind an array."""
 EMPTY = " of shared memory, which has 0 bytes"
 """Part of the reason of a launch without dynamic shared memory, which no size causes."""
 UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
@@ -275,7 +277,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
                     other = _with_judges(other, function, near)
                 # The file's own function judges better than a name.
-                wrapped = other if found or other.judges else wrapped
+                stated = any(judge.exact for judge in other.judges)
+                wrapped = other if found or stated else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
@@ -645,7 +648,9 @@ def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
     if problem != result.NOT_CHECKED:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])
-    matches = list(filter(None, map(PATTERNS["failure"].search, source.notes)))
+    # An array whose size nobody states may be larger than it seems.
+    sure = [note for note in source.notes if ALLOCATED in note or not probing.PAST.search(note)]
+    matches = list(filter(None, map(PATTERNS["failure"].search, sure)))
     ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
     faults += [end.replace(f": {running.HERE}", "") for end in ends]
     threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))

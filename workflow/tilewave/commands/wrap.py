@@ -184,6 +184,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     operation = guess.operation
     if derived is not None:
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
+        guess.notes = [_overruns(derived, note) for note in guess.notes]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}

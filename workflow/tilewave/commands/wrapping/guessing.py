@@ -272,7 +272,8 @@ def guessed(
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
     for name, values in constant_memory.values(source, taken_names).items():
-        how = "with numbers here" if values else "zero here"
+        first, *more = values.split(", ")
+        how = f"here with {first}{', ...' * bool(more)}" if values else "zero here"
         guess.notes.append(f"{name} is __constant__ memory that the host fills: {how}")
         if values:
             front.setdefault("compiler", {}).setdefault("constants", {})[name] = values

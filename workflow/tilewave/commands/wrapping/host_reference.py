@@ -38,7 +38,7 @@ ASIDE = re.compile(
     r"(?<=[;{}])(\s*)(?:(?:std::)?(?:cout|cerr|\w*(?:print|tim(?:er?|ing)|clock|assert|puts|exit)\w*\s*\()|[^;{}()]*chrono)[^;{}]*;"
 )
 """A statement that computes nothing: it prints, or takes the time."""
-VECTOR = re.compile(r"(?:std :: )?vector < ([\w :]+?) > &?")
+VECTOR = re.compile(r"(?:std :: )?vector < ([\w :]+?) >(?: &)?")
 PASSED = re.compile(r"(?:const\s+)?(?:std::)?vector<([\w: ]+?)>\s*&")
 """A vector as a parameter: of a type, and of a text."""
 SPAN = """
@@ -155,21 +155,16 @@ def _reference(
     if missing != sorted(missing) or sum(missing) > optional or not taken.parameters:
         return None
     names = [given[of.name] for of in taken.parameters if of.name in given]
-    types = {of.name: of.type for of in function.parameters}
-    filters = {of.name: of.type for of in constants if of.stars}
+    types = {of.name: of.type for of in (*function.parameters, *constants)}
+    filters = {of.name for of in constants if of.stars}
     counts, values = list[str](), list[str]()
     for of, name in zip(taken.parameters, names):
-        vector = VECTOR.fullmatch(of.type) is not None
-        if of_filter := filters.get(name):
-            count = f", sizeof {name} / sizeof({of_filter})}}"
-            pointer = f"({of_filter} *) {name}"
-            values.append(f"tilewave_span<{of_filter}>{{{pointer}{count}" if vector else pointer)
-            continue
-        counts += [name] * vector
-        cast = f"({types[name]} {'*' * of.stars}) " if of.stars and not of.constant else ""
-        values.append(
-            f"tilewave_span<{types[name]}>{{{name}, count_{name}}}" if vector else cast + name
-        )
+        vector, element = VECTOR.fullmatch(of.type) is not None, types.get(name, "")
+        counts += [name] * (vector and name not in filters)
+        count = f"sizeof {name} / sizeof({element})" if name in filters else f"count_{name}"
+        cast = vector or name in filters or (of.stars and not of.constant)
+        pointer = f"({element} {'*' * (of.stars or 1)}) {name}" if cast else name
+        values.append(f"tilewave_span<{element}>{{{pointer}, {count}}}" if vector else pointer)
     text, left = f"{owner}{item.name}({', '.join(values)})", written - {*names}
     if returns or single:
         if len(left) != 1 or not returns:
@@ -181,9 +176,13 @@ def _reference(
         return None
     if not operands.keys() - written <= {name.partition("[")[0] for name in names}:
         return None
-    same = [_type(of) for of in taken.parameters] == [_type(of) for of in function.parameters]
+    own_parameters = [of for of, to in zip(taken.parameters, names) if to not in filters]
+    same = [*map(_type, own_parameters)] == [*map(_type, function.parameters)]
     words, own = {*_words(item.name)}, {*_words(function.name)}
-    exact = same and bool(NAMED & words or names == [of.name for of in taken.parameters])
+    exact = same and bool(
+        NAMED & words
+        or [of.name for of in own_parameters] == [of for of in names if of not in filters]
+    )
     alike = words - NAMED == own - matching.NEUTRAL
     return Reference(path, item, end, text, counts, exact, alike)
 
