@@ -507,11 +507,13 @@ def _rests(source: _Source, tried: _Tried) -> bool:
 
 
 def _promised(source: _Source, decisive: _Tried) -> bool:
-    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
+    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not, or gets
+    other memory from the host than it needs."""
     unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
     sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
-    return sure and any(map(PATTERNS["promised"].match, source.faults))
+    sure = sure and any(map(PATTERNS["promised"].match, source.faults))
+    return sure or any(map(PATTERNS["of_memory"].search, source.faults))
 
 
 def _as_named(source: _Source, deciding: Sequence[_Tried]) -> bool:
@@ -621,7 +623,9 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
 def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
     """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
     why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-    notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+    notes = (
+        note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED, probing.NOTHING))
+    )
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     if problem != result.NOT_CHECKED:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "

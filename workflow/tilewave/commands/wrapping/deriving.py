@@ -113,6 +113,11 @@ def _operand(operand: Operand) -> str:
     return f"Operand({', '.join([_tuple(operand.extents), *options])})"
 
 
+def label(pointer: str) -> str:
+    """Return the name of a pointer's array: that of a struct's member has no dot."""
+    return pointer.replace(".", "_")
+
+
 def first(
     function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
@@ -142,7 +147,7 @@ def first(
         for item, value in values:
             kind = DTYPES.get(source.plain(item.type), "")
             if item.stars and kind and (many := elements(launch, value, SIZES[kind], host)):
-                allocated[item.name] = many
+                allocated[label(item.name)] = many
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -154,7 +159,7 @@ def first(
     for at, pointer in enumerate(pointers):
         added = function.adds(pointer.name)
         stream = None if added else at
-        operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
+        operands[label(pointer.name)] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
     return DerivedOperation(
         *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated
@@ -310,7 +315,7 @@ def _allocated(
         return ()
     with contextlib.suppress(ExpressionError, TypeError):
         sizes = [(int(evaluate(many, shape)), end) for shape, end in seen]
-        return (many,) if any(0 < end <= size for size, end in sizes) else ()
+        return (many,) if any(end <= size for size, end in sizes) else ()
     return ()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from tilewave.commands.wrapping import matching, writing
+from tilewave.commands.wrapping.deriving import label
 from tilewave.commands.wrapping.reading import (
     QUALIFIERS,
     WHOLE,
@@ -127,7 +128,8 @@ def _reference(
     taken, head = signature(path, item), syntax.plain_head(item.head)
     optional = sum("=" in [token.text for token in of] for of in _parameters(head))
     free, given = list(function.parameters), dict[str, str]()
-    written = {name for name, operand in operands.items() if operand.written}
+    arrays = {item.name: operands.get(label(item.name)) for item in function.parameters}
+    written = {name for name, operand in arrays.items() if operand and operand.written}
     single = not any(_type(of)[1] for of in taken.parameters)  # a function of an element
     returns = "void" not in {token.text for token in head[: syntax.signs(head, "(")[0]]}
     for named in (True, False):
@@ -164,7 +166,9 @@ def _reference(
         text = f"for (long i = 0; i < count_{output}; ++i) {text}" if single else text
     elif left:
         return None
-    if not operands.keys() - written <= {name.partition("[")[0] for name in names}:
+    if not {name for name in arrays if arrays[name]} - written <= {
+        name.partition("[")[0] for name in names
+    }:
         return None
     same = [_type(of) for of in taken.parameters] == [_type(of) for of in function.parameters]
     words, own = {*_words(item.name)}, {*_words(function.name)}
@@ -205,7 +209,7 @@ def _written(reference: Reference, kernel: Kernel, function: Function, source: S
     )
     template = spelled(head[: syntax.angle(head, 1) + 1]) if head[0].text == "template" else ""
     inside = spelled(head[at + 2 : syntax.closing(head, at + 1)])
-    counts = list(dict.fromkeys(reference.counts))
+    counts = list(dict.fromkeys(reference.counts))  # of no struct's members
     inside = ", ".join([inside, *(f"long count_{name}" for name in counts)])
     entry = f"{template}__global__ void {ENTRY}({inside}) {{ {reference.text}; }}"
     front = yaml.safe_load(kernel.text.partition(writing.OPENING)[2].partition(writing.CLOSING)[0])
@@ -216,7 +220,7 @@ def _written(reference: Reference, kernel: Kernel, function: Function, source: S
     else:
         front["macros"], entry = {}, f'extern "C" {entry}'
     operands = operations.load(kernel.front.operation).operands
-    sizes = [" * ".join(map(str, operands[name].extents)) or "1" for name in counts]
+    sizes = [" * ".join(map(str, operands[label(name)].extents)) or "1" for name in counts]
     front["arguments"] = [*front["arguments"], *sizes]
     code = kernel.path.with_name(f"{ENTRY}.cu")
     marked = _on_device(f"{text[: reference.end]}\n{entry}\n{text[reference.end :]}", item)
