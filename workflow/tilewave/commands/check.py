@@ -609,13 +609,13 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
     if code == result.NOT_RIGHT:
         if source.judge and problem == result.WRONG:
-            return f"{name} is not right: it differs from the file's own {source.judge} {at}"
+            return f"{name} is not right: it differs from {source.judge} {at}"
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         return f"{name} is not right {f'as {operation} ' * by_name}{at}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"
     if source.judge:
-        return f"{doubt}: it differs from the file's own {source.judge} {at}"
+        return f"{doubt}: it differs from {source.judge} {at}"
     rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
     return f"{doubt}{rests if source.guesses else ''}: {at}"
 
@@ -646,7 +646,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
     if case.probe_case is not None:
         return f" ran as its front matter says in {plural(shapes, 'case')}"
-    equal = f": equal to the file's own {source.judge}" if source.judge else ""
+    equal = f": equal to {source.judge}" if source.judge else ""
     operands = operations.load(front.operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""

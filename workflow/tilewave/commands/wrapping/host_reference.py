@@ -7,10 +7,13 @@ from pathlib import Path
 
 import yaml
 
+from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import matching, writing
 from tilewave.commands.wrapping.deriving import label
 from tilewave.commands.wrapping.reading import (
+    DTYPES,
     QUALIFIERS,
+    REAL,
     WHOLE,
     Function,
     Parameter,
@@ -53,35 +56,77 @@ template <class T> struct tilewave_span {
 };
 """
 """What a vector of the host is on the device."""
+HALVES = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <stdint.h>\n"
+TABLES = table_beside(__file__)
+"""What a name says that a kernel computes."""
 Operands = Mapping[str, Operand]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A function of the host, and the statement that calls it with a kernel's parameters. end: where it may be called; counts: arrays whose numbers of
-    elements it needs; exact: whether it has the kernel's parameters in their order, and a name that says what it is;
-    alike: whether the rest of its name is the kernel's too."""
+    """What a kernel may compute: a name, and the statement that does it with the kernel's parameters.
 
-    path: Path
-    item: Declaration
-    end: int
+    counts: arrays whose numbers of elements it needs. item, path: a function of the host; end: where it may be called;
+    exact: whether it has the kernel's parameters in their order, and a name that says what it is; alike: whether the
+    rest of its name is the kernel's too.
+    """
+
+    name: str
     text: str
     counts: Sequence[str]
-    exact: bool
-    alike: bool
+    item: Declaration | None = None
+    path: Path = Path()
+    end: int = 0
+    exact: bool = False
+    alike: bool = False
 
 
 def references(function: Function, source: Source, operands: Operands) -> list[Reference]:
-    """Return functions in the kernel's files that may compute what the kernel does, the likeliest first."""
+    """Return functions in the kernel's files that may compute what the kernel does, the likeliest first, and what its
+    name says."""
     found = [
-        (of, len(NAMED & {*_words(of.item.name)}))
+        (of, len(NAMED & {*_words(item.name)}))
         for path, item, end, owner in _functions(source)
         if item.name not in {"main", *function.declaration.identifiers} and item.body
-        for of in [_reference(function, path, item, end, owner, operands)]
+        for of in [_reference(function, path, item, end, owner, operands, source.texts[path])]
         if of is not None
     ]
     found.sort(key=lambda entry: (not entry[0].exact, not entry[0].alike, -entry[1]))
-    return [of for of, _ in found[:MOST]]
+    return [of for of, _ in found[:MOST]] + list(_by_name(function, operands))
+
+
+def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
+    """Yield what the parts of a kernel's name say that it computes."""
+    arrays = [item for item in function.parameters if label(item.name) in operands]
+    given = [item for item in arrays if operands[label(item.name)].stream is not None]
+    written = [item for item in arrays if operands[label(item.name)].written]
+    plain = all(
+        item.type in DTYPES or item.type in {of.name for of in function.template} for item in arrays
+    )
+    if len(written) != 1 or not given or not plain or any(item.stars != 1 for item in arrays):
+        return
+    (output,), first, words = written, given[0].name, {*_words(function.name)}
+    y, sizes = (
+        output.name,
+        {"x": first, "nx": f"count_{first}", "y": output.name, "ny": f"count_{output.name}"},
+    )
+    reals = [item.name for item in function.parameters if item.type in REAL and not item.stars]
+    values = dict(zip("ab", (f"{item.name}[i]" for item in given))) | dict(zip("s", reals))
+    for key, formulas in TABLES["elements"].items():
+        for formula in formulas if words & {*key.split("|")} else ():
+            used = [name for name in "abs" if re.search(rf"\b{name}\b", formula)]
+            if values.keys() >= {*used} and len(given) == len({*used} - {"s"}):
+                drawn = " ".join(f"double {name} = {values[name]};" for name in used)
+                each = f"{{ {drawn} {y}[i] = {formula}; }}"
+                yield Reference(
+                    f"{formula} of each element",
+                    f"for (long i = 0; i < count_{y}; ++i) {each}",
+                    [y],
+                )
+    for key, codes in TABLES["wholes"].items():
+        for name, code in codes.items() if words & {*key.split("|")} and not given[1:] else ():
+            text = re.sub(r"\bn?[xy]\b", lambda match: sizes[match[0]], code)
+            yield Reference(name, text, [first, y])
 
 
 def _functions(source: Source) -> Iterator[tuple[Path, Declaration, int, str]]:
@@ -122,7 +167,13 @@ def _type(item: Parameter) -> tuple[str, int]:
 
 
 def _reference(
-    function: Function, path: Path, item: Declaration, end: int, owner: str, operands: Operands
+    function: Function,
+    path: Path,
+    item: Declaration,
+    end: int,
+    owner: str,
+    operands: Operands,
+    source_text: str,
 ) -> Reference | None:
     """Return a call of a function with the kernel's parameters of the same types: by name, others in their order."""
     taken, head = signature(path, item), syntax.plain_head(item.head)
@@ -174,7 +225,9 @@ def _reference(
     words, own = {*_words(item.name)}, {*_words(function.name)}
     exact = same and bool(NAMED & words or names == [of.name for of in taken.parameters])
     alike = words - NAMED == own - matching.NEUTRAL
-    return Reference(path, item, end, text, counts, exact, alike)
+    line = syntax.line_of(source_text, item.start)
+    name = f"the file's own {item.name} (line {line})"
+    return Reference(name, text, counts, item, path, end, exact, alike)
 
 
 def _parameters(head: Stream) -> list[Stream]:
@@ -194,15 +247,12 @@ def judge_by(
     judged = re.sub(r"reference = .*", f"reference = {named}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
-    if reference is None:
-        return ""
-    line = syntax.line_of(source.texts[reference.path], reference.item.start)
-    return f"{reference.item.name} (line {line})"
+    return reference.name if reference else ""
 
 
 def _written(reference: Reference, kernel: Kernel, function: Function, source: Source) -> Path:
     """Write a reference as a kernel file, and return it."""
-    text, item = ASIDE.sub(_blank, source.texts[reference.path]), reference.item
+    item = reference.item
     head = function.declaration.head
     at = next(
         i for i, token in enumerate(head) if (token.text, head[i + 1].text) == (function.name, "(")
@@ -216,15 +266,19 @@ def _written(reference: Reference, kernel: Kernel, function: Function, source: S
     front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0, "requires": {}}
     if template:
         front["entry"] += kernel.entry[kernel.entry.index("<") :]
-        front["entry"] = "::".join([*item.scope, front["entry"]])
+        front["entry"] = "::".join([*(item.scope if item else ()), front["entry"]])
     else:
         front["macros"], entry = {}, f'extern "C" {entry}'
     operands = operations.load(kernel.front.operation).operands
     sizes = [" * ".join(map(str, operands[label(name)].extents)) or "1" for name in counts]
     front["arguments"] = [*front["arguments"], *sizes]
     code = kernel.path.with_name(f"{ENTRY}.cu")
-    marked = _on_device(f"{text[: reference.end]}\n{entry}\n{text[reference.end :]}", item)
-    marked = SPAN + PASSED.sub(r"tilewave_span<\1>", marked) if counts else marked
+    if item is None:
+        marked = f"{HALVES}{entry}\n"
+    else:
+        text = ASIDE.sub(_blank, source.texts[reference.path])
+        marked = _on_device(f"{text[: reference.end]}\n{entry}\n{text[reference.end :]}", item)
+        marked = SPAN + PASSED.sub(r"tilewave_span<\1>", marked) if counts else marked
     code.write_text(f"{writing.front_matter(front)}\n{marked}", encoding="utf-8")
     return code
 
