@@ -10,6 +10,7 @@ import math
 import operator
 import re
 import string
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -268,7 +269,7 @@ def settled(
     and whether each shape touches each array to its end.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    first, notes = next(shapes(math.inf)), list[str]()
+    first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
     for most in THREADS:
         for shape in () if len(seen) > 1 else shapes(most):
             trial = touch(derived, shape)

@@ -20,6 +20,7 @@ from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import INFERRED
+from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
 from tilewave.theory.dtypes import DTYPES, SIZES
@@ -90,7 +91,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         if best == len(derived.operands):
             break
         guess.front["grid"] = grid
-        threads = functools.partial(trying.threads, guess.front)
+        threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
         shapes = functools.partial(deriving.trials, derived.dimensions, threads, aligned, fit)
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
