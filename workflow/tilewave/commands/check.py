@@ -33,7 +33,7 @@ from tilewave.commands.wrapping import (
 )
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.reading import Function, Launch, Source, spelled
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
@@ -80,6 +80,10 @@ GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
+ENDED = (*result.FINDINGS, *result.ENDS)
+LATER = (result.INVALID_ACCESS, result.RACE, result.UNINITIALISED)
+"""Verdicts on a further launch of a kernel that are the launch's fault; an invalid access only of shared memory."""
+MOST_LATER = 2
 JUDGED_BY = "; judged by what "
 """Start of the end of a reason, which names a temporary file."""
 GROSS = 0.05
@@ -253,12 +257,17 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = _Source(path, name or path.stem, None)
         wrapped, settled, first = _attempt(wrapped, plain | budget)
+        verdict = first
         if function and not (plain["operation"] or settled):
             # An operation of what the kernel touches judges no values, but races are found under it.
             folders = [str(home), *options.operations]
             derived: dict[str, Any] = {"operations": folders, "roomy": True}
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
+            # A name that misleads: all results are wrong as what it says.
+            meant = wrapped.kernel.front.operation if wrapped.kernel else ""
+            misled = first.startswith(result.WRONG) and meant in TABLES["misleading"]
+            named = named and not (misled or wrapped.problem.startswith("--arguments is missing"))
             problem = wrapped.problem if named else ""
             touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
@@ -281,8 +290,33 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 wrapped = other if found or stated else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
+        stands = bool(function and wrapped.kernel) and not verdict.startswith(ENDED)
+        for at, launch in _later(function, source) if function and stands else ():
+            derived = {"operations": [str(home), *options.operations], "later": at}
+            derived |= {"new_operation": f"{stem}_later_{at}", "budget": options.budget}
+            derived["output"] = str(home / f"later-{at}" / output)
+            (home / f"later-{at}").mkdir()
+            again, _, verdict = _attempt(_Source(path, str(name), None), plain | derived)
+            stated = verdict.startswith(LATER) and not again.guesses
+            if stated and (
+                not verdict.startswith(LATER[0]) or PATTERNS["in_shared"].search(verdict)
+            ):
+                said = PATTERNS["unjudged"].sub("", verdict)
+                fault = f"{wrap.FAULT}as launched in {launch.place}: {said}"
+                wrapped = replace(wrapped, notes=[*wrapped.notes, fault])
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
         yield replace(wrapped, notes=facts)
+
+
+def _later(function: Function, source: Source) -> list[tuple[int, Launch]]:
+    """Return the places and launches of a kernel that differ from those before, in all but the arguments."""
+    found, seen = list[tuple[int, Launch]](), set[tuple[str, ...]]()
+    for at, launch in enumerate(finding.bearing(source, function.name).launches(function.name)):
+        sides = (launch.grid, launch.block, launch.shared, *launch.template)
+        key = tuple(spelled(launch.scope.literal(side)) for side in sides)
+        found += [(at, launch)] if seen and key not in seen and not launch.scope.is_off else []
+        seen.add(key)
+    return found[:MOST_LATER]
 
 
 def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
@@ -529,11 +563,13 @@ def _rests(source: _Source, tried: _Tried) -> bool:
 
 
 def _promised(source: _Source, decisive: _Tried) -> bool:
-    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
+    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not, or gets
+    other memory from the host than it needs."""
     unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
     sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
-    return sure and any(map(PATTERNS["promised"].match, source.faults))
+    sure = sure and any(map(PATTERNS["promised"].match, source.faults))
+    return sure or any(map(PATTERNS["of_host"].search, source.faults))
 
 
 def _as_named(source: _Source, deciding: Sequence[_Tried]) -> bool:
@@ -629,13 +665,13 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
     if code == result.NOT_RIGHT:
         if source.judge and problem == result.WRONG:
-            return f"{name} is not right: it differs from the file's own {source.judge} {at}"
+            return f"{name} is not right: it differs from {source.judge} {at}"
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         return f"{name} is not right {f'as {operation} ' * by_name}{at}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"
     if source.judge:
-        return f"{doubt}: it differs from the file's own {source.judge} {at}"
+        return f"{doubt}: it differs from {source.judge} {at}"
     rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
     return f"{doubt}{rests if source.guesses else ''}: {at}"
 
@@ -643,7 +679,9 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
 def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
     """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
     why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-    notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+    notes = (
+        note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED, probing.NOTHING))
+    )
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     if problem != result.NOT_CHECKED:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
@@ -666,7 +704,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
     if case.probe_case is not None:
         return f" ran as its front matter says in {plural(shapes, 'case')}"
-    equal = f": equal to the file's own {source.judge}" if source.judge else ""
+    equal = f": equal to {source.judge}" if source.judge else ""
     operands = operations.load(front.operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""

@@ -11,6 +11,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path)
-    source = bearing(source, function.name)
+    source = replace(bearing(source, function.name), later=getattr(options, "later", 0))
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
     if ready is not None:

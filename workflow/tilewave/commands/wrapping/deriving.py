@@ -10,6 +10,7 @@ import math
 import operator
 import re
 import string
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,6 +119,11 @@ def _operand(operand: Operand) -> str:
     return f"Operand({', '.join([_tuple(operand.extents), *options])})"
 
 
+def label(pointer: str) -> str:
+    """Return the name of a pointer's array: that of a struct's member has no dot."""
+    return pointer.replace(".", "_")
+
+
 def first(
     function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
@@ -150,7 +156,7 @@ def first(
         for item, value in zip(function.parameters, passed):
             kind = DTYPES.get(source.plain(item.type), "")
             if item.stars and kind and (many := elements(launch, value, SIZES[kind], host)):
-                allocated[item.name] = many
+                allocated[label(item.name)] = many
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -162,7 +168,7 @@ def first(
     for at, pointer in enumerate(pointers):
         added = function.adds(pointer.name) or (pointer.name in filled and not pointer.constant)
         stream = None if added else at
-        operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
+        operands[label(pointer.name)] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
     return DerivedOperation(
         *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated
@@ -281,7 +287,7 @@ def settled(
     and whether each shape touches each array to its end.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    first, notes = next(shapes(math.inf)), list[str]()
+    first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
     for most in THREADS:
         for shape in () if len(seen) > 1 else shapes(most):
             trial = touch(derived, shape)
@@ -328,7 +334,7 @@ def _allocated(
         return ()
     with contextlib.suppress(ExpressionError, TypeError):
         sizes = [(int(evaluate(many, shape)), end) for shape, end in seen]
-        return (many,) if any(0 < end <= size for size, end in sizes) else ()
+        return (many,) if any(end <= size for size, end in sizes) else ()
     return ()
 
 

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import yaml
 
+from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import matching, writing
+from tilewave.commands.wrapping.deriving import label
 from tilewave.commands.wrapping.reading import (
+    DTYPES,
     QUALIFIERS,
+    REAL,
     WHOLE,
     Function,
     Parameter,
@@ -52,38 +56,81 @@ template <class T> struct tilewave_span {
 };
 """
 """What a vector of the host is on the device."""
+HALVES = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <stdint.h>\n"
+TABLES = table_beside(__file__)
+"""What a name says that a kernel computes."""
 Operands = Mapping[str, Operand]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A function of the host, and the statement that calls it with a kernel's parameters. end: where it may be called; counts: arrays whose numbers of
-    elements it needs; exact: whether it has the kernel's parameters in their order, and a name that says what it is;
-    alike: whether the rest of its name is the kernel's too."""
+    """What a kernel may compute: a name, and the statement that does it with the kernel's parameters.
 
-    path: Path
-    item: Declaration
-    end: int
+    counts: arrays whose numbers of elements it needs. item, path: a function of the host; end: where it may be called;
+    exact: whether it has the kernel's parameters in their order, and a name that says what it is; alike: whether the
+    rest of its name is the kernel's too.
+    """
+
+    name: str
     text: str
     counts: Sequence[str]
-    exact: bool
-    alike: bool
+    item: Declaration | None = None
+    path: Path = Path()
+    end: int = 0
+    exact: bool = False
+    alike: bool = False
 
 
 def references(
     function: Function, source: Source, operands: Operands, constants: Sequence[Parameter]
 ) -> list[Reference]:
-    """Return functions in the kernel's files that may compute what the kernel does, the likeliest first.
-    constants: memory of the kernel's that they may take as an argument."""
+    """Return functions in the kernel's files that may compute what the kernel does, the likeliest first, and what its
+    name says. constants: memory of the kernel's that they may take as an argument."""
     found = [
-        (of, len(NAMED & {*_words(of.item.name)}))
+        (of, len(NAMED & {*_words(item.name)}))
         for path, item, end, owner in _functions(source)
         if item.name not in {"main", *function.declaration.identifiers} and item.body
-        for of in [_reference(function, path, item, end, owner, operands, constants)]
+        for of in [
+            _reference(function, path, item, end, owner, operands, constants, source.texts[path])
+        ]
         if of is not None
     ]
     found.sort(key=lambda entry: (not entry[0].exact, not entry[0].alike, -entry[1]))
-    return [of for of, _ in found[:MOST]]
+    return [of for of, _ in found[:MOST]] + list(_by_name(function, operands))
+
+
+def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
+    """Yield what the parts of a kernel's name say that it computes."""
+    arrays = [item for item in function.parameters if label(item.name) in operands]
+    given = [item for item in arrays if operands[label(item.name)].stream is not None]
+    written = [item for item in arrays if operands[label(item.name)].written]
+    plain = all(
+        item.type in DTYPES or item.type in {of.name for of in function.template} for item in arrays
+    )
+    if len(written) != 1 or not given or not plain or any(item.stars != 1 for item in arrays):
+        return
+    (output,), first, words = written, given[0].name, {*_words(function.name)}
+    y, sizes = (
+        output.name,
+        {"x": first, "nx": f"count_{first}", "y": output.name, "ny": f"count_{output.name}"},
+    )
+    reals = [item.name for item in function.parameters if item.type in REAL and not item.stars]
+    values = dict(zip("ab", (f"{item.name}[i]" for item in given))) | dict(zip("s", reals))
+    for key, formulas in TABLES["elements"].items():
+        for formula in formulas if words & {*key.split("|")} else ():
+            used = [name for name in "abs" if re.search(rf"\b{name}\b", formula)]
+            if values.keys() >= {*used} and len(given) == len({*used} - {"s"}):
+                drawn = " ".join(f"double {name} = {values[name]};" for name in used)
+                each = f"{{ {drawn} {y}[i] = {formula}; }}"
+                yield Reference(
+                    f"{formula} of each element",
+                    f"for (long i = 0; i < count_{y}; ++i) {each}",
+                    [y],
+                )
+    for key, codes in TABLES["wholes"].items():
+        for name, code in codes.items() if words & {*key.split("|")} and not given[1:] else ():
+            text = re.sub(r"\bn?[xy]\b", lambda match: sizes[match[0]], code)
+            yield Reference(name, text, [first, y])
 
 
 def _functions(source: Source) -> Iterator[tuple[Path, Declaration, int, str]]:
@@ -131,12 +178,14 @@ def _reference(
     owner: str,
     operands: Operands,
     constants: Sequence[Parameter],
+    source_text: str,
 ) -> Reference | None:
     """Return a call of a function with the kernel's parameters of the same types: by name, others in their order."""
     taken, head = signature(path, item), syntax.plain_head(item.head)
     optional = sum("=" in [token.text for token in of] for of in _parameters(head))
     free, given = [*function.parameters, *constants], dict[str, str]()
-    written = {name for name, operand in operands.items() if operand.written}
+    arrays = {item.name: operands.get(label(item.name)) for item in function.parameters}
+    written = {name for name, operand in arrays.items() if operand and operand.written}
     single = not any(_type(of)[1] for of in taken.parameters)  # a function of an element
     returns = "void" not in {token.text for token in head[: syntax.signs(head, "(")[0]]}
     for named in (True, False):
@@ -174,7 +223,9 @@ def _reference(
         text = f"for (long i = 0; i < count_{output}; ++i) {text}" if single else text
     elif left:
         return None
-    if not operands.keys() - written <= {name.partition("[")[0] for name in names}:
+    if not {name for name in arrays if arrays[name]} - written <= {
+        name.partition("[")[0] for name in names
+    }:
         return None
     own_parameters = [of for of, to in zip(taken.parameters, names) if to not in filters]
     same = [*map(_type, own_parameters)] == [*map(_type, function.parameters)]
@@ -184,7 +235,9 @@ def _reference(
         or [of.name for of in own_parameters] == [of for of in names if of not in filters]
     )
     alike = words - NAMED == own - matching.NEUTRAL
-    return Reference(path, item, end, text, counts, exact, alike)
+    line = syntax.line_of(source_text, item.start)
+    name = f"the file's own {item.name} (line {line})"
+    return Reference(name, text, counts, item, path, end, exact, alike)
 
 
 def _parameters(head: Stream) -> list[Stream]:
@@ -204,37 +257,38 @@ def judge_by(
     judged = re.sub(r"reference = .*", f"reference = {named}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
-    if reference is None:
-        return ""
-    line = syntax.line_of(source.texts[reference.path], reference.item.start)
-    return f"{reference.item.name} (line {line})"
+    return reference.name if reference else ""
 
 
 def _written(reference: Reference, kernel: Kernel, function: Function, source: Source) -> Path:
     """Write a reference as a kernel file, and return it."""
-    text, item = ASIDE.sub(_blank, source.texts[reference.path]), reference.item
+    item = reference.item
     head = function.declaration.head
     at = next(
         i for i, token in enumerate(head) if (token.text, head[i + 1].text) == (function.name, "(")
     )
     template = spelled(head[: syntax.angle(head, 1) + 1]) if head[0].text == "template" else ""
     inside = spelled(head[at + 2 : syntax.closing(head, at + 1)])
-    counts = list(dict.fromkeys(reference.counts))
+    counts = list(dict.fromkeys(reference.counts))  # of no struct's members
     inside = ", ".join([inside, *(f"long count_{name}" for name in counts)])
     entry = f"{template}__global__ void {ENTRY}({inside}) {{ {reference.text}; }}"
     front = yaml.safe_load(kernel.text.partition(writing.OPENING)[2].partition(writing.CLOSING)[0])
     front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0, "requires": {}}
     if template:
         front["entry"] += kernel.entry[kernel.entry.index("<") :]
-        front["entry"] = "::".join([*item.scope, front["entry"]])
+        front["entry"] = "::".join([*(item.scope if item else ()), front["entry"]])
     else:
         front["macros"], entry = {}, f'extern "C" {entry}'
     operands = operations.load(kernel.front.operation).operands
-    sizes = [" * ".join(map(str, operands[name].extents)) or "1" for name in counts]
+    sizes = [" * ".join(map(str, operands[label(name)].extents)) or "1" for name in counts]
     front["arguments"] = [*front["arguments"], *sizes]
     code = kernel.path.with_name(f"{ENTRY}.cu")
-    marked = _on_device(f"{text[: reference.end]}\n{entry}\n{text[reference.end :]}", item)
-    marked = SPAN + PASSED.sub(r"tilewave_span<\1>", marked) if counts else marked
+    if item is None:
+        marked = f"{HALVES}{entry}\n"
+    else:
+        text = ASIDE.sub(_blank, source.texts[reference.path])
+        marked = _on_device(f"{text[: reference.end]}\n{entry}\n{text[reference.end :]}", item)
+        marked = SPAN + PASSED.sub(r"tilewave_span<\1>", marked) if counts else marked
     code.write_text(f"{writing.front_matter(front)}\n{marked}", encoding="utf-8")
     return code
 

@@ -5,6 +5,7 @@ import copy
 import functools
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -109,12 +110,16 @@ def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
     return fits | dict.fromkeys(pitches, max(fits.values()))
 
 
-def threads(front: Mapping[str, Any], shape: Sizes) -> int:
-    """Return the threads of a launch at a shape; 0 if its block or grid has no value."""
+def threads(front: Mapping[str, Any], shape: Sizes, most: int = sys.maxsize) -> int:
+    """Return the threads of a launch at a shape; 0 if its block or grid has no value, the largest number for a
+    block of more than ``most``."""
     macros = {name: values[0] for name, values in front.get("macros", {}).items()}
     with contextlib.suppress(ExpressionError, TypeError):
-        sides = (*front["block"], *front["grid"])
-        return math.prod(int(evaluate(str(side), {**macros, **shape})) for side in sides)
+        block, grid = (
+            math.prod(int(evaluate(str(side), {**macros, **shape})) for side in front[key])
+            for key in ("block", "grid")
+        )
+        return block * grid if block <= most else sys.maxsize
     return 0
 
 
