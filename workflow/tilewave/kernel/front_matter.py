@@ -214,10 +214,10 @@ class FrontMatter(Launched):
     working_blocks: Expression | None = None
     """blocks that have work, if fewer than the grid"""
     programmatic: Expression = 0
-    """1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` before it reads
-    or writes global memory"""
+    """1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` before it uses
+    global memory"""
     cooperative: bool = False
-    """`true`: all blocks are resident at a time, for `grid.sync()`. Only a GPU runs such a launch"""
+    """`true`: all blocks are resident at a time, for `grid.sync()`. Only a GPU runs it"""
     requires: dict[str, Any] = {}
     """`arch` (compute capability times ten), divisors of sizes (`n: 8`), `conditions`"""
     architecture_specific: bool = False
@@ -225,8 +225,8 @@ class FrontMatter(Launched):
     entry: str | None = None
     """name of the `__global__` function, by default the file's; with `<` or `::` a template that NVRTC instantiates"""
     compiler: Compiler = Compiler()
-    """`options` of NVRTC, `include` folders of headers (one outside the file's needs `--include`), `constants`: values
-    of `__constant__` memory; `{MACRO}` in an option is its value"""
+    """`options` of NVRTC (`{MACRO}` is its value), `include` folders of headers (others than the file's need
+    `--include`), `constants`: values of `__constant__` memory"""
     cubin: str | None = None
     """file that something else compiled; `{MACRO}` in its name ([wrapping.md](wrapping.md))"""
     buffers: dict[str, DeclaredBuffer] = {}

@@ -3,7 +3,7 @@
 import itertools
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,19 +68,6 @@ def _folder(name: str, file: Path, home: Path) -> Path | None:
     return file.parents[len(parts) - 1] if file.parts[-len(parts) :] == parts else None
 
 
-def _last(name: str) -> str:
-    """Return the file in an include's name."""
-    return name.rpartition("/")[2]
-
-
-def _by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
-    """Return the files with each name."""
-    by_name: dict[str, list[Path]] = {}
-    for file in files:
-        by_name.setdefault(file.name, []).append(file)
-    return by_name
-
-
 def read(
     path: Path, include: Sequence[Path] = (), macros: Sequence[str] = ()
 ) -> tuple[Source, tuple[Path, ...]]:
@@ -98,8 +85,7 @@ def read(
             and not includes.provided(name)
         }
         searched = (None, *folders, path.resolve().parent)
-        by_name = _by_name(around) if missing else {}
-        pairs = ((name, file) for name in sorted(missing) for file in by_name.get(_last(name), ()))
+        pairs = itertools.product(sorted(missing), around)
         candidates = (_folder(name, file, path.parent) for name, file in pairs)
         folder = next((folder for folder in candidates if folder not in searched), None)
         if folder is None:
@@ -136,11 +122,13 @@ def bearing(source: Source, kernel: str) -> Source:
         ]
         launchers = {item.name for file, item in items if file not in another and name == kernel}
         names += launchers - {"main", "", kernel}
-    files, by_name = [*dict.fromkeys(files)], _by_name(source.texts)
+    files, by_name = [*dict.fromkeys(files)], dict[str, list[Path]]()
+    for file in source.texts:
+        by_name.setdefault(file.name, []).append(file)
     taken = {*files}
     for file in files:
         for _, name in includes.INCLUDE.findall(source.texts[file]):
-            alike = by_name.get(_last(name), ())
+            alike = by_name.get(name.rpartition("/")[2], ())
             ends = [entry for entry in alike if _folder(name, entry, file.parent)]
             nearest = sorted(ends, key=lambda entry: entry.parent != file.parent)[:1]
             files += [entry for entry in nearest if entry not in taken]

@@ -426,7 +426,7 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
             guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
-    elif not launch.place and function.mentions("extern", "__shared__"):
+    elif not launch.arguments and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
 
 
