@@ -273,9 +273,9 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
             late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
-            found = undecided or verdict.startswith(result.FINDINGS)
+            decided = undecided or verdict.startswith(result.FINDINGS)
             unlike = first.startswith(result.WRONG) and verdict.startswith(result.NOT_CHECKED)
-            if touched.kernel and (found or unlike):
+            if touched.kernel and (decided or unlike):
                 *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
                 kernel = _at(touched.kernel, size)
                 given = options.grid and (options.block or function.bound)
@@ -286,8 +286,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
                     other = _with_judges(other, function, near)
                 # The file's own function judges better than a name.
-                stated = any(judge.exact for judge in other.judges)
-                wrapped = other if found or stated else wrapped
+                stated = any(judge.exact and judge.item for judge in other.judges)
+                wrapped = other if decided or stated else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
         stands = bool(function and wrapped.kernel) and not verdict.startswith(ENDED)

@@ -1,6 +1,7 @@
 """Values of the ``__constant__`` memory that the host fills, such as a filter."""
 
 import contextlib
+import itertools
 import math
 import random
 import re
@@ -36,13 +37,17 @@ def parameters(source: Source, names: Collection[str]) -> list[Parameter]:
 def _declared(source: Source, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and sides of the constant memory without values."""
     marks = {name for name, macro in source.macros.items() if "__constant__" in macro.body}
+    skipped = {"static", *marks, *DEVICE_KEYWORDS}
     for _, item in source.near.declarations("__constant__"):
         texts = [token.text for token in item.head]
         filled = {"__constant__", *marks} & {*texts} and not {"=", "constexpr"} & {*texts}
-        if item.kind == "variable" and filled and item.name in names:
-            at = texts.index(item.name)
-            kind = (of for of in texts[:at] if of not in {"static", *marks, *DEVICE_KEYWORDS})
-            yield item.name, source.plain(" ".join(kind)), spelled(item.head[at + 1 :])
+        for name in item.names if item.kind == "variable" and filled else ():
+            kind = (of for of in texts[: texts.index(item.name)] if of not in skipped)
+            rest = itertools.takewhile(
+                lambda text: text not in ",;", texts[texts.index(name) + 1 :]
+            )
+            if name in names:
+                yield name, source.plain(" ".join(kind)), " ".join(rest)
 
 
 def _of_host(source: Source, name: str) -> str:
