@@ -115,7 +115,9 @@ def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
     for key, formulas in TABLES["elements"].items():
         for formula in formulas if words & {*key.split("|")} else ():
             used = [name for name in "abs" if re.search(rf"\b{name}\b", formula)]
-            if values.keys() >= {*used} and len(given) == len({*used} - {"s"}):
+            # A number that the formula has not would be right at one value only.
+            fits = len(given) == len({*used} - {"s"}) and len(reals) == used.count("s")
+            if values.keys() >= {*used} and fits:
                 drawn = " ".join(f"double {name} = {values[name]};" for name in used)
                 each = f"{{ {drawn} {y}[i] = {formula}; }}"
                 yield Reference(
@@ -124,7 +126,9 @@ def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
                     [y],
                 )
     for key, codes in TABLES["wholes"].items():
-        for name, code in codes.items() if words & {*key.split("|")} and not given[1:] else ():
+        for name, code in (
+            codes.items() if words & {*key.split("|")} and not (given[1:] or reals) else ()
+        ):
             text = re.sub(r"\bn?[xy]\b", lambda match: sizes[match[0]], code)
             yield Reference(name, text, [first, y])
 
