@@ -18,7 +18,8 @@ def _calls(launch: Launch, pointer: str) -> Iterator[tuple[str, list[Tokens], Sc
     """Yield CUDA's functions that get a pointer first, before a launch: name, arguments, scope."""
     body, source = launch.scope.body, launch.scope.source
     for i, token in enumerate(body[:-1]):
-        if token.at < launch.scope.at and token.text.startswith("cudaM"):
+        called = token.text.startswith("cudaM") and body[i + 1].text == "("
+        if called and token.at < launch.scope.at:
             passed = parts(body[i + 2 : syntax.closing(body, i + 1)]) or [()]
             if pointer and [of.text for of in passed[0] if of.word][-1:] == [pointer]:
                 yield token.text, passed, Scope(source, body, token.at)
