@@ -33,7 +33,7 @@ from tilewave.commands.wrapping import (
 )
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
-from tilewave.commands.wrapping.reading import Function, Launch, Source, spelled
+from tilewave.commands.wrapping.reading import Function, Source, spelled
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
@@ -81,9 +81,8 @@ UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
 ENDED = (*result.FINDINGS, *result.ENDS)
-LATER = (result.INVALID_ACCESS, result.RACE, result.UNINITIALISED)
-"""Verdicts on a further launch of a kernel that are the launch's fault; an invalid access only of shared memory."""
-MOST_LATER = 2
+LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
+"""Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
 JUDGED_BY = "; judged by what "
 """Start of the end of a reason, which names a temporary file."""
 GROSS = 0.05
@@ -161,7 +160,7 @@ class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
     problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
     computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
-    named: whether the judge has the kernel's name and arguments; edges: where it finds the results wrong."""
+    named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong."""
 
     path: Path
     name: str
@@ -171,7 +170,7 @@ class _Source:
     launched: bool = True
     judge: str = ""
     named: bool = False
-    edges: Sequence[str] = ()
+    edge: str = ""
     sizes: Sequence[str] = ()
     judges: Sequence[Reference] = ()
     put: Callable[[Reference | None], str] = lambda judge: ""
@@ -290,33 +289,31 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 wrapped = other if decided or stated else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
-        stands = bool(function and wrapped.kernel) and not verdict.startswith(ENDED)
-        for at, launch in _later(function, source) if function and stands else ():
-            derived = {"operations": [str(home), *options.operations], "later": at}
-            derived |= {"new_operation": f"{stem}_later_{at}", "budget": options.budget}
-            derived["output"] = str(home / f"later-{at}" / output)
-            (home / f"later-{at}").mkdir()
-            again, _, verdict = _attempt(_Source(path, str(name), None), plain | derived)
-            stated = verdict.startswith(LATER) and not again.guesses
-            if stated and (
-                not verdict.startswith(LATER[0]) or PATTERNS["in_shared"].search(verdict)
-            ):
-                said = PATTERNS["unjudged"].sub("", verdict)
-                fault = f"{wrap.FAULT}as launched in {launch.place}: {said}"
-                wrapped = replace(wrapped, notes=[*wrapped.notes, fault])
+        if function and wrapped.kernel and not verdict.startswith(ENDED):
+            again = {"operations": [str(home), *options.operations], "budget": options.budget}
+            again |= {"new_operation": f"{stem}_later", "force": True}
+            faults = _later(function, source, plain | again)
+            wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
         yield replace(wrapped, notes=facts)
 
 
-def _later(function: Function, source: Source) -> list[tuple[int, Launch]]:
-    """Return the places and launches of a kernel that differ from those before, in all but the arguments."""
-    found, seen = list[tuple[int, Launch]](), set[tuple[str, ...]]()
+def _later(function: Function, source: Source, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the faults of a kernel at its further launches, those that no size of an array may explain."""
+    seen = set[tuple[str, ...]]()
     for at, launch in enumerate(finding.bearing(source, function.name).launches(function.name)):
         sides = (launch.grid, launch.block, launch.shared, *launch.template)
         key = tuple(spelled(launch.scope.literal(side)) for side in sides)
-        found += [(at, launch)] if seen and key not in seen and not launch.scope.is_off else []
+        if 0 < len(seen) <= MOST_LATER and key not in seen and not launch.scope.is_off:
+            tried, _, end = _attempt(
+                _Source(source.path, function.name, None), {**options, "later": at}
+            )
+            sure = end.startswith(LATER) or (
+                end.startswith(ENDED) and PATTERNS["in_shared"].search(end)
+            )
+            if sure and not tried.guesses:
+                yield f"{wrap.FAULT}as launched in {launch.place}: {PATTERNS['unjudged'].sub('', end)}"
         seen.add(key)
-    return found[:MOST_LATER]
 
 
 def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
@@ -325,11 +322,11 @@ def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
     if empty or source.faults or source.kernel is None:
         return source
     operands = operations.load(source.kernel.front.operation).operands
+    constants = constant_memory.parameters(near, source.kernel.front.compiler.constants)
+    judges = references(function, near, operands, constants)
     put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
-    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-    filled = source.kernel.front.compiler.constants
-    judges = references(function, near, operands, constant_memory.parameters(near, filled))
-    return replace(source, judges=judges, put=put, sizes=sizes[1:] if judges else ())
+    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match and judges]
+    return replace(source, judges=judges, put=put, sizes=sizes[1:])
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -480,10 +477,10 @@ def _document(source: _Source, tried: Sequence[_Tried], options: Namespace) -> d
         deciding = finite or deciding
     off = [of for of in deciding if source.judge and of.outcome.verdict == result.WRONG]
     edges = [of for of in off if of.case.id != deciding[0].case.id]
-    if edges == off and not any("ceil" in str(side) for side in kernel.front.grid):
+    if edges and edges == off and not any("ceil" in str(side) for side in kernel.front.grid):
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
-        texts = [f"{_size(of.case)}: {of.outcome.reason}".partition(JUDGED_BY)[0] for of in edges]
-        source = replace(source, edges=texts)
+        text = f", but not at {_size(edges[0].case)}: {edges[0].outcome.reason}"
+        source = replace(source, edge=text.partition(JUDGED_BY)[0])
     codes = [(WORST.index(entry.exit_code), _rests(source, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
@@ -663,15 +660,15 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     sizes = f" {_size(case)}" if case.shape else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
+    differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
     if code == result.NOT_RIGHT:
-        if source.judge and problem == result.WRONG:
-            return f"{name} is not right: it differs from {source.judge} {at}"
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
-        return f"{name} is not right {f'as {operation} ' * by_name}{at}"
+        as_named = f": {differs}" if differs else f" as {operation} " if by_name else " "
+        return f"{name} is not right{as_named}{at}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"
-    if source.judge:
-        return f"{doubt}: it differs from {source.judge} {at}"
+    if differs:
+        return f"{doubt}: {differs}{at}"
     rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
     return f"{doubt}{rests if source.guesses else ''}: {at}"
 
@@ -720,7 +717,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
-    sentence += "".join(f", but not at {edge}" for edge in source.edges[:1])
+    sentence += source.edge
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"

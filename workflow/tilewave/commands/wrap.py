@@ -195,7 +195,9 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     text = writing.text(front, target.source, target.folders, output)
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
-    faults = [f"{FAULT}{fault}" for fault in (*guess.faults, *_of_memory(target))]
+    faults = [f"{FAULT}{fault}" for fault in guess.faults]
+    for launch in target.source.launches(target.function.name)[:1]:
+        faults += [f"{FAULT}{fault}" for fault in host_memory.faults(target.function, launch)]
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(front, operation):
         path = relative(target.source.path, quoted=True)
@@ -250,17 +252,6 @@ def _stated(target: Target, guess: Guess) -> bool:
     launched = guess.place and not (guess.unknown or derived.roles or derived.loose)
     single = sum(argument in sizes for argument in matching.leaves(guess.front["arguments"])) == 1
     return bool(launched and single and re.search("matmul|gemm", function.name.lower()))
-
-
-def _of_memory(target: Target) -> list[str]:
-    """Return what is wrong with the memory that the file's launch passes."""
-    function, found = target.function, list[str]()
-    for launch in target.source.launches(function.name)[:1]:
-        for at, argument in zip(function.tree, launch.arguments):
-            whole = isinstance(at, int)
-            adds = whole and function.adds(function.parameters[at].name)
-            found += host_memory.faults(launch, argument, adds)
-    return found
 
 
 FOLDER = "my_operations"

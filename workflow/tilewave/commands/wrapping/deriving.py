@@ -31,7 +31,7 @@ from tilewave.commands.wrapping.reading import (
 )
 from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
-from tilewave.kernel.expressions import ExpressionError, Sizes, evaluate, names_in
+from tilewave.kernel.expressions import Sizes, evaluate, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.result import TIMED_OUT
@@ -155,8 +155,8 @@ def first(
         roles, loose, host = _at_launch(function, launch, numbers, add)
         for item, value in zip(function.parameters, passed):
             kind = DTYPES.get(source.plain(item.type), "")
-            if item.stars and kind and (many := elements(launch, value, SIZES[kind], host)):
-                allocated[label(item.name)] = many
+            many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
+            allocated |= {label(item.name): many} if names_in(many or "0") else {}
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -307,7 +307,9 @@ def settled(
         ends = [tuple(-(-end // size) for end in sides) for sides in touched]
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
-        extents = _allocated(derived, name, last) or _extents(derived.dimensions, last)
+        extents, many = _extents(derived.dimensions, last), derived.allocated.get(name)
+        if many and any(end <= int(evaluate(many, shape)) for shape, end in last):
+            extents = (many,)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -323,19 +325,6 @@ def settled(
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     sure = len(seen) > 1 and min(exact) == len(operands)
     return replace(derived, operands=operands, indices=indices), shape, exact[best], notes, sure
-
-
-def _allocated(
-    derived: DerivedOperation, name: str, seen: Sequence[tuple[dict[str, int], int]]
-) -> Extents:
-    """Return the elements that the host allocates, if the kernel touches no more at a shape; else nothing."""
-    many = derived.allocated.get(name, "")
-    if not many or not names_in(many):
-        return ()
-    with contextlib.suppress(ExpressionError, TypeError):
-        sizes = [(int(evaluate(many, shape)), end) for shape, end in seen]
-        return (many,) if any(end <= size for size, end in sizes) else ()
-    return ()
 
 
 def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]) -> Extents:

@@ -5,125 +5,96 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, of_tokens
-from tilewave.commands.wrapping.reading import Launch, Scope, parts, spelled
+from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 
-MALLOC = re.compile(r"cuda(?:Malloc|MallocManaged|MallocAsync)")
-SETS = re.compile(r"cudaMem(?:set|cpy)\w*")
-SAMPLES = 8
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
+SAMPLES = 8
 
 
-def _calls(launch: Launch, pointer: str) -> Iterator[tuple[str, list[Tokens], int]]:
-    """Yield the calls of CUDA's functions before a launch whose first argument is a pointer: name, arguments, position."""
-    body = launch.scope.body
+def _calls(launch: Launch, pointer: str) -> Iterator[tuple[str, list[Tokens], Scope]]:
+    """Yield CUDA's functions that get a pointer first, before a launch: name, arguments, scope."""
+    body, source = launch.scope.body, launch.scope.source
     for i, token in enumerate(body[:-1]):
-        if (
-            token.at < launch.scope.at
-            and token.text.startswith("cudaM")
-            and body[i + 1].text == "("
-        ):
-            arguments = parts(body[i + 2 : syntax.closing(body, i + 1)])
-            if arguments and [of.text for of in arguments[0] if of.word][-1:] == [pointer]:
-                yield token.text, arguments, token.at
-
-
-def _pointer(argument: Tokens) -> str:
-    return argument[0].text if len(argument) == 1 and argument[0].word else ""
+        called = token.text.startswith("cudaM") and body[i + 1].text == "("
+        if called and token.at < launch.scope.at:
+            passed = parts(body[i + 2 : syntax.closing(body, i + 1)]) or [()]
+            if pointer and [of.text for of in passed[0] if of.word][-1:] == [pointer]:
+                yield token.text, passed, Scope(source, body, token.at)
 
 
 def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, str]) -> str:
     """Return the number of elements that the host allocates for an argument, in sizes; empty if unknown."""
-    for name, arguments, at in _calls(launch, _pointer(argument)):
-        if MALLOC.fullmatch(name) and len(arguments) > 1:
-            scope = Scope(launch.scope.source, launch.scope.body, at)
-            value = arguments[1]
-            while len(value) == 1 and value[0].word and (of := scope.value(value[0].text)):
-                value = of
+    for name, passed, scope in _calls(launch, spelled(argument)):
+        if name.startswith("cudaMalloc") and passed[1:]:
+            value = scope.literal(scope.literal(passed[1]))
             text = SIZEOF.sub("", spelled(value), count=1)
-            plain = text == spelled(value)
             try:
-                translated = of_tokens(syntax.tokens(text), scope, names)
+                many = of_tokens(syntax.tokens(text), scope, names)
             except Unknown:
                 return ""
-            return f"({translated}) // {size}" if plain and size > 1 else translated
+            return f"({many}) // {size}" if text == spelled(value) and size > 1 else many
     return ""
 
 
-def _bytes(value: Tokens, scope: Scope) -> list[int]:
+def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
     """Return the values of an expression for some values of the names in it. Raises Unknown."""
-    names = dict[str, str]()
-    while True:
-        try:
-            text = of_tokens(value, scope, names)
-            break
-        except Unknown as error:
-            if not str(error).isidentifier() or str(error) in names:
-                raise
-            names[str(error)] = str(error)
-    samples = (
-        {of: random.Random(f"{of} {at}").choice(SIDES) for of in names_in(text)}
-        for at in range(SAMPLES)
-    )
     try:
-        return [int(evaluate(text, sample)) for sample in samples]
-    except (ExpressionError, TypeError) as error:
-        raise Unknown(text) from error
-
-
-def faults(launch: Launch, argument: Tokens, adds: bool) -> list[str]:
-    """Return what is wrong with the memory of a launch's argument. adds: whether the kernel adds to what it holds."""
-    star, *rest = (token.text for token in argument)
-    read = rest[0] if star == "*" and len(rest) == 1 else ""
-    if any(name == "cudaMalloc" for name, _, _ in _calls(launch, read)):
-        return [
-            f"the launch in {launch.place} reads *{read} on the host, but it lies on the device"
-        ]
-    pointer, scope, source = _pointer(argument), launch.scope, launch.scope.source
-    calls = list(_calls(launch, pointer)) if adds and pointer else []
-    made = [
-        (arguments[1], at)
-        for name, arguments, at in calls
-        if name == "cudaMalloc" and arguments[1:]
-    ]
-    filled = [
-        (arguments[-1], at)
-        for name, arguments, at in calls
-        if name == "cudaMemset" and arguments[2:]
-    ]
-    if len(made) != 1 or len(filled) != len(calls) - 1:
-        return []
-    try:
-        (size, at), ends = (
-            made[0],
-            [_bytes(of, Scope(source, scope.body, at)) for of, at in filled[-1:]],
+        text = of_tokens(value, scope, names)
+        draws = (
+            {of: random.Random(f"{of} {at}") for of in names_in(text)} for at in range(SAMPLES)
         )
-        short = [
-            end
-            for end in ends
-            if all(x < y for x, y in zip(end, _bytes(size, Scope(source, scope.body, at))))
-        ]
-    except Unknown:
-        return []
-    if short:
-        sizes = f"{spelled(filled[-1][0])} of the {spelled(size)} bytes".replace(
-            " ( ", "("
-        ).replace(" )", ")")
         return [
-            f"cudaMemset before the launch in {launch.place} sets {sizes} of {pointer}, to which the kernel adds"
+            int(evaluate(text, {of: on.choice(SIDES) for of, on in at.items()})) for at in draws
         ]
-    used = [token.text for token in scope.body if made[0][1] < token.at < scope.at].count(pointer)
-    if not filled and used == 1:
-        return [
-            f"nothing sets {pointer} before the launch in {launch.place}, and the kernel adds to it"
-        ]
-    return []
+    except Unknown as error:
+        if not str(error).isidentifier() or str(error) in names:
+            raise
+        return _values(value, scope, {**names, str(error): str(error)})
+    except (ExpressionError, TypeError) as error:
+        raise Unknown(spelled(value)) from error
+
+
+def faults(function: Function, launch: Launch) -> Iterator[str]:
+    """Yield what is wrong with the memory that a launch passes to a kernel: not the device's, or not set."""
+    for at, argument in zip(function.tree, launch.arguments):
+        name = spelled(argument)
+        if (
+            any(of == "cudaMalloc" for of, _, _ in _calls(launch, name.removeprefix("* ")))
+            and "*" in name
+        ):
+            text = f"the launch in {launch.place} reads {name.replace(' ', '')} on the host"
+            yield f"{text}, but it lies on the device"
+        adds = isinstance(at, int) and function.adds(function.parameters[at].name)
+        calls = list(_calls(launch, name)) if adds else []
+        (made, *filled) = calls or [("", [()], launch.scope)]
+        if made[0] != "cudaMalloc" or any(of != "cudaMemset" for of, _, _ in filled):
+            continue
+        mentions = [of.text for of in launch.scope.body if made[2].at < of.at < launch.scope.at]
+        if not filled and mentions.count(name) == 1:
+            yield f"nothing sets {name} before the launch in {launch.place}, and the kernel adds to it"
+        for _, passed, scope in filled[-1:]:
+            sizes = [
+                spelled(of).replace(" ( ", "(").replace(" )", ")")
+                for of in (passed[-1], made[1][1])
+            ]
+            try:
+                ends = zip(_values(passed[-1], scope, {}), _values(made[1][1], made[2], {}))
+            except Unknown:
+                continue
+            if all(end < size for end, size in ends):
+                text = (
+                    f"sets {sizes[0]} of the {sizes[1]} bytes of {name}, to which the kernel adds"
+                )
+                yield f"cudaMemset before the launch in {launch.place} {text}"
 
 
 def zeroed(launch: Launch, argument: Tokens) -> bool:
     """Return whether the host's last call on an argument before a launch sets it to zeros."""
-    calls = [call for call in _calls(launch, _pointer(argument)) if SETS.match(call[0])]
-    name, arguments, _ = calls[-1] if calls else ("", [], 0)
-    return name.startswith("cudaMemset") and spelled(arguments[1]) == "0"
+    calls = [
+        call for call in _calls(launch, spelled(argument)) if not call[0].startswith("cudaMalloc")
+    ]
+    name, passed, _ = calls[-1] if calls else ("", [], None)
+    return name.startswith("cudaMemset") and spelled(passed[1]) == "0"

@@ -1,4 +1,4 @@
-"""Code of the host that computes what a kernel does, as the reference of the kernel's operation."""
+"""Code that computes what a kernel does, as the reference of its operation: a function of the host, or what its name says."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,57 +8,22 @@ from pathlib import Path
 import yaml
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import matching, writing
+from tilewave.commands.wrapping import matching, reading, writing
 from tilewave.commands.wrapping.deriving import label
-from tilewave.commands.wrapping.reading import (
-    DTYPES,
-    QUALIFIERS,
-    REAL,
-    WHOLE,
-    Function,
-    Parameter,
-    Source,
-    parts,
-    signature,
-    spelled,
-)
+from tilewave.commands.wrapping.reading import Function, Parameter, Source, spelled
 from tilewave.compiling import declarations as syntax
-from tilewave.compiling.declarations import Declaration, Stream
+from tilewave.compiling.declarations import Declaration
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.operations.base import Operand
 
-NAMED = frozenset("cpu host ref reference serial sequential seq golden gold naive".split())
-"""Parts of names of such functions, which come first."""
-NOISE = NAMED | {"h", "d", "gpu", "dev", "device", "in", "out"}
-"""Parts of a parameter's name that say on which side it is."""
-ENTRY, MOST = "computed_by_the_host", 6
-"""The reference's name, and the most functions that are tried."""
-FOREIGN = re.compile(
-    r"cuda[A-Z]\w*|cublas\w*|__global__|__device__|argv|s?rand\w*|fopen|random_device"
-)
-"""A word of a function that computes more than values."""
-ASIDE = re.compile(
-    r"(?<=[;{}])(\s*)(?:(?:std::)?(?:cout|cerr|\w*(?:print|tim(?:er?|ing)|clock|assert|puts|exit)\w*\s*\()|[^;{}()]*chrono)[^;{}]*;"
-)
-"""A statement that computes nothing: it prints, or takes the time."""
-VECTOR = re.compile(r"(?:std :: )?vector < ([\w :]+?) >(?: &)?")
-PASSED = re.compile(r"(?:const\s+)?(?:std::)?vector<([\w: ]+?)>\s*&")
-"""A vector as a parameter: of a type, and of a text."""
-SPAN = """
-template <class T> struct tilewave_span {
-    using value_type = T; T* first; long count;
-    __device__ T& operator[](long i) const { return first[i]; }
-    __device__ T* data() const { return first; }
-    __device__ T* begin() const { return first; }
-    __device__ T* end() const { return first + count; }
-    __device__ unsigned long size() const { return count; }
-};
-"""
-"""What a vector of the host is on the device."""
-HALVES = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <stdint.h>\n"
 TABLES = table_beside(__file__)
-"""What a name says that a kernel computes."""
+NAMED, NOISE = (frozenset(TABLES[key].split()) for key in ("named", "noise"))
+FOREIGN, ASIDE, VECTOR, PASSED = (
+    re.compile(TABLES[key]) for key in ("foreign", "aside", "vector", "passed")
+)
+ENTRY, MOST = "computed_by_the_host", 6
+"""The reference's name, and the most functions of the host that are tried."""
 Operands = Mapping[str, Operand]
 
 
@@ -66,9 +31,8 @@ Operands = Mapping[str, Operand]
 class Reference:
     """What a kernel may compute: a name, and the statement that does it with the kernel's parameters.
 
-    counts: arrays whose numbers of elements it needs. item, path: a function of the host; end: where it may be called;
-    exact: whether it has the kernel's parameters in their order, and a name that says what it is; alike: whether the
-    rest of its name is the kernel's too.
+    counts: arrays whose numbers of elements it needs; item, path: a function of the host; exact: whether it has the
+    kernel's parameters in their order; alike: whether it has the kernel's name, too.
     """
 
     name: str
@@ -76,7 +40,6 @@ class Reference:
     counts: Sequence[str]
     item: Declaration | None = None
     path: Path = Path()
-    end: int = 0
     exact: bool = False
     alike: bool = False
 
@@ -84,217 +47,144 @@ class Reference:
 def references(
     function: Function, source: Source, operands: Operands, constants: Sequence[Parameter]
 ) -> list[Reference]:
-    """Return functions in the kernel's files that may compute what the kernel does, the likeliest first, and what its
-    name says. constants: memory of the kernel's that they may take as an argument."""
+    """Return what may compute what the kernel does: functions of its files, the likeliest first, then what its name says.
+    constants: memory of the kernel's that a function may take as an argument."""
     found = [
-        (of, len(NAMED & {*_words(item.name)}))
-        for path, item, end, owner in _functions(source)
-        if item.name not in {"main", *function.declaration.identifiers} and item.body
-        for of in [
-            _reference(function, path, item, end, owner, operands, constants, source.texts[path])
-        ]
-        if of is not None
+        call
+        for path, item in source.declarations()
+        if item.kind == "function" and item.body and item.name not in function.text.split()
+        if not (item.scope or any(map(FOREIGN.fullmatch, item.identifiers)))
+        for call in _calls(function, source, path, item, operands, constants)
     ]
-    found.sort(key=lambda entry: (not entry[0].exact, not entry[0].alike, -entry[1]))
-    return [of for of, _ in found[:MOST]] + list(_by_name(function, operands))
+    found.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(_words(of.name))))
+    return found[:MOST] + list(_by_name(function, operands))
 
 
 def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
-    """Yield what the parts of a kernel's name say that it computes."""
-    arrays = [item for item in function.parameters if label(item.name) in operands]
-    given = [item for item in arrays if operands[label(item.name)].stream is not None]
-    written = [item for item in arrays if operands[label(item.name)].written]
-    plain = all(
-        item.type in DTYPES or item.type in {of.name for of in function.template} for item in arrays
-    )
-    if len(written) != 1 or not given or not plain or any(item.stars != 1 for item in arrays):
+    """Yield what a part of a kernel's name says that it computes of one or two arrays."""
+    arrays = {of.name: operands[label(of.name)] for of in function.parameters if of.stars}
+    given = [name for name, operand in arrays.items() if operand.stream is not None]
+    written = [name for name, operand in arrays.items() if operand.written]
+    kinds = {*reading.DTYPES, *(of.name for of in function.template)}
+    plain = all(of.type in kinds and of.stars < 2 for of in function.parameters)
+    if len(written) != 1 or not given or not plain:
         return
-    (output,), first, words = written, given[0].name, {*_words(function.name)}
-    y, sizes = (
-        output.name,
-        {"x": first, "nx": f"count_{first}", "y": output.name, "ny": f"count_{output.name}"},
-    )
-    reals = [item.name for item in function.parameters if item.type in REAL and not item.stars]
-    values = dict(zip("ab", (f"{item.name}[i]" for item in given))) | dict(zip("s", reals))
-    for key, formulas in TABLES["elements"].items():
-        for formula in formulas if words & {*key.split("|")} else ():
-            used = [name for name in "abs" if re.search(rf"\b{name}\b", formula)]
-            if values.keys() >= {*used} and len(given) == len({*used} - {"s"}):
-                drawn = " ".join(f"double {name} = {values[name]};" for name in used)
-                each = f"{{ {drawn} {y}[i] = {formula}; }}"
-                yield Reference(
-                    f"{formula} of each element",
-                    f"for (long i = 0; i < count_{y}; ++i) {each}",
-                    [y],
-                )
-    for key, codes in TABLES["wholes"].items():
-        for name, code in codes.items() if words & {*key.split("|")} and not given[1:] else ():
-            text = re.sub(r"\bn?[xy]\b", lambda match: sizes[match[0]], code)
-            yield Reference(name, text, [first, y])
-
-
-def _functions(source: Source) -> Iterator[tuple[Path, Declaration, int, str]]:
-    """Yield functions of the host with where they may be called, and what calls a member of a class: ``Class::`` or ``Class().``."""
-    for path, item in source.declarations():
-        inside, scope = [(item, "")], "".join(f"{name}::" for name in item.scope)
-        if item.kind == "type" and "template" not in item.identifiers:
-            members = syntax.members(source.texts[path], item)
-            static = (any(token.text == "static" for token in of.head) for of in members)
-            inside = [
-                (of, f"{item.name}{'::' if on else '().'}") for of, on in zip(members, static)
-            ]
-        for of, owner in inside:
-            if (
-                of.kind == "function"
-                and of.defined
-                and not any(map(FOREIGN.fullmatch, of.identifiers))
-            ):
-                yield path, of, item.end, scope + owner
+    reals = [of.name for of in function.parameters if of.type in reading.REAL and not of.stars]
+    drawn = TABLES["drawn"].format(given[0], given[-1], *written, *(reals or "0"))
+    for key, formulas in TABLES["formulas"].items():
+        for name, code in formulas.items() if {*key.split("|")} & {*_words(function.name)} else ():
+            used, whole = {*re.findall(r"\b[abs]\b", code)}, "q_[" in code
+            # A number that the formula has not would be right at one value only.
+            if len(given) == (len(used - {"s"}) or 1) and len(reals) == ("s" in used):
+                text = drawn + (code if whole else TABLES["each"].format(code))
+                yield Reference(name, text, [given[0], *written])
 
 
 def _words(name: str) -> list[str]:
-    return [word.rstrip("0123456789") or word for word in matching.snake(name).split("_")]
+    return [word.rstrip("0123456789") or word for word in re.split("[_ ]", matching.snake(name))]
 
 
 def _core(name: str) -> str:
-    return "".join(word for word in _words(name) if word not in NOISE) or name.lower()
+    return "".join(word for word in _words(name) if word not in NAMED | NOISE) or name.lower()
 
 
 def _type(item: Parameter) -> tuple[str, int]:
     """Return type and stars; all whole numbers are of one type, and all real ones; a vector is an array."""
-    vector = VECTOR.fullmatch(item.type)
-    if vector:
+    if vector := VECTOR.fullmatch(item.type):
         return vector[1], 1
-    kinds = {*item.type.split()} - QUALIFIERS
-    whole, real = not item.stars and kinds <= WHOLE, not item.stars and kinds <= {"float", "double"}
-    return "int" if whole else "float" if real else " ".join(item.type.split()), item.stars
+    kinds = {*item.type.split()} - reading.QUALIFIERS
+    real = "float" if kinds <= {"float", "double"} else item.type
+    return item.type if item.stars else "int" if kinds <= reading.WHOLE else real, item.stars
 
 
-def _reference(
+def _calls(
     function: Function,
+    source: Source,
     path: Path,
     item: Declaration,
-    end: int,
-    owner: str,
     operands: Operands,
     constants: Sequence[Parameter],
-    source_text: str,
-) -> Reference | None:
-    """Return a call of a function with the kernel's parameters of the same types: by name, others in their order."""
-    taken, head = signature(path, item), syntax.plain_head(item.head)
-    optional = sum("=" in [token.text for token in of] for of in _parameters(head))
-    free, given = [*function.parameters, *constants], dict[str, str]()
-    arrays = {item.name: operands.get(label(item.name)) for item in function.parameters}
-    written = {name for name, operand in arrays.items() if operand and operand.written}
-    single = not any(_type(of)[1] for of in taken.parameters)  # a function of an element
-    returns = "void" not in {token.text for token in head[: syntax.signs(head, "(")[0]]}
-    for named in (True, False):
-        for of in taken.parameters:
-            kinds = [_type(of), *[(_type(of)[0], 1)] * single]
-            wanted = (
-                (kind, to) for kind in kinds for to in free
-                if _type(to) == kind and (not named or _core(to.name) == _core(of.name))
-                and not (kind[1] and single and to.name in written)
-            )  # fmt: skip
-            kind, to = next(wanted, (kinds[0], None)) if of.name not in given else (kinds[0], None)
-            if to is not None:
-                free.remove(to)
-                given[of.name] = f"{to.name}[i]" if kind[1] and single else to.name
-    missing = [of.name not in given for of in taken.parameters]
-    if missing != sorted(missing) or sum(missing) > optional or not taken.parameters:
-        return None
-    names = [given[of.name] for of in taken.parameters if of.name in given]
-    types = {of.name: of.type for of in (*function.parameters, *constants)}
-    filters = {of.name for of in constants if of.stars}
-    counts, values = list[str](), list[str]()
-    for of, name in zip(taken.parameters, names):
-        vector, element = VECTOR.fullmatch(of.type) is not None, types.get(name, "")
-        counts += [name] * (vector and name not in filters)
-        count = f"sizeof {name} / sizeof({element})" if name in filters else f"count_{name}"
-        cast = vector or name in filters or (of.stars and not of.constant)
-        pointer = f"({element} {'*' * (of.stars or 1)}) {name}" if cast else name
-        values.append(f"tilewave_span<{element}>{{{pointer}, {count}}}" if vector else pointer)
-    text, left = f"{owner}{item.name}({', '.join(values)})", written - {*names}
-    if returns or single:
-        if len(left) != 1 or not returns:
-            return None
-        (output,), at = left, "i" if single else "0"
-        text, counts = f"{output}[{at}] = {text}", counts + [output] * single
-        text = f"for (long i = 0; i < count_{output}; ++i) {text}" if single else text
-    elif left:
-        return None
-    if not {name for name in arrays if arrays[name]} - written <= {
-        name.partition("[")[0] for name in names
-    }:
-        return None
-    own_parameters = [of for of, to in zip(taken.parameters, names) if to not in filters]
-    same = [*map(_type, own_parameters)] == [*map(_type, function.parameters)]
-    words, own = {*_words(item.name)}, {*_words(function.name)}
-    exact = same and bool(
-        NAMED & words
-        or [of.name for of in own_parameters] == [of for of in names if of not in filters]
-    )
-    alike = words - NAMED == own - matching.NEUTRAL
-    line = syntax.line_of(source_text, item.start)
-    name = f"the file's own {item.name} (line {line})"
-    return Reference(name, text, counts, item, path, end, exact, alike)
-
-
-def _parameters(head: Stream) -> list[Stream]:
+) -> Iterator[Reference]:
+    """Yield the call of a function with the kernel's parameters of the same types: by name, others in their order."""
+    taken, head = reading.signature(path, item).parameters, syntax.plain_head(item.head)
     opening = syntax.signs(head, "(")[0]
-    return [*parts(head[opening + 1 : syntax.closing(head, opening)])]
+    arrays = {of.name: operands.get(label(of.name)) for of in function.parameters}
+    needed = {name for name, operand in arrays.items() if operand}
+    written = {name for name, operand in arrays.items() if operand and operand.written}
+    free, given = [*function.parameters, *constants], dict[str, Parameter]()
+    for named in (True, False):
+        for of in taken:
+            fit = (to for to in free if _type(to) == _type(of))
+            to = next((to for to in fit if not named or _core(to.name) == _core(of.name)), None)
+            if to and of.name not in given:
+                free.remove(to)
+                given[of.name] = to
+    missing, counts, values = [of.name not in given for of in taken], list[str](), list[str]()
+    for of, to in ((of, given[of.name]) for of in taken if of.name in given):
+        vector = VECTOR.fullmatch(of.type) is not None
+        counts += [to.name] * (vector and to not in constants)
+        changed = to in constants or (of.stars and not of.constant)
+        cast = f"({to.type} {'*' * to.stars}) " if changed else ""
+        count = f"sizeof {to.name} / sizeof({to.type})" if to in constants else f"count_{to.name}"
+        span = f"tilewave_span<{to.type}>{{({to.type} *) {to.name}, {count}}}"
+        values.append(span if vector else cast + to.name)
+    names = {of.name for of in given.values()}
+    text, left = f"{item.name}({', '.join(values)})", sorted(written - names)
+    if "void" not in (token.text for token in head[:opening]) and len(left) == 1:
+        text, left = f"{left.pop()}[0] = {text}", []
+    defaults = spelled(head[opening:]).count(" = ")
+    whole = missing == sorted(missing) and sum(missing) <= defaults
+    if not given or left or not whole or not needed - written <= names:
+        return
+    plain = {name: of for name, of in given.items() if of not in constants}
+    types = [_type(of) for of in taken if given.get(of.name) not in constants]
+    same = types == [_type(of) for of in function.parameters]
+    words, line = {*_words(item.name)}, syntax.line_of(source.texts[path], item.start)
+    exact = same and bool(NAMED & words or [*plain] == [of.name for of in plain.values()])
+    alike = words - NAMED == {*_words(function.name)} - matching.NEUTRAL
+    name = f"the file's own {item.name} (line {line})"
+    yield Reference(name, text, counts, item, path, exact, alike)
 
 
-def judge_by(
-    reference: Reference | None, kernel: Kernel, function: Function, source: Source
-) -> str:
-    """Make a reference, as a kernel of one thread, that of a kernel's operation; return its name and line.
-    Without one the operation has none."""
-    file = operations.MODULES.file(kernel.front.operation)
+def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: Source) -> str:
+    """Make a reference, as a kernel of one thread, that of a kernel's operation, or take it back; return its name."""
+    file, code = operations.MODULES.file(kernel.front.operation), "None"
     assert file is not None
-    code = _written(reference, kernel, function, source) if reference else None
-    named = "None" if code is None else f'"{code}"'
-    judged = re.sub(r"reference = .*", f"reference = {named}", file.read_text("utf-8"))
+    if of is not None:
+        path = kernel.path.with_name(f"{ENTRY}.cu")
+        path.write_text(_code(of, kernel, function, source), encoding="utf-8")
+        code = f'"{path}"'
+    judged = re.sub(r"reference = .*", f"reference = {code}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
-    return reference.name if reference else ""
+    return of.name if of else ""
 
 
-def _written(reference: Reference, kernel: Kernel, function: Function, source: Source) -> Path:
-    """Write a reference as a kernel file, and return it."""
-    item = reference.item
-    head = function.declaration.head
-    at = next(
-        i for i, token in enumerate(head) if (token.text, head[i + 1].text) == (function.name, "(")
-    )
-    template = spelled(head[: syntax.angle(head, 1) + 1]) if head[0].text == "template" else ""
-    inside = spelled(head[at + 2 : syntax.closing(head, at + 1)])
-    counts = list(dict.fromkeys(reference.counts))  # of no struct's members
-    inside = ", ".join([inside, *(f"long count_{name}" for name in counts)])
-    entry = f"{template}__global__ void {ENTRY}({inside}) {{ {reference.text}; }}"
+def _code(of: Reference, kernel: Kernel, function: Function, source: Source) -> str:
+    """Return the text of a kernel file that computes a reference."""
+    head = " ".join(token.text for token in function.declaration.head)
+    inside, counts = head.partition(f" {function.name} (")[2], list(dict.fromkeys(of.counts))
+    inside = ", ".join([inside.rstrip(" )"), *(f"long count_{name}" for name in counts)])
     front = yaml.safe_load(kernel.text.partition(writing.OPENING)[2].partition(writing.CLOSING)[0])
     front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0, "requires": {}}
-    if template:
+    entry, template = f"__global__ void {ENTRY}({inside}) {{ {of.text}; }}\n", ""
+    if function.template:
+        template = spelled(
+            function.declaration.head[: syntax.angle(function.declaration.head, 1) + 1]
+        )
         front["entry"] += kernel.entry[kernel.entry.index("<") :]
-        front["entry"] = "::".join([*(item.scope if item else ()), front["entry"]])
     else:
-        front["macros"], entry = {}, f'extern "C" {entry}'
+        front["macros"], template = {}, 'extern "C"'
     operands = operations.load(kernel.front.operation).operands
     sizes = [" * ".join(map(str, operands[label(name)].extents)) or "1" for name in counts]
     front["arguments"] = [*front["arguments"], *sizes]
-    code = kernel.path.with_name(f"{ENTRY}.cu")
-    if item is None:
-        marked = f"{HALVES}{entry}\n"
-    else:
-        text = ASIDE.sub(_blank, source.texts[reference.path])
-        marked = _on_device(f"{text[: reference.end]}\n{entry}\n{text[reference.end :]}", item)
-        marked = SPAN + PASSED.sub(r"tilewave_span<\1>", marked) if counts else marked
-    code.write_text(f"{writing.front_matter(front)}\n{marked}", encoding="utf-8")
-    return code
-
-
-def _blank(match: re.Match[str]) -> str:
-    return match[1] + re.sub(r"\S", " ", match[0][len(match[1]) :])
+    text = f"{TABLES['headers']}{template} {entry}"
+    if of.item is not None:
+        text = ASIDE.sub(lambda of: re.sub(r"\S", " ", of[0]), source.texts[of.path])
+        end = of.item.end
+        text = _on_device(f"{text[:end]}\n{template} {entry}{text[end:]}", of.item)
+        text = TABLES["span"] + PASSED.sub(r"tilewave_span<\1>", text) if counts else text
+    return f"{writing.front_matter(front)}\n{text}"
 
 
 def _on_device(text: str, item: Declaration) -> str:
@@ -304,9 +194,9 @@ def _on_device(text: str, item: Declaration) -> str:
     while more := [of for of in items if of.start not in marked and of.name in needed]:
         marked |= {of.start: of for of in more}
         needed = needed.union(*(of.identifiers for of in more))
-    for _, of in sorted(marked.items(), reverse=True):
+    for start, of in sorted(marked.items(), reverse=True):
         if of.identifiers.isdisjoint(("__global__", "__device__")):
             template = of.head[0].text == "template"
-            start = of.head[syntax.angle(of.head, 1) + 1].at if template else of.start
+            start = of.head[syntax.angle(of.head, 1) + 1].at if template else start
             text = f"{text[:start]}__device__ {text[start:]}"
     return text

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewave.basics.errors import UserError, shown
-from tilewave.kernel.expressions import ExpressionError, Sizes, names_in
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.inputs import storage
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.launches import LaunchPlan
@@ -63,18 +64,10 @@ def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], fil
         if not isinstance(operand.extents, tuple | list):
             raise UserError(file, f"operands.{name}", operand.extents, f"({operand.extents!r},)")
         for size in operand.extents:
-            known = size > 0 if isinstance(size, int) else size in sizes or _of_sizes(size, sizes)
-            if not known:
+            named = {*re.findall(r"[A-Za-z]\w*", str(size))} - {"ceil"}
+            if not (size > 0 if isinstance(size, int) else named and named <= {*sizes}):
                 allowed = f"a dimension ({', '.join(sizes)}), or a positive whole number"
                 raise UserError(file, f"operands.{name}", size, allowed)
-
-
-def _of_sizes(text: Any, sizes: tuple[str, ...]) -> bool:
-    """Return whether a text is an expression of sizes."""
-    try:
-        return isinstance(text, str) and {*sizes} >= {*names_in(text)} != set()
-    except ExpressionError:
-        return False
 
 
 def _guarded(method: Callable[..., Any], name: str, file: Path) -> Callable[..., Any]:
