@@ -22,15 +22,7 @@ from tilewave.basics.paths import relative
 from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands import outcome as outcomes
-from tilewave.commands.wrapping import (
-    compiled,
-    constant_memory,
-    finding,
-    matching,
-    probing,
-    trying,
-    writing,
-)
+from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source, spelled
@@ -322,8 +314,7 @@ def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
     if empty or source.faults or source.kernel is None:
         return source
     operands = operations.load(source.kernel.front.operation).operands
-    constants = constant_memory.parameters(near, source.kernel.front.compiler.constants)
-    judges = references(function, near, operands, constants)
+    judges = references(function, near, operands, source.kernel.front.compiler.constants)
     put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match and judges]
     return replace(source, judges=judges, put=put, sizes=sizes[1:])

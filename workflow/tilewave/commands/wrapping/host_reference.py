@@ -1,14 +1,14 @@
 """Code that computes what a kernel does, as the reference of its operation: a function of the host, or what its name says."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import matching, reading, writing
+from tilewave.commands.wrapping import constant_memory, matching, reading, writing
 from tilewave.commands.wrapping.deriving import label
 from tilewave.commands.wrapping.reading import Function, Parameter, Source, spelled
 from tilewave.compiling import declarations as syntax
@@ -45,10 +45,11 @@ class Reference:
 
 
 def references(
-    function: Function, source: Source, operands: Operands, constants: Sequence[Parameter]
+    function: Function, source: Source, operands: Operands, filled: Collection[str]
 ) -> list[Reference]:
     """Return what may compute what the kernel does: functions of its files, the likeliest first, then what its name says.
-    constants: memory of the kernel's that a function may take as an argument."""
+    filled: names of constant memory that a function may take as an argument."""
+    constants = constant_memory.parameters(source, filled)
     found = [
         call
         for path, item in source.declarations()
