@@ -82,6 +82,7 @@ def test_files_that_are_read(project: Path) -> None:
     (project / ".git").rmdir()
     (project / "src" / "runner.cu").write_text(RUNNER.partition("\n")[2])
     assert {*finding.read(tiled)[0].texts} == {tiled, path}
+    assert finding.read(path)[1] == (project / "common",)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +101,11 @@ def test_files_that_are_read(project: Path) -> None:
         ("THREADS", "256"),
         ("cuda::ceil_div(N, BLOCK)", "ceil(n / 32)"),
         ("(3, M)", "m"),
+        ("widths[1] + widths[i]", "192"),
     ],
 )
 def test_arithmetic_of_the_host(alone: Path, code: str, expression: str) -> None:
-    text = "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); }\n"
+    text = "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); int widths[] = {64, 128}; }\n"
     source = source_of(alone, text)
     (body,) = (item.body for _, item in source.declarations() if item.kind == "function")
     scope = reading.Scope(source, body, 10_000)
@@ -174,6 +176,10 @@ def test_trying_finds_the_multiples_that_sizes_must_be() -> None:
     odd = guessing.Guess(guess.front, operations.load("copy"), tile={"n": 1})
     run, _ = fake(lambda _, s: s["n"] % 2 == 1)
     assert trying.limits(odd, odd.front, run, {"n": 5}) == {"conditions": ["n % 2 == 1"]}
+    tied = {**guess.front, "requires": {"conditions": ["n == 1", "m == k"]}}
+    run, _ = fake(lambda _, s: s["k"] % 8 == 0 and s["m"] == s["k"])
+    requires = trying.limits(guess, tied, run, {"m": 128, "n": 1, "k": 128})
+    assert requires == tied["requires"] | {"k": 8}
     run, _ = fake(lambda *_: True)
     assert trying.limits(guess, guess.front, run, {"m": 128, "n": 2048, "k": 128}) == {}
 

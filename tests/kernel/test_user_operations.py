@@ -207,7 +207,7 @@ def test_without_a_reference_nothing_is_checked(alone, capsys) -> None:
     assert main(command) == 0
     printed = capsys.readouterr().err
     assert "not checked at n = 1200: the operation sgd has no reference" in printed
-    assert "decay is __constant__ memory that the host fills: zero here" in printed
+    assert "decay is __constant__ memory that the host fills: here with .07, ..." in printed
     operands = operations.load("sgd").operands
     assert (operands["p"].stream, operands["p"].written) == (0, True)
     assert (operands["steps"].zeroed, operands["steps"].extents) == (True, (1,))

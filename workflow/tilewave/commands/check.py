@@ -5,13 +5,14 @@ Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file;
 """
 
 import contextlib
+import functools
 import io
 import json
 import math
 import re
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
 from tilewave.commands.wrapping.deriving import UNSIZED
-from tilewave.commands.wrapping.host_reference import candidates, judge_by
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
+from tilewave.commands.wrapping.reading import Function, Source, spelled
 from tilewave.execution import case as running
 from tilewave.execution import least, trust
 from tilewave.execution.case import CaseExecution
@@ -61,11 +62,22 @@ EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
 WHOLE, LEAST = "whole tiles", "one block"
 """Trials after an invalid access that may come from a guess; a fault in shared memory there has no size as its cause."""
+ALLOCATED = "; the host allocates no more"
+"""End of a note on an access behind an array."""
+EMPTY = " of shared memory, which has 0 bytes"
+"""Part of the reason of a launch without dynamic shared memory, which no size causes."""
 UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
 GUESSING = "front matter cannot be guessed"
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
+ENDED = (*result.FINDINGS, *result.ENDS)
+LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
+"""Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
+JUDGED_BY = "; judged by what "
+"""Start of the end of a reason, which names a temporary file."""
+GROSS = 0.05
+"""The least relative error of a whole output that is no matter of rounding."""
 COMPUTES = "That the kernel computes "
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
@@ -138,7 +150,8 @@ def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
 class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
     problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
-    computes the same; sizes: more shapes at which it judges."""
+    computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
+    named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong."""
 
     path: Path
     name: str
@@ -147,7 +160,11 @@ class _Source:
     problem: str = ""
     launched: bool = True
     judge: str = ""
+    named: bool = False
+    edge: str = ""
     sizes: Sequence[str] = ()
+    judges: Sequence[Reference] = ()
+    put: Callable[[Reference | None], str] = lambda judge: ""
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -230,43 +247,76 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
         budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = _Source(path, name or path.stem, None)
         wrapped, settled, first = _attempt(wrapped, plain | budget)
+        verdict = first
         if function and not (plain["operation"] or settled):
             # An operation of what the kernel touches judges no values, but races are found under it.
             folders = [str(home), *options.operations]
             derived: dict[str, Any] = {"operations": folders, "roomy": True}
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
+            # A name that misleads: all results are wrong as what it says.
+            meant = wrapped.kernel.front.operation if wrapped.kernel else ""
+            misled = first.startswith(result.WRONG) and meant in TABLES["misleading"]
+            named = named and not (misled or wrapped.problem.startswith("--arguments is missing"))
             problem = wrapped.problem if named else ""
             touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
             late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
-            if touched.kernel and (undecided or verdict.startswith(result.FINDINGS)):
+            decided = undecided or verdict.startswith(result.FINDINGS)
+            unlike = first.startswith(result.WRONG) and verdict.startswith(result.NOT_CHECKED)
+            if touched.kernel and (decided or unlike):
                 *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
                 kernel = _at(touched.kernel, size)
                 given = options.grid and (options.block or function.bound)
                 near = finding.bearing(source, function.name)
                 launched = bool(near.launches(function.name) or given)
                 problem = problem or UNKNOWN
-                wrapped = replace(touched, kernel=kernel, problem=problem, launched=launched)
+                other = replace(touched, kernel=kernel, problem=problem, launched=launched)
                 if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
-                    wrapped = _judged_by_host(wrapped, function, near)
+                    other = _with_judges(other, function, near)
+                # The file's own function judges better than a name.
+                stated = any(judge.exact and judge.item for judge in other.judges)
+                wrapped = other if decided or stated else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
+        if function and wrapped.kernel and not verdict.startswith(ENDED):
+            again = {"operations": [str(home), *options.operations], "budget": options.budget}
+            again |= {"new_operation": f"{stem}_later", "force": True}
+            faults = _later(function, source, plain | again)
+            wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
         yield replace(wrapped, notes=facts)
 
 
-def _judged_by_host(source: _Source, function: Function, near: Source) -> _Source:
-    """Let a function of the host judge a kernel of an unknown operation, where one takes the same arguments."""
-    filled = any("__constant__" in note for note in source.notes)
-    barred = filled or source.faults or function.template
-    judge = None if barred else next(candidates(function, near), None)
-    if judge is None or source.kernel is None:
+def _later(function: Function, source: Source, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the faults of a kernel at its further launches, those that no size of an array may explain."""
+    seen = set[tuple[str, ...]]()
+    for at, launch in enumerate(finding.bearing(source, function.name).launches(function.name)):
+        sides = (launch.grid, launch.block, launch.shared, *launch.template)
+        key = tuple(spelled(launch.scope.literal(side)) for side in sides)
+        if 0 < len(seen) <= MOST_LATER and key not in seen and not launch.scope.is_off:
+            tried, _, end = _attempt(
+                _Source(source.path, function.name, None), {**options, "later": at}
+            )
+            sure = end.startswith(LATER) or (
+                end.startswith(ENDED) and PATTERNS["in_shared"].search(end)
+            )
+            if sure and not tried.guesses:
+                yield f"{wrap.FAULT}as launched in {launch.place}: {PATTERNS['unjudged'].sub('', end)}"
+        seen.add(key)
+
+
+def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
+    """Let functions of the host judge a kernel of an unknown operation, those that may compute the same."""
+    empty = any("the host fills: zero here" in note for note in source.notes)
+    if empty or source.faults or source.kernel is None:
         return source
-    place = judge_by(*judge, source.kernel, function, near)
-    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-    return replace(source, problem="", judge=place, sizes=sizes[1:])
+    operands = operations.load(source.kernel.front.operation).operands
+    judges = references(function, near, operands, source.kernel.front.compiler.constants)
+    put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
+    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match and judges]
+    return replace(source, judges=judges, put=put, sizes=sizes[1:])
 
 
 def _attempt(source: _Source, options: Mapping[str, Any]) -> tuple[_Source, bool, str]:
@@ -338,6 +388,9 @@ def _tried(
         if (outcome.right or ended) and case.probe_case is None:
             size = str(kernels_study.small(kernel.front.operation, ())[-1])
             shape = flags.shape(size, case.variant.operation.dimensions, "shape")
+            if ended:
+                fits = trying.shape_of(dict(shape.resolve({})), {"requires": kernel.front.requires})
+                shape = Shape(tuple(fits.items()))
             shapes[WHOLE if ended else EVEN] = shape
         unknown, sides = bool(source.problem), (kernel.front.shared_bytes, *kernel.front.block)
         stated = source.launched and not source.guesses and all(isinstance(of, int) for of in sides)
@@ -365,6 +418,18 @@ def _tried(
 def _checked(source: _Source, options: Namespace, machine: Any) -> dict[str, Any]:
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
+    differing = dict[str, Any]()
+    for judge in source.judges:
+        named = judge.exact and judge.alike and source.launched and not source.guesses
+        judged = replace(source, problem="", judge=source.put(judge), judges=(), named=named)
+        document = _checked(judged, options, machine)
+        if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
+            return document
+        if judge.exact and document.get("verdict") == result.WRONG:
+            differing = differing or document
+    if source.judges:
+        source.put(None)
+        return differing or _checked(replace(source, judges=(), sizes=()), options, machine)
     if source.kernel is None:
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
@@ -400,12 +465,19 @@ def _document(source: _Source, tried: Sequence[_Tried], options: Namespace) -> d
         special = (trials.NAMES[SPECIAL], result.WRONG)
         finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
         deciding = finite or deciding
+    off = [of for of in deciding if source.judge and of.outcome.verdict == result.WRONG]
+    edges = [of for of in off if of.case.id != deciding[0].case.id]
+    if edges and edges == off and not any("ceil" in str(side) for side in kernel.front.grid):
+        deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
+        text = f", but not at {_size(edges[0].case)}: {edges[0].outcome.reason}"
+        source = replace(source, edge=text.partition(JUDGED_BY)[0])
     codes = [(WORST.index(entry.exit_code), _rests(source, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
     if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
         source = replace(source, judge="", problem=UNKNOWN)
-    unclear = unclear or (bool(source.judge) and decisive.outcome.verdict == result.WRONG)
+    differs = bool(source.judge) and decisive.outcome.verdict == result.WRONG
+    unclear = unclear or (differs and not (source.named and _grossly(decisive.outcome)))
     unclear = unclear and not _as_named(source, deciding)
     if _promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
@@ -442,14 +514,25 @@ def _document(source: _Source, tried: Sequence[_Tried], options: Namespace) -> d
     return outcome | {"sentence": _sentence(source, outcome, decisive, deciding)}
 
 
+def _size(case: Case) -> str:
+    return "" if case.shape is None else trying.named(case.shape.resolve({}))
+
+
+def _grossly(end: Result) -> bool:
+    """Return whether a result is wrong by more than other roundings or a fast function explain."""
+    figures = {of["metric"]: of["value"] for of in end.notes["check"]["figures"]}
+    return not figures.get("relative_error", math.nan) < GROSS
+
+
 def _rests(source: _Source, tried: _Tried) -> bool:
     """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told."""
     end, kernel = tried.outcome, tried.case.kernel
     marked = dict(kernel.marked(GUESSED))
     sure = end.verdict in result.FINDINGS
-    if tried.name in (WHOLE, LEAST):
+    empty = EMPTY in end.reason
+    if tried.name in (WHOLE, LEAST) or empty:
         typed = any(note.startswith("type ") for note in source.guesses)
-        sure = sure or (tried.name == LEAST and not typed)
+        sure = sure or ((tried.name == LEAST or empty) and not typed)
         sure = sure and PATTERNS["in_shared"].match(end.reason) is not None
         partly = any(note.startswith("grid of the launch") for note in source.notes)
         for key in ("operation", *["grid"] * partly) if sure else ():
@@ -467,11 +550,13 @@ def _rests(source: _Source, tried: _Tried) -> bool:
 
 
 def _promised(source: _Source, decisive: _Tried) -> bool:
-    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not."""
+    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not, or gets
+    other memory from the host than it needs."""
     unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
     sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
-    return sure and any(map(PATTERNS["promised"].match, source.faults))
+    sure = sure and any(map(PATTERNS["promised"].match, source.faults))
+    return sure or any(map(PATTERNS["of_host"].search, source.faults))
 
 
 def _as_named(source: _Source, deciding: Sequence[_Tried]) -> bool:
@@ -559,18 +644,21 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.RIGHT:
         return name + _right(source, outcome, case, ran)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
+    reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
-    sizes = "" if case.shape is None else f" {trying.named(case.shape.resolve({}))}"
+    sizes = f" {_size(case)}" if case.shape else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
+    differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
     if code == result.NOT_RIGHT:
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
-        return f"{name} is not right {f'as {operation} ' * by_name}{at}"
+        as_named = f": {differs}" if differs else f" as {operation} " if by_name else " "
+        return f"{name} is not right{as_named}{at}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"
-    if source.judge:
-        return f"{doubt}: it differs from the file's own {source.judge} {at}"
+    if differs:
+        return f"{doubt}: {differs}{at}"
     rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
     return f"{doubt}{rests if source.guesses else ''}: {at}"
 
@@ -578,12 +666,16 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
 def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
     """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
     why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-    notes = (note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED)))
+    notes = (
+        note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED, probing.NOTHING))
+    )
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     if problem != result.NOT_CHECKED:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])
-    matches = list(filter(None, map(PATTERNS["failure"].search, source.notes)))
+    # An array whose size nobody states may be larger than it seems.
+    sure = [note for note in source.notes if ALLOCATED in note or not probing.PAST.search(note)]
+    matches = list(filter(None, map(PATTERNS["failure"].search, sure)))
     ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
     faults += [end.replace(f": {running.HERE}", "") for end in ends]
     threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
@@ -599,7 +691,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
     if case.probe_case is not None:
         return f" ran as its front matter says in {plural(shapes, 'case')}"
-    equal = f": equal to the file's own {source.judge}" if source.judge else ""
+    equal = f": equal to {source.judge}" if source.judge else ""
     operands = operations.load(front.operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
@@ -615,6 +707,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
+    sentence += source.edge
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"

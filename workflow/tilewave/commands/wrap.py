@@ -11,6 +11,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,15 @@ from tilewave.basics.paths import relative
 from tilewave.basics.progress import patience, say
 from tilewave.basics.tables import table_beside
 from tilewave.commands import execute, flags
-from tilewave.commands.wrapping import compiled, deriving, matching, probing, trying, writing
+from tilewave.commands.wrapping import (
+    compiled,
+    deriving,
+    host_memory,
+    matching,
+    probing,
+    trying,
+    writing,
+)
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.finding import bearing, read
 from tilewave.commands.wrapping.guessing import C_TYPES, NEW_OPERATION, Guess
@@ -126,7 +135,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path)
-    source = bearing(source, function.name)
+    source = replace(bearing(source, function.name), later=getattr(options, "later", 0))
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
     if ready is not None:
@@ -174,6 +183,9 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
     operation = guess.operation
+    if derived is not None:
+        guess.faults = [_overruns(derived, fault) for fault in guess.faults]
+        guess.notes = [_overruns(derived, note) for note in guess.notes]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
@@ -184,6 +196,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     verdict, right = trying.described(outcome, shape), trying.right(outcome)
     file, wrong = operations.MODULES.file(operation.name), outcome["verdict"] == result.WRONG
     faults = [f"{FAULT}{fault}" for fault in guess.faults]
+    for launch in target.source.launches(target.function.name)[:1]:
+        faults += [f"{FAULT}{fault}" for fault in host_memory.faults(target.function, launch)]
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(front, operation):
         path = relative(target.source.path, quoted=True)
@@ -222,6 +236,13 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         say(f"Written: {path}. Read it, then run")
         say(f"  tilewave execute {path} --shape {trying.size(shape)}{command}")
     return result.RIGHT if right else result.NOT_RIGHT, verdict
+
+
+def _overruns(derived: DerivedOperation, fault: str) -> str:
+    """Say of a fault behind an array's end that the host allocates no more, if it does."""
+    past = probing.PAST.search(fault)
+    stated = past and derived.states(past[1], derived.operands[past[1]])
+    return f"{fault}; the host allocates no more" if stated else fault
 
 
 def _stated(target: Target, guess: Guess) -> bool:

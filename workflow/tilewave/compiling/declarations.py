@@ -143,7 +143,7 @@ def _active(text: str, macro_names: Set[str] | None) -> Iterator[re.Match[str]]:
                 name, _, body = test.partition(" ")
                 values[name] = body if word == "define" and least == 1 else None
             least = min((on for on, _ in branches), default=1.0)
-        if least and match["comment"] is None:
+        if least and match["comment"] is None and match[0] != "\\":  # a line that goes on
             yield match
 
 

@@ -125,10 +125,20 @@ class ProbeCase(_Keys):
 
 class Compiler(_Keys):
     """Input of the compiler besides macros. ``{MACRO}`` in an option is a macro's value. Folders of headers are
-    relative to the kernel file's folder, which comes first."""
+    relative to the kernel file's folder, which comes first. constants: values of ``__constant__`` memory."""
 
     options: list[str] = []
     include: list[str] = []
+    constants: dict[str, str] = {}
+
+    def filled(self, text: str) -> str:
+        """Return a text whose ``__constant__`` memory begins with these values."""
+        for name, values in self.constants.items():
+            sides = r"\b\s*(?:\[[^\]]*\]\s*)*"
+            declared = re.search(rf"(?<!extern )__constant__[^;={{]*?\b{name}{sides}(?=[;,])", text)
+            end = declared.end() if declared else 0
+            text = f"{text[:end]} = {{{values}}}{text[end:]}" if declared else text
+        return text
 
 
 def _member(argument: Any, depth: int = 0) -> Any:
@@ -204,10 +214,10 @@ class FrontMatter(Launched):
     working_blocks: Expression | None = None
     """blocks that have work, if fewer than the grid"""
     programmatic: Expression = 0
-    """1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` before it reads
-    or writes global memory"""
+    """1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` before it uses
+    global memory"""
     cooperative: bool = False
-    """`true`: all blocks are resident at a time, for `grid.sync()`. Only a GPU runs such a launch"""
+    """`true`: all blocks are resident at a time, for `grid.sync()`. Only a GPU runs it"""
     requires: dict[str, Any] = {}
     """`arch` (compute capability times ten), divisors of sizes (`n: 8`), `conditions`"""
     architecture_specific: bool = False
@@ -215,8 +225,8 @@ class FrontMatter(Launched):
     entry: str | None = None
     """name of the `__global__` function, by default the file's; with `<` or `::` a template that NVRTC instantiates"""
     compiler: Compiler = Compiler()
-    """`options` of NVRTC, `include` folders of headers; `{MACRO}` in an option is its value. A folder outside the file's
-    needs `--include`"""
+    """`options` of NVRTC (`{MACRO}` is its value), `include` folders of headers (others than the file's need
+    `--include`), `constants`: values of `__constant__` memory"""
     cubin: str | None = None
     """file that something else compiled; `{MACRO}` in its name ([wrapping.md](wrapping.md))"""
     buffers: dict[str, DeclaredBuffer] = {}
@@ -311,7 +321,8 @@ class Kernel:
     @cached_property
     def headers(self) -> dict[str, str]:
         """Name -> text of the headers in `folders` that it includes, directly or not. They are read once."""
-        return includes.kernel_headers(self.text, *self.folders)
+        texts, compiler = includes.kernel_headers(self.text, *self.folders), self.front.compiler
+        return {name: compiler.filled(text) for name, text in texts.items()}
 
     def compiler_options(self, macros: Names) -> list[str]:
         """Return the compiler's options with macros filled in. Raises UserError for one that a kernel may not set."""
@@ -399,7 +410,9 @@ def load_kernel(path: Path) -> Kernel:
         raise UserError(path, "provider", front.provider, [implied])
     if (provider := front.provider or implied) is None:
         raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
-    return Kernel(path, front.model_copy(update={"provider": provider}), text)
+    return Kernel(
+        path, front.model_copy(update={"provider": provider}), front.compiler.filled(text)
+    )
 
 
 def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:

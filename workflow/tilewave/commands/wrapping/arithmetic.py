@@ -177,6 +177,10 @@ class _Translation(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        listed = parts(self.scope.value(name) or ()) if len(node.args) == 1 else []
+        if len(listed) > 1:  # an element of an array, the first where a loop takes each
+            at = node.args[0].value if isinstance(node.args[0], ast.Constant) else 0
+            return self._again(listed[cast(int, at) % len(listed)])
         for part in ast.walk(node) if name in ("ceil", "floor") else ():
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult):
                 part.op = ast.Div()

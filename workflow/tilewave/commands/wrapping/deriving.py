@@ -10,17 +10,28 @@ import math
 import operator
 import re
 import string
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping.arithmetic import Unknown, of_tokens, plain
+from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.reading import EXTENT, WHOLE, Function, Launch, Source, spelled
-from tilewave.compiling.declarations import tokens
+from tilewave.commands.wrapping.host_memory import elements, zeroed
+from tilewave.commands.wrapping.reading import (
+    DTYPES,
+    EXTENT,
+    WHOLE,
+    Function,
+    Launch,
+    Scope,
+    Source,
+    spelled,
+)
+from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
-from tilewave.kernel.expressions import Sizes, names_in
+from tilewave.kernel.expressions import Sizes, evaluate, names_in
 from tilewave.kernel.launches import MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.result import TIMED_OUT
@@ -58,7 +69,8 @@ class DerivedOperation:
 
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
-    sizes that the launch computes by an expression that cannot be translated.
+    sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
+    allocates by the pointer's name.
     """
 
     name: str
@@ -69,10 +81,15 @@ class DerivedOperation:
     indices: tuple[str, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
     loose: tuple[str, ...] = ()
+    allocated: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
         return tuple(self.sizes.values())
+
+    def states(self, name: str, operand: Operand) -> bool:
+        """Return whether the host allocates as many elements as an array has."""
+        return operand.extents == (self.allocated.get(name),)
 
     def operation(self) -> Operation:
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
@@ -102,13 +119,23 @@ def _operand(operand: Operand) -> str:
     return f"Operand({', '.join([_tuple(operand.extents), *options])})"
 
 
+def label(pointer: str) -> str:
+    """Return the name of a pointer's array: that of a struct's member has no dot."""
+    return pointer.replace(".", "_")
+
+
 def first(
     function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
     """Derive the operation: its sizes are whole numbers and names of the launch, ``arguments`` or ``grid``."""
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
-    sizes, roles, loose = dict[str, str](), dict[str, str](), list[str]()
+    sizes, roles, loose, allocated = (
+        dict[str, str](),
+        dict[str, str](),
+        list[str](),
+        dict[str, str](),
+    )
 
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
@@ -120,8 +147,16 @@ def first(
     whole = (item for item in function.parameters if {*item.type.split()} <= WHOLE)
     numbers = [item.name for item in whole if not (arguments or item.stars)]
     launch = next(iter(source.launches(function.name)), None)
+    passed = function.launch_arguments(launch.arguments) if launch else ()
+    filled = {
+        of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
+    }
     if launch and not (arguments or grid):
-        roles, loose = _at_launch(function, launch, numbers, add)
+        roles, loose, host = _at_launch(function, launch, numbers, add)
+        for item, value in zip(function.parameters, passed):
+            kind = DTYPES.get(source.plain(item.type), "")
+            many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
+            allocated |= {label(item.name): many} if names_in(many or "0") else {}
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -131,25 +166,29 @@ def first(
     sizes |= {name: name for name in named if not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
-        added = adds(function, pointer.name)
+        added = function.adds(pointer.name) or (pointer.name in filled and not pointer.constant)
         stream = None if added else at
-        operands[pointer.name] = Operand(extents, stream, not pointer.constant, added)
+        operands[label(pointer.name)] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
-    return DerivedOperation(*names, sizes or {"": "n"}, operands, roles=roles, loose=tuple(loose))
+    return DerivedOperation(
+        *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated
+    )
 
 
 def _at_launch(
     function: Function, launch: Launch, numbers: Sequence[str], add: Callable[[str], str]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the numbers that are constants, or that the launch computes from sizes, and those whose expression cannot be translated.
+) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """Return the numbers that are constants, or that the launch computes from sizes, those whose expression cannot be
+    translated, and the sizes by the host's names.
     A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
-    lines = {key: spelled(scope.literal(passed[key])) for key in numbers}
+    lines = {key: _line(passed[key], scope) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
     near = {*threads} | function.declaration.identifiers - passed.keys()
     small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
     kept = {key for key in small if len(small) < len(numbers)}
+    near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}
@@ -181,7 +220,16 @@ def _at_launch(
     for name, free in names.items():
         if free and name not in sizes:
             sizes[name] = add(name)
-    return expressions, loose
+    return expressions, loose, {name: of for name, of in sizes.items() if of}
+
+
+def _line(argument: Tokens, scope: Scope) -> str:
+    """Return an argument, or the value of a name, which may be a macro's number."""
+    value = scope.literal(argument)
+    with contextlib.suppress(Unknown):
+        named = spelled(value) in scope.source.macros
+        return str(number(value, outside(scope.source))) if named else spelled(value)
+    return spelled(value)
 
 
 def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> DerivedOperation:
@@ -190,13 +238,6 @@ def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> Derive
     extents = (max(product, least, min(product * max(ROOM, largest) ** 2, MOST)),)
     held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
-
-
-def adds(function: Function, name: str) -> bool:
-    """Return whether the kernel has an atomic on a pointer."""
-    body = function.declaration.body
-    called = (i for i, token in enumerate(body) if token.text.startswith("atomic"))
-    return any(name == next((t.text for t in body[i + 1 :] if t.word), "") for i in called)
 
 
 def trials(
@@ -246,7 +287,7 @@ def settled(
     and whether each shape touches each array to its end.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
-    first, notes = next(shapes(math.inf)), list[str]()
+    first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
     for most in THREADS:
         for shape in () if len(seen) > 1 else shapes(most):
             trial = touch(derived, shape)
@@ -266,7 +307,9 @@ def settled(
         ends = [tuple(-(-end // size) for end in sides) for sides in touched]
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
-        extents = _extents(derived.dimensions, last)
+        extents, many = _extents(derived.dimensions, last), derived.allocated.get(name)
+        if many and any(end <= int(evaluate(many, shape)) for shape, end in last):
+            extents = (many,)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -277,7 +320,7 @@ def settled(
     shape, trial = seen[best]
     for name, operand in operands.items() if roomy else ():
         reached = -(-max(trial.touched.get(name, (0, 0))) // SIZES[dtypes[name]])
-        if reached > math.prod(operand.sizes(shape)):
+        if reached > math.prod(operand.sizes(shape)) and not derived.states(name, operand):
             operands[name] = replace(operand, extents=(reached,))
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     sure = len(seen) > 1 and min(exact) == len(operands)

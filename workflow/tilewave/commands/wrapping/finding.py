@@ -32,7 +32,10 @@ def _root(path: Path) -> Path:
     small = [entry for entry in names if len(names[entry]) <= CROWD]
     projects = [entry for entry in small if any(map(PROJECT.fullmatch, names[entry]))]
     above = [entry for entry in near[1:2] if entry in small and _belongs(entry, names[entry], path)]
-    return repository or next(iter([*projects[::-1], *above]), near[0])
+    named = includes.INCLUDE.findall(path.read_text(errors="replace"))
+    ups = max((name.count("../") for _, name in named), default=0)
+    above += [entry for entry in near[2 : ups + 1] if entry in small]
+    return repository or min([*projects, *above, near[0]], key=lambda entry: len(entry.parts))
 
 
 def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:
@@ -119,10 +122,16 @@ def bearing(source: Source, kernel: str) -> Source:
         ]
         launchers = {item.name for file, item in items if file not in another and name == kernel}
         names += launchers - {"main", "", kernel}
+    files, by_name = [*dict.fromkeys(files)], dict[str, list[Path]]()
+    for file in source.texts:
+        by_name.setdefault(file.name, []).append(file)
+    taken = {*files}
     for file in files:
         for _, name in includes.INCLUDE.findall(source.texts[file]):
-            ends = [entry for entry in source.texts if _folder(name, entry, file.parent)]
+            alike = by_name.get(name.rpartition("/")[2], ())
+            ends = [entry for entry in alike if _folder(name, entry, file.parent)]
             nearest = sorted(ends, key=lambda entry: entry.parent != file.parent)[:1]
-            files += [entry for entry in nearest if entry not in files]
-    kept = {file: of for file, of in source.texts.items() if file in files}
+            files += [entry for entry in nearest if entry not in taken]
+            taken |= {*nearest}
+    kept = {file: of for file, of in source.texts.items() if file in taken}
     return replace(source, texts=kept)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import matching, reading
+from tilewave.commands.wrapping import constant_memory, matching, reading
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, spelled
@@ -271,11 +271,12 @@ def guessed(
         rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
-    for _, declaration in source.near.declarations("__constant__"):
-        name, texts = declaration.name, {token.text for token in declaration.head}
-        empty = "__constant__" in texts and not texts & {"=", "constexpr"}
-        if declaration.kind == "variable" and empty and name in taken_names:
-            guess.notes.append(f"{name} is __constant__ memory that the host fills: zero here")
+    for name, values in constant_memory.values(source, taken_names).items():
+        first, *more = values.split(", ")
+        how = f"here with {first}{', ...' * bool(more)}" if values else "zero here"
+        guess.notes.append(f"{name} is __constant__ memory that the host fills: {how}")
+        if values:
+            front.setdefault("compiler", {}).setdefault("constants", {})[name] = values
     return guess
 
 
@@ -425,7 +426,7 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
             guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
-    elif not launch.place and function.mentions("extern", "__shared__"):
+    elif not launch.arguments and function.mentions("extern", "__shared__"):
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
 
 

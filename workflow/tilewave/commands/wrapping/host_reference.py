@@ -1,60 +1,203 @@
-"""A function of the host that computes what a kernel does, as the reference of the kernel's operation."""
+"""Code that computes what a kernel does, as the reference of its operation: a function of the host, or what its name says."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from tilewave.commands.wrapping import matching, writing
-from tilewave.commands.wrapping.reading import WHOLE, Function, Parameter, Source, signature
+from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping import constant_memory, matching, reading, writing
+from tilewave.commands.wrapping.deriving import label
+from tilewave.commands.wrapping.reading import Function, Parameter, Source, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import Kernel
+from tilewave.kernel.operations.base import Operand
 
-NAMED = frozenset("cpu host ref reference serial sequential golden gold naive".split())
-"""Parts of names of such functions; others need the names of the kernel's parameters."""
-ENTRY = "computed_by_the_host"
+TABLES = table_beside(__file__)
+NAMED, NOISE = (frozenset(TABLES[key].split()) for key in ("named", "noise"))
+FOREIGN, ASIDE, VECTOR, PASSED = (
+    re.compile(TABLES[key]) for key in ("foreign", "aside", "vector", "passed")
+)
+ENTRY, MOST = "computed_by_the_host", 6
+"""The reference's name, and the most functions of the host that are tried."""
+Operands = Mapping[str, Operand]
 
 
-def candidates(function: Function, source: Source) -> Iterator[tuple[Path, Declaration]]:
-    """Yield functions in the kernel's files that take what the kernel takes, in its order."""
-    wanted = [(item.name, *_type(item)) for item in function.parameters]
-    for path, item in source.near.declarations():
-        texts = {token.text for token in item.head}
-        plain = item.kind == "function" and item.body and "void" in texts and not item.scope
-        launches = "<<<" in source.texts[path][item.start : item.end]
-        if plain and not launches and texts.isdisjoint(("template", "__global__", "__device__")):
-            taken = [(of.name, *_type(of)) for of in signature(path, item).parameters]
-            named = NAMED & {*matching.snake(item.name).split("_")}
-            if taken == wanted or (named and [of[1:] for of in taken] == [of[1:] for of in wanted]):
-                yield path, item
+@dataclass(frozen=True)
+class Reference:
+    """What a kernel may compute: a name, and the statement that does it with the kernel's parameters.
+
+    counts: arrays whose numbers of elements it needs; item, path: a function of the host; exact: whether it has the
+    kernel's parameters in their order; alike: whether it has the kernel's name, too.
+    """
+
+    name: str
+    text: str
+    counts: Sequence[str]
+    item: Declaration | None = None
+    path: Path = Path()
+    exact: bool = False
+    alike: bool = False
+
+
+def references(
+    function: Function, source: Source, operands: Operands, filled: Collection[str]
+) -> list[Reference]:
+    """Return what may compute what the kernel does: functions of its files, the likeliest first, then what its name says.
+    filled: names of constant memory that a function may take as an argument."""
+    constants = constant_memory.parameters(source, filled)
+    found = [
+        call
+        for path, item in source.declarations()
+        if item.kind == "function" and item.body and item.name not in function.text.split()
+        if not (item.scope or any(map(FOREIGN.fullmatch, item.identifiers)))
+        for call in _calls(function, source, path, item, operands, constants)
+    ]
+    found.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(_words(of.name))))
+    return found[:MOST] + list(_by_name(function, operands))
+
+
+def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
+    """Yield what a part of a kernel's name says that it computes of one or two arrays."""
+    arrays = {of.name: operands[label(of.name)] for of in function.parameters if of.stars}
+    given = [name for name, operand in arrays.items() if operand.stream is not None]
+    written = [name for name, operand in arrays.items() if operand.written]
+    kinds = {*reading.DTYPES, *(of.name for of in function.template)}
+    plain = all(of.type in kinds and of.stars < 2 for of in function.parameters)
+    if len(written) != 1 or not given or not plain:
+        return
+    reals = [of.name for of in function.parameters if of.type in reading.REAL and not of.stars]
+    drawn = TABLES["drawn"].format(given[0], given[-1], *written, *(reals or "0"))
+    for key, formulas in TABLES["formulas"].items():
+        for name, code in formulas.items() if {*key.split("|")} & {*_words(function.name)} else ():
+            used, whole = {*re.findall(r"\b[abs]\b", code)}, "q_[" in code
+            # A number that the formula has not would be right at one value only.
+            if len(given) == (len(used - {"s"}) or 1) and len(reals) == ("s" in used):
+                text = drawn + (code if whole else TABLES["each"].format(code))
+                yield Reference(name, text, [given[0], *written])
+
+
+def _words(name: str) -> list[str]:
+    return [word.rstrip("0123456789") or word for word in re.split("[_ ]", matching.snake(name))]
+
+
+def _core(name: str) -> str:
+    return "".join(word for word in _words(name) if word not in NAMED | NOISE) or name.lower()
 
 
 def _type(item: Parameter) -> tuple[str, int]:
-    """Return type and stars; all whole numbers are of one type."""
-    whole = not item.stars and {*item.type.split()} <= WHOLE
-    return "int" if whole else item.type, item.stars
+    """Return type and stars; all whole numbers are of one type, and all real ones; a vector is an array."""
+    if vector := VECTOR.fullmatch(item.type):
+        return vector[1], 1
+    kinds = {*item.type.split()} - reading.QUALIFIERS
+    real = "float" if kinds <= {"float", "double"} else item.type
+    return item.type if item.stars else "int" if kinds <= reading.WHOLE else real, item.stars
 
 
-def judge_by(
-    path: Path, item: Declaration, kernel: Kernel, function: Function, source: Source
-) -> str:
-    """Make a function, as a kernel of one thread, the reference of a kernel's operation; return its name and line."""
-    text, names = source.texts[path], ", ".join(of.name for of in function.parameters)
-    head = [token.text for token in function.declaration.head]
-    inside = " ".join(head).partition(f" {function.name} (")[2]
-    entry = f'extern "C" __global__ void {ENTRY}({inside} {{ {item.name}({names}); }}'
-    front = yaml.safe_load(kernel.text.partition(writing.OPENING)[2].partition(writing.CLOSING)[0])
-    front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0}
-    before, body, after = text[: item.start], text[item.start : item.end], text[item.end :]
-    file = operations.MODULES.file(kernel.front.operation)
-    code = kernel.path.with_name(f"{ENTRY}.cu")
+def _calls(
+    function: Function,
+    source: Source,
+    path: Path,
+    item: Declaration,
+    operands: Operands,
+    constants: Sequence[Parameter],
+) -> Iterator[Reference]:
+    """Yield the call of a function with the kernel's parameters of the same types: by name, others in their order."""
+    taken, head = reading.signature(path, item).parameters, syntax.plain_head(item.head)
+    opening = syntax.signs(head, "(")[0]
+    arrays = {of.name: operands.get(label(of.name)) for of in function.parameters}
+    needed = {name for name, operand in arrays.items() if operand}
+    written = {name for name, operand in arrays.items() if operand and operand.written}
+    free, given = [*function.parameters, *constants], dict[str, Parameter]()
+    for named in (True, False):
+        for of in taken:
+            fit = (to for to in free if _type(to) == _type(of))
+            to = next((to for to in fit if not named or _core(to.name) == _core(of.name)), None)
+            if to and of.name not in given:
+                free.remove(to)
+                given[of.name] = to
+    missing, counts, values = [of.name not in given for of in taken], list[str](), list[str]()
+    for of, to in ((of, given[of.name]) for of in taken if of.name in given):
+        vector = VECTOR.fullmatch(of.type) is not None
+        counts += [to.name] * (vector and to not in constants)
+        changed = to in constants or (of.stars and not of.constant)
+        cast = f"({to.type} {'*' * to.stars}) " if changed else ""
+        count = f"sizeof {to.name} / sizeof({to.type})" if to in constants else f"count_{to.name}"
+        span = f"tilewave_span<{to.type}>{{({to.type} *) {to.name}, {count}}}"
+        values.append(span if vector else cast + to.name)
+    names = {of.name for of in given.values()}
+    text, left = f"{item.name}({', '.join(values)})", sorted(written - names)
+    if "void" not in (token.text for token in head[:opening]) and len(left) == 1:
+        text, left = f"{left.pop()}[0] = {text}", []
+    defaults = spelled(head[opening:]).count(" = ")
+    whole = missing == sorted(missing) and sum(missing) <= defaults
+    if not given or left or not whole or not needed - written <= names:
+        return
+    plain = {name: of for name, of in given.items() if of not in constants}
+    types = [_type(of) for of in taken if given.get(of.name) not in constants]
+    same = types == [_type(of) for of in function.parameters]
+    words, line = {*_words(item.name)}, syntax.line_of(source.texts[path], item.start)
+    exact = same and bool(NAMED & words or [*plain] == [of.name for of in plain.values()])
+    alike = words - NAMED == {*_words(function.name)} - matching.NEUTRAL
+    name = f"the file's own {item.name} (line {line})"
+    yield Reference(name, text, counts, item, path, exact, alike)
+
+
+def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: Source) -> str:
+    """Make a reference, as a kernel of one thread, that of a kernel's operation, or take it back; return its name."""
+    file, code = operations.MODULES.file(kernel.front.operation), "None"
     assert file is not None
-    front |= {"requires": {}, "macros": {}}
-    called = f"{writing.front_matter(front)}\n{before}__device__ {body}\n{entry}{after}"
-    code.write_text(called, encoding="utf-8")
-    judged = file.read_text("utf-8").replace("reference = None", f'reference = "{code}"')
+    if of is not None:
+        path = kernel.path.with_name(f"{ENTRY}.cu")
+        path.write_text(_code(of, kernel, function, source), encoding="utf-8")
+        code = f'"{path}"'
+    judged = re.sub(r"reference = .*", f"reference = {code}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
-    return f"{item.name} (line {syntax.line_of(text, item.start)})"
+    return of.name if of else ""
+
+
+def _code(of: Reference, kernel: Kernel, function: Function, source: Source) -> str:
+    """Return the text of a kernel file that computes a reference."""
+    head = " ".join(token.text for token in function.declaration.head)
+    inside, counts = head.partition(f" {function.name} (")[2], list(dict.fromkeys(of.counts))
+    inside = ", ".join([inside.rstrip(" )"), *(f"long count_{name}" for name in counts)])
+    front = yaml.safe_load(kernel.text.partition(writing.OPENING)[2].partition(writing.CLOSING)[0])
+    front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0, "requires": {}}
+    entry, template = f"__global__ void {ENTRY}({inside}) {{ {of.text}; }}\n", ""
+    if function.template:
+        template = spelled(
+            function.declaration.head[: syntax.angle(function.declaration.head, 1) + 1]
+        )
+        front["entry"] += kernel.entry[kernel.entry.index("<") :]
+    else:
+        front["macros"], template = {}, 'extern "C"'
+    operands = operations.load(kernel.front.operation).operands
+    sizes = [" * ".join(map(str, operands[label(name)].extents)) or "1" for name in counts]
+    front["arguments"] = [*front["arguments"], *sizes]
+    text = f"{TABLES['headers']}{template} {entry}"
+    if of.item is not None:
+        text = ASIDE.sub(lambda of: re.sub(r"\S", " ", of[0]), source.texts[of.path])
+        end = of.item.end
+        text = _on_device(f"{text[:end]}\n{template} {entry}{text[end:]}", of.item)
+        text = TABLES["span"] + PASSED.sub(r"tilewave_span<\1>", text) if counts else text
+    return f"{writing.front_matter(front)}\n{text}"
+
+
+def _on_device(text: str, item: Declaration) -> str:
+    """Return a text with a function and those that it calls as functions of the device."""
+    needed, marked = {*re.findall(r"\w+", text[item.start : item.end])}, {item.start: item}
+    items = [of for of in syntax.declarations(text) if of.kind == "function" and of.name != "main"]
+    while more := [of for of in items if of.start not in marked and of.name in needed]:
+        marked |= {of.start: of for of in more}
+        needed = needed.union(*(of.identifiers for of in more))
+    for start, of in sorted(marked.items(), reverse=True):
+        if of.identifiers.isdisjoint(("__global__", "__device__")):
+            template = of.head[0].text == "template"
+            start = of.head[syntax.angle(of.head, 1) + 1].at if template else start
+            text = f"{text[:start]}__device__ {text[start:]}"
+    return text

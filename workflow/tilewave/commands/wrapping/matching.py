@@ -170,7 +170,7 @@ def innermost(operation: Operation) -> str:
     """Return the dimension along which the output, or else the input, is contiguous; empty if none."""
     named = [*_arrays(operation, written=True), *_arrays(operation, written=False)]
     last = (size for name in named for size in operation.operands[name].extents[-1:])
-    return next((size for size in last if isinstance(size, str)), "")
+    return next((size for size in last if size in operation.dimensions), "")
 
 
 def _sizes(parameters: Parameters, operation: Operation) -> dict[str, str]:

@@ -20,6 +20,7 @@ from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import INFERRED
+from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
 from tilewave.theory.dtypes import DTYPES, SIZES
@@ -29,7 +30,8 @@ WIDE, SHORT = 512, 64
 MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
 TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
-PAST = re.compile(r"\) of \w+, which has ")
+NOTHING = "it wrote nothing with the inputs that were drawn"
+PAST = re.compile(r"\) of (\w+), which has ")
 """Message for an access behind the end of an array."""
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
@@ -44,7 +46,8 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
     named = options.new_operation, target.source, options.arguments, options.grid
     derived = deriving.first(function, *named)
-    roles = {**derived.sizes, **{name: name for name in derived.operands}, **derived.roles}
+    arrays = {item.name: deriving.label(item.name) for item in function.parameters if item.stars}
+    roles = {**derived.sizes, **arrays, **derived.roles}
     guess = target.guess(derived.operation(), roles)
     tiles_of_loops(guess, function, target.source)
     if not any(deriving.trials(derived.dimensions)):
@@ -88,7 +91,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         if best == len(derived.operands):
             break
         guess.front["grid"] = grid
-        threads = functools.partial(trying.threads, guess.front)
+        threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
         shapes = functools.partial(deriving.trials, derived.dimensions, threads, aligned, fit)
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
@@ -102,8 +105,16 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         sides = [f"{name} == {side}" for name, side in shape.items()]
         guess.front["requires"], guess.launched = {"conditions": sides}, {}
     if not any(operand.written for operand in derived.operands.values()):
-        problem = f"{function.name} writes no array at {trying.size(shape)}"
-        raise UserError.because(HERE, problem, "Give numbers that belong together as --arguments")
+        constant = {deriving.label(of.name): of.constant for of in function.parameters}
+        outputs = {
+            name: replace(of, written=not constant[name]) for name, of in derived.operands.items()
+        }
+        derived = replace(derived, operands=outputs)
+        if all(constant[name] for name in outputs):
+            problem = f"{function.name} writes no array at {trying.size(shape)}"
+            remedy = "Give numbers that belong together as --arguments"
+            raise UserError.because(HERE, problem, remedy)
+        guess.notes.append(f"{NOTHING} at {trying.named(shape)}")
     guess.front["grid"] = best_grid
     if guess.unknown.keys() & {"--grid", "--block"}:
         guess.place = ""  # nothing is said about the launch
@@ -155,7 +166,9 @@ def with_tile(target: Target, guess: Guess) -> None:
         return
     rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
     guess.front["grid"] = [columns, rows]
-    grids = [rows, columns], [f"{rows} * {columns}"]
+    grids = [[rows, columns], [f"{rows} * {columns}"]]
+    if shape[str(extents[1])] == 1:
+        guess.front["grid"], grids = [rows], []
     guess.alternatives[:0] = [{**guess.front, "grid": list(grid)} for grid in grids]
     guess.tile |= dict(zip(map(str, extents), sides))
     guess.notes[:] = [note for note in guess.notes if not note.startswith("grid is a guess")]

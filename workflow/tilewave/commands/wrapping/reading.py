@@ -115,6 +115,12 @@ class Function:
         steps = "|".join(["gridDim", *re.findall(r"\b(\w+) = [^;=]*\bgridDim\b", self.text)])
         return bool(re.search(rf"\+ ?= [^;)]*\b(?:{steps})\b", self.text))
 
+    def adds(self, name: str) -> bool:
+        """Return whether the body has an atomic on a pointer."""
+        return bool(
+            re.search(rf"\batomic\w+ (?:< [^;(]* > )?\( (?:& |\( )*{re.escape(name)}\b", self.text)
+        )
+
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         wanted = " ".join(" ".join(sequence).replace(".", " . ").split())
@@ -168,6 +174,8 @@ class Source:
     """The kernel's file and the headers that it includes."""
     macro_names: Mapping[Path, frozenset[str]] = field(default_factory=dict)
     """Names of the macros that the kernel's files or the command line define, for each of those files."""
+    later: int = 0
+    """Number of launches before the one that counts."""
 
     @functools.cached_property
     def macros(self) -> dict[str, Macro]:
@@ -283,7 +291,8 @@ class Source:
             if token.text == kernel
             for launch in self._launch(body, i, place)
         )
-        return sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
+        ordered = sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
+        return ordered[self.later :]
 
     def _pasted(self, macro: Macro) -> Iterator[str]:
         """Yield the text of each call of a macro that makes names of its arguments."""

@@ -5,6 +5,7 @@ import copy
 import functools
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -109,12 +110,16 @@ def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
     return fits | dict.fromkeys(pitches, max(fits.values()))
 
 
-def threads(front: Mapping[str, Any], shape: Sizes) -> int:
-    """Return the threads of a launch at a shape; 0 if its block or grid has no value."""
+def threads(front: Mapping[str, Any], shape: Sizes, most: int = sys.maxsize) -> int:
+    """Return the threads of a launch at a shape; 0 if its block or grid has no value, the largest number for a
+    block of more than ``most``."""
     macros = {name: values[0] for name, values in front.get("macros", {}).items()}
     with contextlib.suppress(ExpressionError, TypeError):
-        sides = (*front["block"], *front["grid"])
-        return math.prod(int(evaluate(str(side), {**macros, **shape})) for side in sides)
+        block, grid = (
+            math.prod(int(evaluate(str(side), {**macros, **shape})) for side in front[key])
+            for key in ("block", "grid")
+        )
+        return block * grid if block <= most else sys.maxsize
     return 0
 
 
@@ -273,10 +278,11 @@ def repaired(front: Front, message: str, guess: Guess) -> Front | None:
     if ENTRY.search(message):
         return {**front, "entry": f"::{front['entry']}"}
     unknown, option = UNDEFINED.search(message), nvcc.option(message)
-    options = front.get("compiler", {}).get("options", [])
+    compiler = front.get("compiler", {})
+    options = compiler.get("options", [])
     if option and option not in options:
         guess.notes.append(f"the compiler needs {option}")
-        return {**front, "compiler": {"options": [*options, option]}}
+        return {**front, "compiler": {**compiler, "options": [*options, option]}}
     macros = front.get("macros", {})
     value = guess.constant(unknown[1]) if unknown and unknown[1] not in macros else None
     if unknown is None or value is None:
@@ -350,8 +356,10 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
         return requires
     conditions: list[str] = list(requires.get("conditions", []))
     failed_shape, failures = ragged, 0
-    for name in (name for name in sizes if name not in fixed):
-        longer = {**shape, name: shape[name] + 1}
+    for at, name in enumerate(sizes):
+        longer = _resized(shape, name, shape[name] + 1, front)
+        if name in fixed or any(longer[of] != shape[of] for of in sizes[at + 1 :]):
+            continue  # another size that must equal it tells
         alone = outcome if len(shape) == 1 else run(front, longer)
         if not judged(alone) and alone is not LATE:
             if not failures:
@@ -366,7 +374,9 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
-        possible = (side for side in multiples if judged(run(front, {**shape, name: side})))
+        possible = (
+            side for side in multiples if judged(run(front, _resized(shape, name, side, front)))
+        )
         least = next(possible, step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
@@ -405,13 +415,17 @@ def _judged(guess: Guess, outcome: Outcome) -> bool:
     return right(outcome) and checked
 
 
+def _resized(shape: Shape, name: str, side: int, front: Front) -> Shape:
+    """Return a shape with another size, and those that must equal it."""
+    other = shape_of({**shape, name: 1 + max(shape.values())}, front)
+    return {**shape, **{of: side for of in shape if other[of] == other[name]}}
+
+
 def _limit_of(name: str, guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     """Return the least multiple that a size must be, a power of two below the tile, or its remainder."""
-    square = shape_of({**shape, name: shape[name] + 1}, front)
 
     def holds(size: int) -> bool:
-        equal = {other: size for other in shape if square[other] == square[name]}
-        return _judged(guess, run(front, {**shape, **equal}))
+        return _judged(guess, run(front, _resized(shape, name, size, front)))
 
     tile = guess.tile[name]
     if not guess.operation.laid_out:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from tilewave.kernel import result
-from tilewave.kernel.expressions import Sizes
+from tilewave.kernel.expressions import Sizes, evaluate
 from tilewave.kernel.inputs import (
     DENORMAL,
     LARGE,
@@ -45,7 +45,7 @@ class Work(NamedTuple):
 class Operand:
     """An array of an operation.
 
-    extents: its dimensions by name, or numbers, the outermost of a row-major array first. stream: stream of
+    extents: its dimensions by name, numbers or expressions, the outermost of a row-major array first. stream: stream of
     its random elements (`inputs.uniform`), None without values before the launch. written: whether it is an
     output. zeroed: whether it is zero before each checked launch, as memory that atomics add to.
     """
@@ -61,7 +61,11 @@ class Operand:
         return self.stream is not None or self.zeroed
 
     def sizes(self, shape: Sizes) -> tuple[int, ...]:
-        return tuple(size if isinstance(size, int) else shape[size] for size in self.extents)
+        known = (of if isinstance(of, int) else shape.get(of) for of in self.extents)
+        return tuple(
+            int(evaluate(str(of), shape)) if size is None else size
+            for of, size in zip(self.extents, known)
+        )
 
 
 @dataclass(frozen=True)

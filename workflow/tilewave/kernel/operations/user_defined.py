@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -63,7 +64,8 @@ def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], fil
         if not isinstance(operand.extents, tuple | list):
             raise UserError(file, f"operands.{name}", operand.extents, f"({operand.extents!r},)")
         for size in operand.extents:
-            if size not in sizes and not (isinstance(size, int) and size > 0):
+            named = {*re.findall(r"[A-Za-z]\w*", str(size))} - {"ceil"}
+            if not (size > 0 if isinstance(size, int) else named and named <= {*sizes}):
                 allowed = f"a dimension ({', '.join(sizes)}), or a positive whole number"
                 raise UserError(file, f"operands.{name}", size, allowed)
 

@@ -1,0 +1,100 @@
+"""What the host does with the arrays of a launch: their sizes, and what it sets before."""
+
+import random
+import re
+from collections.abc import Iterator, Mapping
+
+from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, of_tokens
+from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
+from tilewave.compiling import declarations as syntax
+from tilewave.compiling.declarations import Tokens
+from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
+
+SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
+SAMPLES = 8
+
+
+def _calls(launch: Launch, pointer: str) -> Iterator[tuple[str, list[Tokens], Scope]]:
+    """Yield CUDA's functions that get a pointer first, before a launch: name, arguments, scope."""
+    body, source = launch.scope.body, launch.scope.source
+    for i, token in enumerate(body[:-1]):
+        called = token.text.startswith("cudaM") and body[i + 1].text == "("
+        if called and token.at < launch.scope.at:
+            passed = parts(body[i + 2 : syntax.closing(body, i + 1)]) or [()]
+            if pointer and [of.text for of in passed[0] if of.word][-1:] == [pointer]:
+                yield token.text, passed, Scope(source, body, token.at)
+
+
+def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, str]) -> str:
+    """Return the number of elements that the host allocates for an argument, in sizes; empty if unknown."""
+    for name, passed, scope in _calls(launch, spelled(argument)):
+        if name.startswith("cudaMalloc") and passed[1:]:
+            value = scope.literal(scope.literal(passed[1]))
+            text = SIZEOF.sub("", spelled(value), count=1)
+            try:
+                many = of_tokens(syntax.tokens(text), scope, names)
+            except Unknown:
+                return ""
+            return f"({many}) // {size}" if text == spelled(value) and size > 1 else many
+    return ""
+
+
+def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
+    """Return the values of an expression for some values of the names in it. Raises Unknown."""
+    try:
+        text = of_tokens(value, scope, names)
+        draws = (
+            {of: random.Random(f"{of} {at}") for of in names_in(text)} for at in range(SAMPLES)
+        )
+        return [
+            int(evaluate(text, {of: on.choice(SIDES) for of, on in at.items()})) for at in draws
+        ]
+    except Unknown as error:
+        if not str(error).isidentifier() or str(error) in names:
+            raise
+        return _values(value, scope, {**names, str(error): str(error)})
+    except (ExpressionError, TypeError) as error:
+        raise Unknown(spelled(value)) from error
+
+
+def faults(function: Function, launch: Launch) -> Iterator[str]:
+    """Yield what is wrong with the memory that a launch passes to a kernel: not the device's, or not set."""
+    for at, argument in zip(function.tree, launch.arguments):
+        name = spelled(argument)
+        if (
+            any(of == "cudaMalloc" for of, _, _ in _calls(launch, name.removeprefix("* ")))
+            and "*" in name
+        ):
+            text = f"the launch in {launch.place} reads {name.replace(' ', '')} on the host"
+            yield f"{text}, but it lies on the device"
+        adds = isinstance(at, int) and function.adds(function.parameters[at].name)
+        calls = list(_calls(launch, name)) if adds else []
+        (made, *filled) = calls or [("", [()], launch.scope)]
+        if made[0] != "cudaMalloc" or any(of != "cudaMemset" for of, _, _ in filled):
+            continue
+        mentions = [of.text for of in launch.scope.body if made[2].at < of.at < launch.scope.at]
+        if not filled and mentions.count(name) == 1:
+            yield f"nothing sets {name} before the launch in {launch.place}, and the kernel adds to it"
+        for _, passed, scope in filled[-1:]:
+            sizes = [
+                spelled(of).replace(" ( ", "(").replace(" )", ")")
+                for of in (passed[-1], made[1][1])
+            ]
+            try:
+                ends = zip(_values(passed[-1], scope, {}), _values(made[1][1], made[2], {}))
+            except Unknown:
+                continue
+            if all(end < size for end, size in ends):
+                text = (
+                    f"sets {sizes[0]} of the {sizes[1]} bytes of {name}, to which the kernel adds"
+                )
+                yield f"cudaMemset before the launch in {launch.place} {text}"
+
+
+def zeroed(launch: Launch, argument: Tokens) -> bool:
+    """Return whether the host's last call on an argument before a launch sets it to zeros."""
+    calls = [
+        call for call in _calls(launch, spelled(argument)) if not call[0].startswith("cudaMalloc")
+    ]
+    name, passed, _ = calls[-1] if calls else ("", [], None)
+    return name.startswith("cudaMemset") and spelled(passed[1]) == "0"
