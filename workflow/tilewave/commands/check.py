@@ -304,7 +304,7 @@ def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
     filled = any("__constant__" in note for note in source.notes)
     if filled or source.faults or source.kernel is None:
         return source
-    judges = references(function, near, operations.load(source.kernel.front.operation).operands)
+    judges = references(function, near, source.kernel)
     put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match and judges]
     return replace(source, judges=judges, put=put, sizes=sizes[1:])
