@@ -128,7 +128,7 @@ def _calls(
         vector = VECTOR.fullmatch(of.type) is not None
         counts += [to.name] * vector
         cast = f"({to.type} {'*' * to.stars}) " if of.stars and not of.constant else ""
-        span = f"tilewave_span<{to.type}>{{{to.name}, count_{to.name}}}"
+        span = f"tilewave_span<{to.type}>{{({to.type}*) {to.name}, count_{to.name}}}"
         values.append(span if vector else cast + to.name)
     names = {of.name for of in given.values()}
     text, left = f"{item.name}({', '.join(values)})", sorted(written - names)
@@ -140,6 +140,7 @@ def _calls(
         return
     same = [_type(of) for of in taken] == [_type(of) for of in function.parameters]
     words, line = {*_words(item.name)}, syntax.line_of(source.texts[path], item.start)
+    same = same and not (words - NAMED).isdisjoint(_words(function.name))
     exact = same and bool(NAMED & words or [*given] == [of.name for of in given.values()])
     alike = words - NAMED == {*_words(function.name)} - matching.NEUTRAL
     name = f"the file's own {item.name} (line {line})"
