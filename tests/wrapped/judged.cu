@@ -79,6 +79,36 @@ void smooth_cpu(const float* h_x, float* h_y, float factor, size_t count) {
         h_y[i] = factor * h_x[i] + (i > 0 ? h_x[i - 1] : 0) + (i + 1 < count ? h_x[i + 1] : 0);
 }
 
+// The host's function has vectors, in another order. The second launch of `turned` has less shared memory.
+template <class T> __global__ void shifted(const T* x, T* y, T f, int n) {
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i < n) y[i] = f * x[i] + 1;
+}
+void shifted_seq(std::vector<float>& out, const std::vector<float>& in, float factor, int more = 0) {
+    for (size_t i = 0; i < in.size(); ++i) out[i] = factor * in[i] + 1;
+    printf("done\n");
+}
+__global__ void turned(const float* x, float* y, int n) {
+    extern __shared__ float held[];
+    held[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+    __syncthreads();
+    y[blockIdx.x * 64 + threadIdx.x] = held[63 - threadIdx.x];
+}
+__global__ void mish_all(const float* a, float* b, int n) {
+    if (int i = blockIdx.x * 64 + threadIdx.x; i < n) b[i] = a[i] * tanhf(log1pf(expf(a[i])));
+}
+__global__ void tally(const unsigned char* x, unsigned* counts, int n) { atomicAdd(counts + x[threadIdx.x], 1u); }
+struct Rows { const float* x; float* y; int n; };
+__global__ void doubled(Rows rows) { rows.y[threadIdx.x] = 2 * rows.x[threadIdx.x]; }
+void more(const float* a, const unsigned char* bytes, float* c, int n) {
+    unsigned* counts;
+    Rows* rows;
+    cudaMalloc(&counts, 256 * sizeof(unsigned)), cudaMalloc(&rows, sizeof(Rows)), cudaMemset(counts, 0, 256);
+    shifted<float><<<(n + 63) / 64, 64>>>(a, c, 0.5f, n);
+    turned<<<n / 64, 64, 256>>>(a, c, n), turned<<<1, 64, 64>>>(a, c, n);
+    mish_all<<<(n + 63) / 64, 64>>>(a, c, n), tally<<<1, 64>>>(bytes, counts, n), doubled<<<1, 64>>>(*rows);
+}
+
 void launch(const float* a, const float* b, float* c, int rows, int cols, int depth) {
     const dim3 block(8, 8), grid(static_cast<int>(std::ceil(static_cast<float>(cols) / block.x / 4)), (rows + 7) / 8);
     gemm_strips<<<grid, block>>>(a, b, c, rows, cols, depth);
@@ -98,3 +128,8 @@ void launch(const float* a, const float* b, float* c, int rows, int cols, int de
 // row_dots: 0, where n == 1
 // smooth: 0, is right: equal to the file's own smooth_cpu (line
 // smooth_inside: 3, it differs from the file's own smooth_cpu (line
+// shifted: 0, is right: equal to the file's own shifted_seq (line
+// turned: 1, as launched in line
+// mish_all: 0, is right: equal to Mish of each element at 2 shapes
+// tally: 1, sets 256 of the 256 * sizeof(unsigned) bytes of counts
+// doubled: 1, reads *rows on the host

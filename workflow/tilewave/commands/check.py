@@ -312,8 +312,7 @@ def _with_judges(source: _Source, function: Function, near: Source) -> _Source:
     empty = any("the host fills: zero here" in note for note in source.notes)
     if empty or source.faults or source.kernel is None:
         return source
-    operands = operations.load(source.kernel.front.operation).operands
-    judges = references(function, near, operands, source.kernel.front.compiler.constants)
+    judges = references(function, near, source.kernel)
     put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match and judges]
     return replace(source, judges=judges, put=put, sizes=sizes[1:])

@@ -69,19 +69,21 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
             yield f"{text}, but it lies on the device"
         adds = isinstance(at, int) and function.adds(function.parameters[at].name)
         calls = list(_calls(launch, name)) if adds else []
-        (made, *filled) = calls or [("", [()], launch.scope)]
-        if made[0] != "cudaMalloc" or any(of != "cudaMemset" for of, _, _ in filled):
+        (allocation, *filled) = calls or [("", [()], launch.scope)]
+        if allocation[0] != "cudaMalloc" or any(of != "cudaMemset" for of, _, _ in filled):
             continue
-        mentions = [of.text for of in launch.scope.body if made[2].at < of.at < launch.scope.at]
+        mentions = [
+            of.text for of in launch.scope.body if allocation[2].at < of.at < launch.scope.at
+        ]
         if not filled and mentions.count(name) == 1:
             yield f"nothing sets {name} before the launch in {launch.place}, and the kernel adds to it"
         for _, passed, scope in filled[-1:]:
             sizes = [
                 spelled(of).replace(" ( ", "(").replace(" )", ")")
-                for of in (passed[-1], made[1][1])
+                for of in (passed[-1], allocation[1][1])
             ]
             try:
-                ends = zip(_values(passed[-1], scope, {}), _values(made[1][1], made[2], {}))
+                ends = zip(_values(passed[-1], scope, {}), _values(allocation[1][1], made[2], {}))
             except Unknown:
                 continue
             if all(end < size for end, size in ends):

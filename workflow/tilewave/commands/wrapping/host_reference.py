@@ -1,8 +1,8 @@
 """Code that computes what a kernel does, as the reference of its operation: a function of the host, or what its name says."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -44,21 +44,27 @@ class Reference:
     alike: bool = False
 
 
-def references(
-    function: Function, source: Source, operands: Operands, filled: Collection[str]
-) -> list[Reference]:
-    """Return what may compute what the kernel does: functions of its files, the likeliest first, then what its name says.
-    filled: names of constant memory that a function may take as an argument."""
-    constants = constant_memory.parameters(source, filled)
-    found = [
+def references(function: Function, source: Source, kernel: Kernel) -> list[Reference]:
+    """Return what may compute what the kernel does: functions of its files, the likeliest first, then what its name says."""
+    operands = operations.load(kernel.front.operation).operands
+    launches = rf"\b{function.name}\b[^;{{}}]*<<<"
+    types = dict(
+        zip((of.name for of in function.template), re.findall(r"[\w:]+", kernel.entry)[1:])
+    )
+    typed = (replace(of, type=types.get(of.type, of.type)) for of in function.parameters)
+    function = replace(function, parameters=tuple(typed))
+    constants = constant_memory.parameters(source, kernel.front.compiler.constants)
+    calls = [
         call
         for path, item in source.declarations()
+        if path in source.kernel_files or re.search(launches, source.texts[path])
         if item.kind == "function" and item.body and item.name not in function.text.split()
+        if "<<<" not in source.texts[path][item.start : item.end]
         if not (item.scope or any(map(FOREIGN.fullmatch, item.identifiers)))
         for call in _calls(function, source, path, item, operands, constants)
     ]
-    found.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(_words(of.name))))
-    return found[:MOST] + list(_by_name(function, operands))
+    calls.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(_words(of.name))))
+    return calls[:MOST] + list(_by_name(function, operands))
 
 
 def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
@@ -66,8 +72,7 @@ def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
     arrays = {of.name: operands[label(of.name)] for of in function.parameters if of.stars}
     given = [name for name, operand in arrays.items() if operand.stream is not None]
     written = [name for name, operand in arrays.items() if operand.written]
-    kinds = {*reading.DTYPES, *(of.name for of in function.template)}
-    plain = all(of.type in kinds and of.stars < 2 for of in function.parameters)
+    plain = all(of.type in reading.DTYPES and of.stars < 2 for of in function.parameters)
     if len(written) != 1 or not given or not plain:
         return
     reals = [of.name for of in function.parameters if of.type in reading.REAL and not of.stars]
@@ -113,10 +118,12 @@ def _calls(
     needed = {name for name, operand in arrays.items() if operand}
     written = {name for name, operand in arrays.items() if operand and operand.written}
     free, given = [*function.parameters, *constants], dict[str, Parameter]()
-    for named in (True, False):
+    for by in range(3):
         for of in taken:
-            fit = (to for to in free if _type(to) == _type(of))
-            to = next((to for to in fit if not named or _core(to.name) == _core(of.name)), None)
+            fit = [to for to in free if _type(to) == _type(of)]
+            by_name = [to for to in fit if _core(to.name) == _core(of.name)]
+            by_side = [to for to in fit if of.constant == (to.name not in written)]
+            to = next(iter((by_name, by_side, fit)[by]), None)
             if to and of.name not in given:
                 free.remove(to)
                 given[of.name] = to
@@ -141,6 +148,7 @@ def _calls(
     types = [_type(of) for of in taken if given.get(of.name) not in constants]
     same = types == [_type(of) for of in function.parameters]
     words, line = {*_words(item.name)}, syntax.line_of(source.texts[path], item.start)
+    same = same and not (words - NAMED).isdisjoint(_words(function.name))
     exact = same and bool(NAMED & words or [*plain] == [of.name for of in plain.values()])
     alike = words - NAMED == {*_words(function.name)} - matching.NEUTRAL
     name = f"the file's own {item.name} (line {line})"
@@ -190,11 +198,11 @@ def _code(of: Reference, kernel: Kernel, function: Function, source: Source) -> 
 
 def _on_device(text: str, item: Declaration) -> str:
     """Return a text with a function and those that it calls as functions of the device."""
-    needed, marked = {*re.findall(r"\w+", text[item.start : item.end])}, {item.start: item}
+    needed, marked = {*re.findall(r"(\w+)\s*[(<]", text[item.start : item.end])}, {item.start: item}
     items = [of for of in syntax.declarations(text) if of.kind == "function" and of.name != "main"]
     while more := [of for of in items if of.start not in marked and of.name in needed]:
         marked |= {of.start: of for of in more}
-        needed = needed.union(*(of.identifiers for of in more))
+        needed = needed.union(*(of.called for of in more))
     for start, of in sorted(marked.items(), reverse=True):
         if of.identifiers.isdisjoint(("__global__", "__device__")):
             template = of.head[0].text == "template"

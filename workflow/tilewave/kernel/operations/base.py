@@ -61,10 +61,10 @@ class Operand:
         return self.stream is not None or self.zeroed
 
     def sizes(self, shape: Sizes) -> tuple[int, ...]:
-        known = (of if isinstance(of, int) else shape.get(of) for of in self.extents)
+        plain = (of if isinstance(of, int) else shape.get(of) for of in self.extents)
         return tuple(
             int(evaluate(str(of), shape)) if size is None else size
-            for of, size in zip(self.extents, known)
+            for of, size in zip(self.extents, plain)
         )
 
 
