@@ -255,8 +255,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
             derived["output"] = str(home / "touched" / output)
             # A name that misleads: all results are wrong as what it says.
-            meant = wrapped.kernel.front.operation if wrapped.kernel else ""
-            misled = first.startswith(result.WRONG) and meant in TABLES["misleading"]
+            guess = wrapped.kernel.front.operation if wrapped.kernel else ""
+            misled = first.startswith(result.WRONG) and guess in TABLES["misleading"]
             named = named and not (misled or wrapped.problem.startswith("--arguments is missing"))
             problem = wrapped.problem if named else ""
             touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)

@@ -83,7 +83,9 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
                 for of in (passed[-1], allocation[1][1])
             ]
             try:
-                ends = zip(_values(passed[-1], scope, {}), _values(allocation[1][1], made[2], {}))
+                ends = zip(
+                    _values(passed[-1], scope, {}), _values(allocation[1][1], allocation[2], {})
+                )
             except Unknown:
                 continue
             if all(end < size for end, size in ends):
