@@ -27,10 +27,10 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import DTYPES, GREY, MARKERS, PALETTE, Style
 from tilewave.theory import alignment as theory
 
-READING = look.READINGS["alignment"]
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
-_COLUMNS: Mapping[str, str] = table_beside(__file__)
+TABLES = table_beside(__file__)
+_COLUMNS: Mapping[str, str] = TABLES["points"]
 _STAGES = ("time",)
 
 
@@ -162,15 +162,11 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case and dimension varied, then the totals' rows (column `line` names them)."""
-    columns = {
-        "TFLOP/s": base.value_of(study, "tflops", "time"),
-        "duration (us)": base.value_of(study, "duration", "time"),
-        "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
-    }
+    frame = base.table_of(study, TABLES["columns"])
     if names := base.text_of(study, "kernel_name"):
         # The name of the vendor's kernel often tells the alignment that it needs.
-        columns["kernels launched"] = pd.Series(names)
-    frame = base.with_columns(base.base_table(study), columns)
+        launched = frame["case"].map(names)
+        frame.insert(frame.columns.get_loc("verdict"), "kernels launched", launched)
     all_lines = lines(study)
     if not all_lines:
         return base.with_derived(frame, all_lines)

@@ -421,6 +421,23 @@ def base_table(study: StudyData) -> pd.DataFrame:
     return frame
 
 
+def columns(
+    study: StudyData, named: Mapping[str, str], **derived: pd.Series[Any]
+) -> dict[str, pd.Series[Any]]:
+    """Return value columns (by case) of a table's YAML: title -> name of a derived value, or of a metric: `time/tflops`
+    of a single stage."""
+    values = {}
+    for title, name in named.items():
+        stage, _, metric = name.rpartition("/")
+        values[title] = derived[name] if name in derived else value_of(study, metric, stage or None)
+    return values
+
+
+def table_of(study: StudyData, named: Mapping[str, str], **derived: pd.Series[Any]) -> pd.DataFrame:
+    """Return the base table with these `columns`."""
+    return with_columns(base_table(study), columns(study, named, **derived))
+
+
 def with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series[float]]) -> pd.DataFrame:
     """Put value columns (by case) between a base table's shape and its verdict."""
     at = frame.columns.get_loc("verdict")

@@ -22,7 +22,6 @@ from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import AREAS, RED, Style
 
-READING = look.READINGS["exactness"]
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
 TABLES = table_beside(__file__)

@@ -26,7 +26,6 @@ from tilewave.plots.style import GREY, MARKERS, PALETTE, Style
 from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import Occupancy
 
-READING = look.READINGS["occupancy"]
 _KEYS = (
     Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
     Line2D([], [], color=GREY, label="model"),

@@ -28,7 +28,6 @@ from tilewave.theory import opcodes, roofline
 from tilewave.theory.traffic import MATH
 
 HEADLINE = True
-READING = look.READINGS["roofline"]
 Options = Rungs
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {

@@ -25,7 +25,6 @@ from tilewave.plots.style import BLUE, INK, RED, Style
 from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
-READING = look.READINGS["split_k"]
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
 """Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
 STREAM = "stream"

@@ -23,7 +23,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from matplotlib.transforms import Bbox
 
 from tilewave.basics.errors import UserError
-from tilewave.basics.tables import table_beside
 from tilewave.plots._captions import missing_notes, nothing_to_draw, source_line
 from tilewave.plots.base import StudyData, compact
 
@@ -50,8 +49,6 @@ PLAIN = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
 """The box of a text that hides the grid behind it."""
 ROW_MM = 5.0
 """Height of a row of dots or bars."""
-READINGS: Mapping[str, str] = table_beside(str(Path(__file__).with_name("readings.yaml")))
-"""How to read each figure, by its plot."""
 MOST_ROWS = 12
 """The most rows of most figures."""
 

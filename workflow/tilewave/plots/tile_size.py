@@ -24,7 +24,6 @@ from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
-READING = look.READINGS["tile_size"]
 _STAGES = ("time",)
 _COLUMNS: Mapping[str, str] = table_beside(__file__)
 

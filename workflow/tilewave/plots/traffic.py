@@ -28,8 +28,6 @@ from tilewave.theory.dtypes import product_sizes
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import Machine, WarpAccess
 
-READING = look.READINGS["traffic"]
-
 
 class Lanes(PlotOptions):
     """The options of a `theory.traffic.Access`."""
