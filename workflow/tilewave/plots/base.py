@@ -23,6 +23,7 @@ from typing import Any
 import markupsafe
 import pandas as pd
 
+from tilewave.basics.tables import table_beside
 from tilewave.kernel.result import SPOILT
 from tilewave.plots.options import Named
 from tilewave.theory.dtypes import HEADINGS
@@ -30,21 +31,9 @@ from tilewave.theory.dtypes import HEADINGS
 BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
-CASE_COLUMNS = (
-    "case kernel variant macros layouts operation dtype m n k sizes flop byte probe_case tile_m tile_n"
-    " tile_k blocks working_blocks block_threads registers shared_bytes scratch_bytes"
-).split()
-INSTRUCTION_COLUMNS = (
-    "case key environment source address opcode file line text via kernel_line wavefronts_shared"
-    " wavefronts_shared_ideal wavefronts_shared_excess executed"
-).split()
-
-# Where the stages of one case disagree, the first of these is shown.
-_VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
-_STATUS_ORDER = (
-    "invalid access, assertion failed, trap, timed out, failed to launch, failed to compile, stale, "
-    "unsupported, not measured, ok"
-).split(", ")
+TABLES: Mapping[str, list[str]] = table_beside(__file__)
+CASE_COLUMNS, INSTRUCTION_COLUMNS = TABLES["cases"], TABLES["instructions"]
+_VERDICT_ORDER, _STATUS_ORDER = TABLES["verdicts"], TABLES["statuses"]
 
 
 @dataclass(frozen=True)

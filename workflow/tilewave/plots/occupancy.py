@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import bars, rows_mm, slanted
@@ -35,16 +36,7 @@ CHAINS = "occupancy"
 DRIVER = "driver_blocks_per_sm"
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
-LIMITS: Mapping[str, str] = {
-    "registers": "launch__occupancy_limit_registers",
-    "shared memory": "launch__occupancy_limit_shared_mem",
-    "warps": "launch__occupancy_limit_warps",
-    "blocks": "launch__occupancy_limit_blocks",
-}
-_COUNTED = (
-    "launch__block_size", "launch__registers_per_thread", "launch__shared_mem_per_block_static",
-    "launch__shared_mem_per_block_dynamic",
-)  # fmt: skip
+LIMITS, _COUNTED = (table_beside(__file__)[name] for name in ("limits", "launch"))
 _PERCENT, _LIMITERS, _DIFFERENCES = "occupancy (%, closed form)", "limited by", "differences"
 _SAME = 0.01  # percentage points by which rounding may change an occupancy
 _MOST = 3  # differences that the caption spells out

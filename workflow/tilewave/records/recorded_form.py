@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tilewave.basics import memory
 from tilewave.basics.errors import UNPRINTABLE
+from tilewave.basics.tables import table_beside
 from tilewave.kernel.result import STAGES, STATUSES, VERDICTS
 from tilewave.records.folder import (
     ACCESSES,
@@ -31,21 +32,15 @@ from tilewave.records.folder import (
 MOST_ROWS, MOST_COLUMNS, MOST_BYTES = 4_000_000, 100, 1 << 30
 """Limits of a table: rows, columns, bytes without compression. Ours have 230,000 rows and 36 MB at most."""
 TEXT, WHOLE, REAL, LIST = pa.string(), pa.int64(), pa.float64(), pa.list_(pa.int64())
-TEXTS = "stage case key status reason verdict environment figures notes".split()
+TYPES = {"text": TEXT, "whole": WHOLE, "real": REAL, "list": LIST}
+TABLES = table_beside(__file__)
 COLUMNS: dict[str, dict[str, pa.DataType]] = {
-    RESULTS: dict.fromkeys(TEXTS, TEXT),
-    LISTINGS: {"key": TEXT, "lines": TEXT, "sass": TEXT},
-    "samples.parquet": {"key": TEXT, "series": TEXT, "index": WHOLE, "value": REAL},
-    ACCESSES: {"case": TEXT, "key": TEXT},
-    "instructions.parquet": {"key": TEXT, "address": WHOLE},
-    "stalls.parquet": {"key": TEXT, "address": WHOLE},
+    file: {name: TYPES[kind] for name, kind in columns.items()}
+    for file, columns in TABLES["columns"].items()
 }
-"""The columns that a table with rows must have, with their types."""
 FURTHER: dict[str, pa.DataType] = {
-    **dict.fromkeys("opcode text file function kind".split(), TEXT),
-    **dict.fromkeys("addresses sources turns rivals lanes".split(), LIST),
+    name: TYPES[kind] for kind, names in TABLES["further"].items() for name in names
 }
-"""Types of further columns with a type of their own; any other has whole numbers, and `sass` texts or lists."""
 QUOTED = {"reason", "figures", "notes", "lines", "sass", "text"}
 """Columns whose texts are checked elsewhere, or cleaned where they are shown."""
 CLOSED = {"stage": STAGES, "status": STATUSES, "verdict": VERDICTS}
