@@ -90,11 +90,6 @@ class Project:
         studies = self.config.studies
         return [name for name in self.plan.studies if plots.offers(studies[name].plot, "summary")]
 
-    def study_digest(self, name: str) -> str:
-        """Return the digest of what a study's figure depends on, besides the tables."""
-        study = self.config.studies[name].model_dump(exclude={"cases", "time", "tune", "counters"})
-        return parameters.digest([study, self.plan.studies[name], self.config.style.model_dump()])
-
 
 def load(
     data: Mapping[str, Any],

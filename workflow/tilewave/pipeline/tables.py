@@ -22,7 +22,7 @@ from tilewave.records.measured import INSTRUCTIONS, instruction_rows, sample_row
 from tilewave.records.recorded import Recorded
 
 if TYPE_CHECKING:
-    from tilewave.pipeline.cases import Case
+    from tilewave.pipeline.cases import Builds, Case
 
 COLUMNS: Mapping[str, list[str]] = table_beside(__file__)
 RECORD_COLUMNS, CASE_COLUMNS, PLACE = (COLUMNS[name] for name in ("records", "cases", "place"))
@@ -112,10 +112,7 @@ def _launches(case: Case, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def cases_table(
-    cases: Iterable[Case],
-    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
-    arch: str,
-    verdict: Mapping[str, str],
+    cases: Iterable[Case], compiled: Mapping[str, Builds], arch: str, verdict: Mapping[str, str]
 ) -> pd.DataFrame:
     """Return one row per case, in config order. compiled: by variant and architecture. arch: the target's."""
     rows = []

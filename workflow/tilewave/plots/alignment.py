@@ -104,24 +104,24 @@ def lines(study: StudyData) -> list[Line]:
         if aligned.empty:
             continue
         row = aligned.iloc[0].to_dict()
+        layouts = base.layouts_of(row)
         for dimension in Matmul.dimensions:
             fixed = [name for name in Matmul.dimensions if name != dimension]
             swept = group[(sizes[fixed] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
-            points = swept.rename(columns={dimension: "size"})[["case", "size", "tflops", "status"]]
-            points["size"] = points["size"].astype(int)
-            points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
+            extents, along = (
+                sizes[dimension][swept.index],
+                theory.operands_along(dimension, layouts),
+            )
             same = swept["environment"] == row["environment"]
-            points["share"] = (points["tflops"] / row["tflops"]).where(same)
+            share = (swept["tflops"] / row["tflops"]).where(same)
             # A smaller product has no more tiles and waves than the reference, so it takes no longer.
-            points["least"] = points["size"] / size
-            kept = (1 - TOLERANCE) * points["share"].max() * points["least"]
-            points["enough"] = points["share"] >= kept
-            along = theory.operands_along(dimension, base.layouts_of(row))
-            points = points.assign(
-                dimension=dimension, layout="{a}, {b}".format(**base.layouts_of(row)),
-                along=", ".join(along).upper() or "none",
+            least = extents / size
+            points = swept.assign(
+                dimension=dimension, layout="{a}, {b}".format(**layouts), size=extents, share=share, least=least,
+                along=", ".join(along).upper() or "none", alignment=extents.map(theory.alignment),
+                enough=share >= (1 - TOLERANCE) * share.max() * least,
             ).sort_values(["alignment", "size"], ignore_index=True)  # fmt: skip
             all_lines.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), dimension, points)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -82,7 +81,13 @@ def answers(study: StudyData) -> pd.DataFrame:
         lines.append(
             {
                 "case": case,
-                **_answer(closed_form, *block),
+                "threads of a block": block["block_threads"],
+                "registers of a thread": block["registers"],
+                "shared memory of a block (byte)": block["shared_bytes"],
+                "blocks on an SM (closed form)": closed_form.blocks,
+                "warps on an SM (closed form)": closed_form.warps,
+                _PERCENT: 100 * closed_form.fraction,
+                _LIMITERS: ", ".join(closed_form.limiters),
                 "blocks on an SM (driver)": driver,
                 "occupancy (%, ncu, theoretical)": theoretical,
                 "occupancy (%, ncu, achieved)": achieved,
@@ -91,18 +96,6 @@ def answers(study: StudyData) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(lines or [{"case": ""}])
-
-
-def _answer(closed_form: Occupancy, threads: int, registers: int, shared: int) -> dict[str, Any]:
-    return {
-        "threads of a block": threads,
-        "registers of a thread": registers,
-        "shared memory of a block (byte)": shared,
-        "blocks on an SM (closed form)": closed_form.blocks,
-        "warps on an SM (closed form)": closed_form.warps,
-        _PERCENT: 100 * closed_form.fraction,
-        _LIMITERS: ", ".join(closed_form.limiters),
-    }
 
 
 def lanes_of(study: StudyData) -> int:
@@ -170,7 +163,8 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 @look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
-    study = _on_gpu(study)
+    on_cpu = study.cases.reindex(columns=["provider"])["provider"] == "cpu"
+    study = replace(study, cases=study.cases[~on_cpu])  # a CPU's products have no occupancy
     chains, cycles = base.derived(table)
     if table.empty:
         return look.empty_figure(study, style, "occupancy")
@@ -234,13 +228,6 @@ def _apart(chains: pd.DataFrame) -> pd.DataFrame:
     rates = chains.pivot_table("measured", "warps", "ilp")
     kept = [n for n in rates if not any((rates[n] / rates[m] < 1.03).all() for m in rates if m < n)]
     return chains[chains["ilp"].isin(kept)]
-
-
-def _on_gpu(study: StudyData) -> StudyData:
-    """Return the study without products that a CPU computes, which have no occupancy."""
-    if "provider" not in study.cases:
-        return study
-    return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
 
 
 def _checks(table: pd.DataFrame) -> list[str]:

@@ -88,22 +88,14 @@ def check_style(style: Style) -> None:
         raise UserError("config", "style.font_size", style.font_size, "4 to 24 (points)")
 
 
-def _settings(style: Style) -> dict[str, Any]:
-    small, size = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), style.font_size
-    return {
-        **sns.axes_style("ticks"),
-        **sns.plotting_context("paper"),
-        **_SHEET,
-        **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), size),
-        **dict.fromkeys(small, style.small),
-    }
-
-
 @contextmanager
 def apply(style: Style) -> Iterator[None]:
     """Set the theme, for as long as the block lasts."""
     check_style(style)
-    with mpl.rc_context(_settings(style)):  # type: ignore[arg-type]
+    settings = sns.axes_style("ticks") | sns.plotting_context("paper") | _SHEET
+    settings |= dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), style.font_size)
+    small = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+    with mpl.rc_context(settings | dict.fromkeys(small, style.small)):
         yield
 
 
