@@ -185,9 +185,6 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"A badly aligned dimension leaves cuBLAS only {100 * (1 - worst):.0f} % of its speed"
 
 
-# ---------------------------------------------------------------------------------------- figure
-
-
 def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
     """Return cuBLAS's line of each dtype with most loss, with its name; without cuBLAS those of other kernels."""
     lines: list[Line] = [line for line in base.derived(table) if len(line.losses)]

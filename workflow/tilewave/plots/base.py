@@ -217,9 +217,6 @@ def source_of(study: StudyData) -> dict[str, str]:
     return {case: sources.get(case, "") for case in case_order(study)}
 
 
-# ------------------------------------------------------------------------------------ quantities
-
-
 def flops(study: StudyData) -> pd.Series[float]:
     """Return the operations that each case must compute: 2 m n k of a product; NaN for probes."""
     return study.cases.set_index("case")["flop"].astype(float).rename("flops")
@@ -258,9 +255,6 @@ def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
 def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """Return a product's layouts from the table's JSON; the default is row-major."""
     return {"a": "row", "b": "row", "c": "row", **_of_json(row, "layouts")}
-
-
-# ---------------------------------------------------------------------------------------- labels
 
 
 def number(value: float) -> str:
@@ -434,9 +428,6 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series[float]]) -
     for offset, (name, values) in enumerate(columns.items()):
         frame.insert(at + offset, name, values.reindex(frame.index))
     return frame.reset_index(drop=True)
-
-
-# ---------------------------------------------------------------------------------- what is drawn
 
 
 def column(table: pd.DataFrame, name: str) -> pd.Series[float]:

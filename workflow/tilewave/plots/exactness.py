@@ -167,9 +167,6 @@ def table(study: StudyData) -> pd.DataFrame:
     return merged[[*[name for name in merged.columns if name not in last], *last]]
 
 
-# ---------------------------------------------------------------------------------------- figure
-
-
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return how many counters are equal."""
     tested = _tested(table)

@@ -161,9 +161,6 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return ""
 
 
-# ------------------------------------------------------------------------------------------ figure
-
-
 @look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype, one row per rung: its share at a small and at a large size."""

@@ -148,9 +148,6 @@ def table(study: StudyData) -> pd.DataFrame:
     return base.with_derived(frame, (points, cycles))
 
 
-# ------------------------------------------------------------------------------------------ panels
-
-
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     """Return the warps that keep an SM busy, each with one chain of dependent multiply-adds."""
     chains, cycles = base.derived(table)
@@ -163,8 +160,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 @look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw the rate against warps, a line a number of chains; without the probe one bar per variant: its warps."""
-    on_cpu = study.cases.reindex(columns=["provider"])["provider"] == "cpu"
-    study = replace(study, cases=study.cases[~on_cpu])  # a CPU's products have no occupancy
+    study = _on_gpu(study)
     chains, cycles = base.derived(table)
     if table.empty:
         return look.empty_figure(study, style, "occupancy")
@@ -228,6 +224,12 @@ def _apart(chains: pd.DataFrame) -> pd.DataFrame:
     rates = chains.pivot_table("measured", "warps", "ilp")
     kept = [n for n in rates if not any((rates[n] / rates[m] < 1.03).all() for m in rates if m < n)]
     return chains[chains["ilp"].isin(kept)]
+
+
+def _on_gpu(study: StudyData) -> StudyData:
+    """Return the study without products that a CPU computes, which have no occupancy."""
+    providers = study.cases.reindex(columns=["provider"])["provider"]
+    return replace(study, cases=study.cases[providers != "cpu"])
 
 
 def _checks(table: pd.DataFrame) -> list[str]:

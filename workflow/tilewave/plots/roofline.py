@@ -174,9 +174,6 @@ def table(study: StudyData) -> pd.DataFrame:
     return base.with_derived(base.with_columns(frame, rates | dict(points)), (limits, bulk))
 
 
-# ------------------------------------------------------------------------------------------ figure
-
-
 def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels that are drawn: their rows of the table, `label`, and intensity at each level."""
     rows = table.rename(columns={_INTENSITY.format(level): level for level in _LEVELS})

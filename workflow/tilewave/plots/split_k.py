@@ -118,9 +118,6 @@ def table(study: StudyData) -> pd.DataFrame:
     return base.with_derived(base.with_columns(base_rows, timed | dict(columns)), frame)
 
 
-# ------------------------------------------------------------------------------------------ figure
-
-
 _LOOKS: Mapping[str, tuple[str, str]] = {"best split-K": (BLUE, "o"), "stream-K": (RED, "s")}
 
 

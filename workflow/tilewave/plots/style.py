@@ -128,9 +128,6 @@ def panels(style: Style, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
     return fig, list(axes.flat)
 
 
-# -------------------------------------------------------------------------------------- caption
-
-
 _captions: WeakKeyDictionary[Figure, list[str]] = WeakKeyDictionary()
 
 
@@ -205,9 +202,6 @@ def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
     return finish(fig, study, style)
 
 
-# ------------------------------------------------------------------------------------------ axes
-
-
 def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     """Set one row for each label, the first on top."""
     ax.set_yticks(range(len(labels)), labels)
@@ -274,9 +268,6 @@ def decades(axis: Axis, ends: tuple[float, float]) -> None:
 def grid(ax: Axes, axis: str = "both") -> None:
     """Draw faint lines behind the data."""
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
-
-
-# ----------------------------------------------------------------------------------------- files
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:

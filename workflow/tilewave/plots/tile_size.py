@@ -111,9 +111,6 @@ def table(study: StudyData) -> pd.DataFrame:
     return base.with_derived(joined, frame)
 
 
-# ------------------------------------------------------------------------------------------ figure
-
-
 @look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a cell for each shape and tile with its share of the best tile's speed."""

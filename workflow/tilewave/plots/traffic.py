@@ -87,9 +87,6 @@ _STEP = 0.23
 """Distance of a row's levels."""
 
 
-# ------------------------------------------------------------------------------- facts of a case
-
-
 def _products(study: StudyData) -> pd.DataFrame:
     """Return the matrix products with known sizes (a symbolic shape may have none), by case."""
     rows = study.cases[study.cases["operation"] == "matmul"].dropna(subset=["m", "n", "k"])
@@ -197,9 +194,6 @@ def table(study: StudyData) -> pd.DataFrame:
     columns = {label: frame[name] for name, label in _FACTS.items() if label}
     joined = base.with_columns(base_rows, columns)
     return base.with_derived(joined, frame.join(joined.set_index("case")[["variant", "verdict"]]))
-
-
-# -------------------------------------------------------------------------------------- drawing
 
 
 def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
