@@ -98,10 +98,8 @@ def of_case(stage: str, case: Case, compiled: Builds, arch: str, config: Config)
     no_cubin = kernel.provider == "nvrtc" and "cubin" not in entry
     counted = _counted(stage, case.counters, has_fp8(variant.dtypes))
     if launch.series:
-        named_by_code = (
-            replace(step, entry=symbols.get(step.entry, step.entry)) for step in launch.series
-        )
-        launch = replace(launch, series=tuple(named_by_code))
+        steps = (replace(step, entry=symbols.get(step.entry, step.entry)) for step in launch.series)
+        launch = replace(launch, series=tuple(steps))
     job = Job(
         stage=stage,
         case=case.id,

@@ -110,10 +110,8 @@ def lines(study: StudyData) -> list[Line]:
             swept = group[(sizes[fixed] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
-            extents, along = (
-                sizes[dimension][swept.index],
-                theory.operands_along(dimension, layouts),
-            )
+            extents = sizes.loc[swept.index, dimension]
+            along = theory.operands_along(dimension, layouts)
             same = swept["environment"] == row["environment"]
             share = (swept["tflops"] / row["tflops"]).where(same)
             # A smaller product has no more tiles and waves than the reference, so it takes no longer.

@@ -74,14 +74,10 @@ def _bytes(study: StudyData) -> pd.DataFrame:
     sectors = counted[_LOADED] + counted[_STORED]
     bypassing = _bypassing(study, counted[_LOADED].dropna().to_dict()).reindex(counted.index)
     bypassing = bypassing.fillna(0.0)
-    frame = pd.DataFrame(index=counted.index)
-    frame["dram"] = counted["dram_bytes"]
-    frame["l2"] = counted[L2_SECTORS].map(roofline.l2_bytes)
-    wavefronts = shared - bypassing["wavefronts"]
-    columns = sectors, wavefronts, frame["l2"], bypassing["sectors"]
-    frame["l1"] = list(map(roofline.l1_bytes, *columns))
-    frame["bulk"] = sectors.map(roofline.l2_bytes) < frame["l2"]
-    return frame
+    l2 = counted[L2_SECTORS].map(roofline.l2_bytes)
+    columns = sectors, shared - bypassing["wavefronts"], l2, bypassing["sectors"]
+    l1, bulk = list(map(roofline.l1_bytes, *columns)), sectors.map(roofline.l2_bytes) < l2
+    return pd.DataFrame({"dram": counted["dram_bytes"], "l2": l2, "l1": l1, "bulk": bulk})
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:

@@ -122,9 +122,7 @@ def disagreements(
         here = environments[case]
         pairs = pairings.get((here, products.get(case)), ()) if "rank0_duration" in figures else ()
         others = (by_stage[stage].get(case) for stage in (TUNE, "counters"))
-        tuned, counted = (
-            other if other and other.environment == here else None for other in others
-        )
+        tuned, counted = (each if each and each.environment == here else None for each in others)
         disagreement = alone_over_paired(case, figures, pairs)
         if tuned and not disagreement:
             clock = tuned.notes.get("sm_clock")

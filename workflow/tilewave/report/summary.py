@@ -74,9 +74,8 @@ def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
     )
     judged = _judged(cases, rows)
     status, reason, ok = rows["status"], rows["reason"], rows["status"] == result.OK
-    spoilt, instead = (
-        ok & reason.str.startswith(words) for words in (result.SPOILT, result.INSTEAD)
-    )
+    spoilt = ok & reason.str.startswith(result.SPOILT)
+    instead = ok & reason.str.startswith(result.INSTEAD)
     parts = reason.str.split(": ", n=1)
     rows["status"] = status.mask(instead, result.NOT_MEASURED).mask(spoilt, parts.str[0])
     rows["reason"] = reason.mask(spoilt, parts.str[1])

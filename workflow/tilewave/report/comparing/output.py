@@ -128,10 +128,8 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
 
 def headline(comparison: Comparison) -> str:
     """Return how many cases are faster, the same, slower, ..., and in how many counts differ."""
-    judged, differing = (
-        comparison.times["verdict"].value_counts(),
-        comparison.counts["case"].nunique(),
-    )
+    judged = comparison.times["verdict"].value_counts()
+    differing = comparison.counts["case"].nunique()
     times = ", ".join(f"{judged[name]} {name}" for name in ratios.VERDICTS if name in judged)
     counts = f"counts differ in {plural(differing, 'case')}" if differing else "no count differs"
     sides = f"{comparison.before.label} to {comparison.after.label}"
