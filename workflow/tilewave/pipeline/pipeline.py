@@ -286,8 +286,8 @@ class Pipeline:
             for arch, entry in self.compiled[name].items()
             if entry and "sass" in entry  # not refused
         ]
-        known = self.compilations.as_compiled
-        self._compile(pair for *pair, entry in wanted if known(entry) is None)
+        listing_of = self.compilations.as_compiled
+        self._compile(pair for *pair, entry in wanted if listing_of(entry) is None)
         for variant, _, entry in wanted:
             text = self.compilations.listing(variant, entry)
             if text is not None:
