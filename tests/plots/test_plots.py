@@ -48,7 +48,7 @@ def test_what_a_module_offers() -> None:
     assert set(NAMES) == set(plots.available()), "a test draws every plot"
     for name in plots.available():
         module = plots.load(name)
-        assert module.READING.endswith(".")
+        assert plots.reading(name).endswith(".")
         assert plots.offers(name, "summary") == hasattr(module, "summary")
 
 

@@ -33,6 +33,10 @@ Wanted = Mapping[str, Any]
 """Their values."""
 ELSEWHERE = "elsewhere"
 """A block's `shapes` where other keys name them: `shapes=`, or a study that takes its cases."""
+Skipped = Mapping[str, UserError]
+"""Skipped kernels with the reason."""
+Builds = Mapping[str, Mapping[str, Any] | None]
+"""A variant's compiled entries by architecture."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ def _names(block: CaseBlock) -> list[str]:
     return [block.kernels] if isinstance(block.kernels, str) else block.kernels
 
 
-def _without(block: CaseBlock, left_out: Mapping[str, UserError]) -> CaseBlock:
+def _without(block: CaseBlock, left_out: Skipped) -> CaseBlock:
     """Return a block without skipped kernels. Raises the first one's reason if none of the named remains."""
     names = _names(block)
     stay = [name for name in names if name not in left_out]
@@ -207,11 +211,7 @@ def _block_cases(
 
 
 def expand_study(
-    name: str,
-    study: Study,
-    kernels: Mapping[str, Kernel],
-    where_file: object,
-    left_out: Mapping[str, UserError] = MappingProxyType({}),
+    name: str, study: Study, kernels: Mapping[str, Kernel], where_file: object, left_out: Skipped
 ) -> Iterator[tuple[Case, Wanted]]:
     """Yield the study's cases in config order, each with what is done with it, by `WANTS`."""
     for index, block in enumerate(study.cases):
@@ -362,7 +362,7 @@ def expand(
     config: Config,
     kernels: Mapping[str, Kernel],
     where_file: object,
-    left_out: Mapping[str, UserError] = MappingProxyType({}),
+    left_out: Skipped = MappingProxyType({}),
 ) -> Plan:
     """Return all cases of a config, each once, with what its studies want of it.
 

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tilewave import execution
 from tilewave.execution import cost
@@ -14,7 +13,7 @@ from tilewave.kernel import operations, result
 from tilewave.kernel.digests import operation_code
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.result import Result
-from tilewave.pipeline.cases import Case, wants
+from tilewave.pipeline.cases import Builds, Case, wants
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import probe_of
 from tilewave.records.keys import key as content_key
@@ -52,9 +51,7 @@ def _counted(
     return tuple(names), tuple(sections)
 
 
-def _without_code(
-    compiled: Mapping[str, Mapping[str, Any] | None], arch: str
-) -> tuple[str, str] | None:
+def _without_code(compiled: Builds, arch: str) -> tuple[str, str] | None:
     """Return status and reason if a variant has no code that could run, and will have none."""
     if arch not in compiled:
         return result.NOT_MEASURED, f"`architectures` lacks {arch}, the target's"
@@ -66,13 +63,7 @@ def _without_code(
     return entry["status"], entry["reason"]
 
 
-def of_case(
-    stage: str,
-    case: Case,
-    compiled: Mapping[str, Mapping[str, Any] | None],
-    arch: str,
-    config: Config,
-) -> Job | Result:
+def of_case(stage: str, case: Case, compiled: Builds, arch: str, config: Config) -> Job | Result:
     """Return a stage's job for a resolved case with its key, or the result if there is nothing to run.
     compiled: its variant's entries, by architecture. arch: the target's."""
     launch, variant, kernel = case.launch, case.variant, case.kernel
@@ -107,10 +98,8 @@ def of_case(
     no_cubin = kernel.provider == "nvrtc" and "cubin" not in entry
     counted = _counted(stage, case.counters, has_fp8(variant.dtypes))
     if launch.series:
-        named_by_code = (
-            replace(step, entry=symbols.get(step.entry, step.entry)) for step in launch.series
-        )
-        launch = replace(launch, series=tuple(named_by_code))
+        steps = (replace(step, entry=symbols.get(step.entry, step.entry)) for step in launch.series)
+        launch = replace(launch, series=tuple(steps))
     job = Job(
         stage=stage,
         case=case.id,
@@ -158,11 +147,7 @@ def _source(path: Path) -> str:
 
 
 def of_stage(
-    stage: str,
-    cases: Iterable[Case],
-    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
-    arch: str,
-    config: Config,
+    stage: str, cases: Iterable[Case], compiled: Mapping[str, Builds], arch: str, config: Config
 ) -> dict[str, Job | Result]:
     """Return a stage's jobs and results by case, in their order; cases without work are skipped."""
     return {

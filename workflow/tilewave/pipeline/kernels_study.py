@@ -8,25 +8,17 @@ from typing import Any
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import ROOT, SHIPPED
+from tilewave.basics.tables import table_beside
 from tilewave.kernel import operations
 from tilewave.kernel.discovery import gathered, kernel_files
 from tilewave.kernel.front_matter import SUFFIXES, Kernel, load_kernel
 
 RESULTS, REPORTS = "tilewave-results", "tilewave-report"
-CEILINGS = ("ceilings_memory", "ceilings_math", "ceilings_wgmma")
-"""Probes that measure the roofs of the roofline."""
+TABLES = table_beside(__file__)
+CEILINGS: Sequence[str] = TABLES["ceilings"]
+TIMED: Mapping[int, Sequence[int | str]] = TABLES["timed"]
+CHECKED: Sequence[Sequence[int]] = TABLES["checked"]
 PRODUCTS = ("matmul", "batched_matmul")
-TIMED: Mapping[int, Sequence[int | str]] = {
-    1: (2**26,),
-    2: (8192,),
-    3: (1024, 2048, 4096),
-    4: ("16x1024x1024x1024",),
-}
-"""Shapes that are timed, by the number of an operation's dimensions."""
-CHECKED = (3, 129, 67, 53), (8, 264, 136, 96), (4, 256, 256, 256)
-"""Sizes that are checked: multiples of nothing, multiples of 8, and some that most tiles divide.
-
-An operation with fewer than three dimensions drops the first sizes; one with more puts twos before them."""
 MOST_VARIANTS = 16
 """Limit of variants, one macro changed at a time: a kernel with more is checked once for each dtype."""
 
@@ -141,9 +133,8 @@ def config(
     beside = _named(followed)
     studies: dict[str, dict[str, Any]] = {}
 
-    def add(plot: str, title: str, question: str, *cases: Mapping[str, Any], **more: Any) -> None:
-        about = {"plot": plot, "title": title, "question": question}
-        studies[plot] = {**about, "cases": list(cases), **more}
+    def add(plot: str, *cases: Mapping[str, Any], **more: Any) -> None:
+        studies[plot] = {"plot": plot, **TABLES["studies"][plot], "cases": list(cases), **more}
 
     def requested_shapes(operation: str) -> list[int | str]:
         return _requested(operation, shapes, timed)
@@ -156,35 +147,25 @@ def config(
 
     products = [kernel for kernel in measured if kernel.front.operation == "matmul"]
     if timed and products:
-        question = "What share of cuBLAS does each kernel reach at which size?"
-        add("ladder", "Speed", question, *blocks(products, requested_shapes), time=True)
+        add("ladder", *blocks(products, requested_shapes), time=True)
     computing = [kernel for kernel in measured if _computes(kernel.front.operation)]
     if timed and computing:
         roofs = [name for name in CEILINGS if name not in kernels]
         beside += _named(roofs)
-        question = "Which measured ceiling, of arithmetic or of the memory, is each kernel under?"
         below = blocks(computing, largest, counters="memory")
         ceilings = {"operation": "probe", "kernels": roofs}
-        add("roofline", "Roofline", question, *below, ceilings, time=True)
+        add("roofline", *below, ceilings, time=True)
     copies = ["copy"] if timed and moving and "copy" not in kernels else []
     beside += _named(copies)
     copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []
     further = [kernel for kernel in measured if kernel.front.operation not in ("matmul", "probe")]
     if timed and further:
-        question = "What share of cuBLAS, or of a copy, does each kernel reach at which size?"
-        speed, memory = (
-            blocks(further, requested_shapes),
-            blocks(moving, largest, counters="memory"),
-        )
-        cases = (*speed, *memory, *copied)
-        add("operations", "Speed of other operations", question, *cases, time=True)
-    question = "Which instructions need more shared-memory wavefronts than their data does?"
-    every = blocks(shown, largest)
-    add("wavefronts", "Shared-memory wavefronts", question, *every, counters="memory")
+        memory = blocks(moving, largest, counters="memory")
+        add("operations", *blocks(further, requested_shapes), *memory, *copied, time=True)
+    add("wavefronts", *blocks(shown, largest), counters="memory")
     varied = [kernel for kernel in kernels.values() if kernel.front.operation != "probe"]
     one_by_one = blocks(varied, checked, macros="one_at_a_time", most=MOST_VARIANTS)
-    question = "Is every variant right where sizes are neither square nor divisible?"
-    add("correctness", "Correctness", question, *blocks(shown, checked), *one_by_one)
+    add("correctness", *blocks(shown, checked), *one_by_one)
     return {
         "kernel_folders": [*folders, *dict.fromkeys(beside)],
         "operation_folders": list(operation_folders),

@@ -5,8 +5,8 @@ A run marks its folders. Those of a checkout (results/, reports/) need no mark.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from tilewave.basics.errors import UserError
@@ -51,57 +51,47 @@ def _folder(config: Config, kind: str, where: object) -> Path:
         allowed = f"names of at most {LONGEST_NAME} bytes"
     if allowed:
         raise UserError(where, f"output.{kind}", named, allowed)
-    return Path(os.path.realpath(named))
+    return _real(named)
 
 
 def _unfit(folder: Path, config: Config, root: Path) -> str:
     """Return what is allowed instead of this folder, empty if it may be written."""
     if any(folder.is_relative_to(system) for system in SYSTEM):
         return "a folder outside of /proc, /sys and /dev"
-    for protected in _protected(config, root):
+    names = (*config.kernel_folders, *config.operation_folders, *config.plot_folders)
+    homes = map(_real, (root, Path.cwd(), Path(os.path.expanduser("~"))))
+    for protected in (*homes, *_sources(root), *(_real(place(name, root)) for name in names)):
         if protected.is_relative_to(folder):
             return f"a folder that does not contain {protected}"
-    names = (*config.kernel_folders, *config.operation_folders, *config.plot_folders)
     # Names that stand for Tilewave's folders as long as no such folder is here.
     shadows = [Path.cwd() / name for name in names if place(name, root) != Path.cwd() / name]
-    for source in (*_sources(root), *(Path(os.path.realpath(path)) for path in shadows)):
+    for source in (*_sources(root), *map(_real, shadows)):
         if folder.is_relative_to(source):
             return f"a folder outside of {source}"
     above = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         return f"a folder that can be written ({above} cannot)"
-    of_checkout = [] if INSTALLED else [Path(os.path.realpath(root / kind)) for kind in KINDS]
+    of_checkout = [] if INSTALLED else [_real(root / kind) for kind in KINDS]
     if above == folder and folder not in of_checkout and not _ours(folder):
         return f"a new or empty folder, or one of an earlier run: it has a file {MARKER}"
     return ""
 
 
-def _sources(root: Path) -> Iterator[Path]:
-    """Yield the folders in which no run writes."""
-    for top in (root, Path.cwd()):
-        for name in (*KEPT, str(RECORDED)):
-            yield Path(os.path.realpath(top / name))
-    for name in SOURCES.split():
-        yield Path(os.path.realpath(root / name))
-    yield LIBRARY.resolve()
+def _real(path: str | Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
-def _protected(config: Config, root: Path) -> Iterator[Path]:
-    """Yield the folders that no run's folder may be or contain."""
-    yield from (
-        Path(os.path.realpath(path)) for path in (root, Path.cwd(), os.path.expanduser("~"))
-    )
-    yield from _sources(root)
-    named = (*config.kernel_folders, *config.operation_folders, *config.plot_folders)
-    yield from (Path(os.path.realpath(place(name, root))) for name in named)
+def _sources(root: Path) -> list[Path]:
+    """Return the folders in which no run writes."""
+    tops = itertools.product((root, Path.cwd()), (*KEPT, str(RECORDED)))
+    paths = *(top / name for top, name in tops), *(root / name for name in SOURCES.split())
+    return [*map(_real, paths), LIBRARY.resolve()]
 
 
 def _ours(folder: Path) -> bool:
     """Return whether a run marked a folder, or it holds only folders of runs (`results/small`)."""
     names = {entry.name for entry in os.scandir(folder)}
-    return MARKER in names or all(_is_run(folder / name) for name in names - NEUTRAL)
-
-
-def _is_run(path: Path) -> bool:
-    inside = path.is_dir() and not path.is_symlink()
-    return inside and any(path.iterdir()) and _ours(path)
+    return MARKER in names or all(
+        path.is_dir() and not path.is_symlink() and any(path.iterdir()) and _ours(path)
+        for path in (folder / name for name in names - NEUTRAL)
+    )

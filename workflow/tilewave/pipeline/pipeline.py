@@ -193,14 +193,14 @@ class Pipeline:
     def provide(self, names: Collection[str]) -> None:
         """Write the cubins of these variants to the paths in their entries; missing ones are compiled."""
         variants = [self.variants[name] for name in names]
-        missing = [
-            Task(variant, self.arch)
-            for variant in variants
-            if self.compilations.missing_cubin(variant, self.arch)
-        ]
-        list(compiling.compiled(missing, self.store, self.cores))
+        self._compile((variant, self.arch) for variant in variants)
         for variant in variants:
             self.compilations.provide(variant, self.arch)
+
+    def _compile(self, pairs: Iterable[Sequence[Any]]) -> None:
+        """Compile these variants, each for an architecture, where that is possible and was not done."""
+        missing = [Task(*pair) for pair in pairs if self.compilations.missing_cubin(*pair)]
+        list(compiling.compiled(missing, self.store, self.cores))
 
     # ------------------------------------------------------------------------------------------- results
 
@@ -213,14 +213,12 @@ class Pipeline:
         checks: dict[str, Result] = {}
 
         def final(stage: str, outcome: Result) -> Result:
-            stop = (
-                None if stage == "check" else measuring.stopped_by_check(checks.get(outcome.case))
-            )
+            check = None if stage == "check" else checks.get(outcome.case)
+            stop = measuring.stopped_by_check(check)
             if stop and outcome.key:
                 return Result(stage, outcome.case, *stop, key=outcome.key)
             if stage == result.TUNE and outcome.key:
-                refusal = tuning.judged(outcome.key, outcome.case, checks.get(outcome.case))
-                return refusal or outcome
+                return tuning.judged(outcome.key, outcome.case, check) or outcome
             execution = executions.get(outcome.case)
             if stage not in executing.REPLACED or execution is None:
                 return outcome
@@ -288,13 +286,8 @@ class Pipeline:
             for arch, entry in self.compiled[name].items()
             if entry and "sass" in entry  # not refused
         ]
-        unknown = [
-            Task(variant, arch)
-            for variant, arch, entry in wanted
-            if self.compilations.as_compiled(entry) is None
-            and self.compilations.missing_cubin(variant, arch)
-        ]
-        list(compiling.compiled(unknown, self.store, self.cores))
+        listing_of = self.compilations.as_compiled
+        self._compile(pair for *pair, entry in wanted if listing_of(entry) is None)
         for variant, _, entry in wanted:
             text = self.compilations.listing(variant, entry)
             if text is not None:

@@ -17,15 +17,7 @@ from tilewave.basics.errors import KernelRefused, UserError
 from tilewave.basics.paths import RECORDED, ROOT, place
 from tilewave.basics.validation import read_mapping as read_config
 from tilewave.compiling import nvrtc
-from tilewave.kernel import operations, trial
-from tilewave.kernel.discovery import (
-    gathered,
-    leave_out,
-    reasons,
-    spared,
-    tried,
-    with_user_operation,
-)
+from tilewave.kernel import discovery, operations, trial
 from tilewave.kernel.expressions import ExpressionError
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.operations import user_defined
@@ -90,11 +82,6 @@ class Project:
         studies = self.config.studies
         return [name for name in self.plan.studies if plots.offers(studies[name].plot, "summary")]
 
-    def study_digest(self, name: str) -> str:
-        """Return the digest of what a study's figure depends on, besides the tables."""
-        study = self.config.studies[name].model_dump(exclude={"cases", "time", "tune", "counters"})
-        return parameters.digest([study, self.plan.studies[name], self.config.style.model_dump()])
-
 
 def load(
     data: Mapping[str, Any],
@@ -135,7 +122,8 @@ def load(
     if thorough and not checked:
         _check_expressions(kernels)
     cases = expand(config, kernels, where, left_out)
-    if leave_out(kernels, left_out, kernel_folders, with_user_operation(kernels, cases.kernels)):
+    user_kernels = discovery.with_user_operation(kernels, cases.kernels)
+    if discovery.leave_out(kernels, left_out, kernel_folders, user_kernels):
         cases = expand(config, kernels, where, left_out)
     if not checked:
         _check_names(config, {**kernels, **dict.fromkeys(left_out)}, where)
@@ -145,7 +133,7 @@ def load(
             with contextlib.suppress(KernelRefused):  # the variant's cases report an exceeded limit
                 trial.try_out(variant)
         _try_operations(cases)
-    return Project(config, str(where), kernels, cases, recorded_root, *reasons(left_out))
+    return Project(config, str(where), kernels, cases, recorded_root, *discovery.reasons(left_out))
 
 
 def _kernels(
@@ -157,7 +145,7 @@ def _kernels(
         modules.use(check_folders(config, f"{kind}_folders", where, root))
     left_out: dict[str, UserError] = {}
     kernel_folders = check_folders(config, "kernel_folders", where, root)
-    return config, gathered(kernel_folders, left_out), left_out, kernel_folders
+    return config, discovery.gathered(kernel_folders, left_out), left_out, kernel_folders
 
 
 def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROOT) -> Project:
@@ -175,7 +163,7 @@ def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
         if operations.MODULES.file(kernel.front.operation):
             continue
         with contextlib.suppress(KernelRefused):
-            tried(kernel)
+            discovery.tried(kernel)
 
 
 def _try_operations(plan: Plan) -> None:
@@ -232,7 +220,7 @@ def _check_rungs(
         before = kernel.front.follows
         if before is not None and before not in names:
             error = UserError(kernel.path, "follows", before, names)
-            if not spared(kernel.path, folders):
+            if not discovery.spared(kernel.path, folders):
                 raise error
             left_out[name] = error
             del kernels[name]

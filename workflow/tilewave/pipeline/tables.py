@@ -11,33 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from tilewave.basics.tables import table_beside
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
 from tilewave.records.agreement import IN_ITS_TUNING_RUN, Disagreement
+from tilewave.records.columns import LAUNCHES
 from tilewave.records.counters import kernel_names
 from tilewave.records.measured import INSTRUCTIONS, instruction_rows, sample_rows
 from tilewave.records.recorded import Recorded
 
 if TYPE_CHECKING:
-    from tilewave.pipeline.cases import Case
-from tilewave.records.columns import LAUNCHES
+    from tilewave.pipeline.cases import Builds, Case
 
-RECORD_COLUMNS = (
-    "case kernel variant macros operation dtype m n k probe_case stage metric value unit text source status reason "
-    "verdict key environment"
-).split()
-CASE_COLUMNS = (
-    "case kernel variant title provider macros layouts operation dtype m n k sizes shape probe_case tile_m tile_n tile_k "
-    "grid blocks working_blocks cluster_blocks block_threads registers static_shared_bytes shared_bytes spill_bytes "
-    "scratch_bytes expect claimed instruction note ends finds verdict studies follows flop byte"
-).split()
+COLUMNS: Mapping[str, list[str]] = table_beside(__file__)
+RECORD_COLUMNS, CASE_COLUMNS, PLACE = (COLUMNS[name] for name in ("records", "cases", "place"))
 EMPTY = float("nan")
 BEHIND = "tune_behind"
 KERNEL_NAME = "kernel_name"
 """Metric whose record is text: the kernels that ncu saw a case launch, in order."""
-# Columns of the long tables that identify a row's result.
-PLACE = ["case", "key", "environment", "source", "stage"]
 
 
 def verdicts(checks: Iterable[Result], executions: Iterable[Result] = ()) -> dict[str, str]:
@@ -120,10 +112,7 @@ def _launches(case: Case, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def cases_table(
-    cases: Iterable[Case],
-    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
-    arch: str,
-    verdict: Mapping[str, str],
+    cases: Iterable[Case], compiled: Mapping[str, Builds], arch: str, verdict: Mapping[str, str]
 ) -> pd.DataFrame:
     """Return one row per case, in config order. compiled: by variant and architecture. arch: the target's."""
     rows = []

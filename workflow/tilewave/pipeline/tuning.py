@@ -16,6 +16,7 @@ from typing import Any
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
+from tilewave.pipeline.cases import Builds
 from tilewave.records.store import Store
 from tilewave.theory import splitting
 from tilewave.theory.occupancy import SmLimits, occupancy
@@ -50,7 +51,7 @@ def judged(key: str, case: str, check: Result | None) -> Result | None:
 
 def plan(
     planned: Mapping[str, Job | Result],
-    compiled: Mapping[str, Mapping[str, Mapping[str, Any] | None]],
+    compiled: Mapping[str, Builds],
     checks: Mapping[str, Result],
     target: Mapping[str, Any],
 ) -> dict[str, Job | Result]:

@@ -4,7 +4,8 @@ A plot module offers:
 
 - `table(study) -> DataFrame`: all values that the figure shows.
 - `draw(study, table, style) -> Figure`: the figure of that very frame, which is also written as its CSV.
-- `READING`: two or three sentences on how to read the figure (axes, marks, lines).
+- `READING`: two or three sentences on how to read the figure (axes, marks, lines). The library's modules have theirs in
+  readings.yaml.
 - `Options` (optional): a class with the options of its study (`options.py`).
 - `summary(table) -> DataFrame` (optional): a short table that the page shows in place of the long one.
 - `page_table(data) -> DataFrame` (optional): the rows of the CSV as the page shows them, in place of all columns.
@@ -26,6 +27,7 @@ from pydantic import BaseModel
 from tilewave.basics import dependencies
 from tilewave.basics.errors import UserError
 from tilewave.basics.plugins import Modules
+from tilewave.basics.tables import table_beside
 from tilewave.basics.validation import validated
 from tilewave.plots.options import PlotOptions, without_nulls
 
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
 class PlotModule(Protocol):
     """The interface of a plot module."""
 
-    READING: str
-
     def table(self, study: StudyData) -> pd.DataFrame:
         """Return the values of the figure in plain columns, with units in their names."""
 
@@ -52,6 +52,9 @@ class PlotModule(Protocol):
 MODULES = Modules(
     "plot", __name__, __path__, "TILEWAVE_PLOTS", helpers=("base", "options", "style")
 )
+
+
+READINGS: Mapping[str, str] = table_beside(f"{__path__[0]}/readings.yaml")
 
 
 def available() -> list[str]:
@@ -84,6 +87,11 @@ def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
     module: Any = load(name)
     rows: pd.DataFrame = module.summary(table)
     return rows
+
+
+def reading(name: str) -> str:
+    """Return how to read a module's figure."""
+    return str(getattr(load(name), "READING", READINGS.get(name, "")))
 
 
 def takeaway(name: str, study: StudyData, table: pd.DataFrame) -> str:

@@ -16,12 +16,6 @@ MOST = 4
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 
 
-def _span(numbers: Iterable[str]) -> str:
-    """Return `5.04` or `5.04 to 88`."""
-    ends = sorted(set(numbers), key=float)
-    return ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
-
-
 def missing_notes(study: StudyData, stages: Iterable[str] | None = None) -> list[str]:
     """Return the missing cases as notes of a figure, one for each status and reason.
     Reasons that differ by their numbers alone share a note, with the least and the largest number."""
@@ -34,7 +28,9 @@ def missing_notes(study: StudyData, stages: Iterable[str] | None = None) -> list
     notes = []
     for (status, fragments), members in groups.items():
         cases = [case for case, _ in members]
-        spans = map(_span, zip(*(numbers for _, numbers in members), strict=True))
+        columns = zip(*(numbers for _, numbers in members), strict=True)
+        ranges = (sorted(set(numbers), key=float) for numbers in columns)
+        spans = (" to ".join(dict.fromkeys((ends[0], ends[-1]))) for ends in ranges)
         reason = "".join(itertools.chain(*itertools.zip_longest(fragments, spans, fillvalue="")))
         heading = status + (f" ({reason})" if reason else "")
         if len(cases) == len(case_order(study)) > 1:

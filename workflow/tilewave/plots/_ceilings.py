@@ -98,9 +98,8 @@ def ceilings(study: StudyData) -> Ceilings:
         level: by_probe[name] for level, name in BANDWIDTHS.items() if by_probe.get(name, 0) > 0
     }
     peaks = []
-    for row in probes.assign(rate=rates)[widths.isna() & rates.notna() & of_dtype].to_dict(
-        "records"
-    ):
+    timed = probes.assign(rate=rates)[widths.isna() & rates.notna() & of_dtype]
+    for row in timed.to_dict("records"):
         unit = base.macros_of(row).get("UNIT") or str(row["kernel"]).rpartition("_")[2]
         peaks.append(Peak(str(row["dtype"]), str(unit), row["rate"]))
     peaks.sort(key=lambda peak: -peak.tflops)

@@ -127,9 +127,6 @@ def _drop(ax: Axes, rates: pd.Series[float], n: int, past: int, lost: float, sty
     look.write(ax, f"−{100 * lost:.0f} %", (at, middle), (offset, 0), ha=side, va="center", **bold)
 
 
-# ------------------------------------------------------------------------- takeaway and notes
-
-
 def drops(sweep: Sweep, by: str) -> Iterator[tuple[float, int, int]]:
     """Yield at each boundary the share of the throughput lost past it, and both N."""
     frame = sweep.frame

@@ -18,10 +18,11 @@ import pandas as pd
 
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
-from tilewave.plots.base import BASELINE, StudyData
+from tilewave.plots.base import BASELINE, StudyData, case_order
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, WAVES
 from tilewave.theory import occupancy, quantization
 
+Tile = tuple[int, ...]
 VENDOR_TILE = ("cublas_tile_m", "cublas_tile_n")
 
 
@@ -40,7 +41,7 @@ class Sweep:
     kernel: str
     m: int
     k: int
-    tile: tuple[int, ...]
+    tile: Tile
     sms: int
     blocks_per_sm: int
     frame: pd.DataFrame = field(repr=False)
@@ -106,17 +107,12 @@ def _counts(blocks: int, sms: int, per_sm: int) -> Mapping[str, float]:
     }
 
 
-def _area(tile: tuple[int, ...]) -> int:
+def _area(tile: Tile) -> int:
     return math.prod(tile[:2])
 
 
 def _model(
-    shape: Mapping[str, int],
-    tile: tuple[int, ...],
-    largest: tuple[int, ...],
-    sms: int,
-    per_sm: int,
-    blocks: int | None,
+    shape: Mapping[str, int], tile: Tile, largest: Tile, sms: int, per_sm: int, blocks: int | None
 ) -> dict[str, float]:
     """Return the closed forms at one shape; blocks: those with work, None for one a tile."""
     tiles = quantization.tile_count(shape, tile)
@@ -135,14 +131,9 @@ def _model(
 def _vendor(study: StudyData, cases: pd.Series[str]) -> pd.DataFrame:
     """Return cuBLAS's figures by case: the paired ones where they exist, else those of its own correct case of the same
     sizes, dtype and layouts."""
-    products = pd.Series(
-        {
-            row["case"]: str(
-                [*(row[name] for name in ("m", "n", "k", "dtype")), base.layouts_of(row)]
-            )
-            for row in study.cases.to_dict("records")
-        }
-    )
+    rows = study.cases.to_dict("records")
+    keys = [str([row["m"], row["n"], row["k"], row["dtype"], base.layouts_of(row)]) for row in rows]
+    products = pd.Series(keys, case_order(study), dtype=object)
     values = base.pivot(study, ["tflops", "duration"], "time")
     values = values.join(base.pivot(study, VENDOR_TILE, "counters"))
     values["cublas_ratio"] = base.over_2mnk(study, base.COUNTED_TENSOR_FLOPS)

@@ -13,21 +13,17 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import bars, rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.options import Named
 from tilewave.plots.style import GREEN, INK, RED, Style
-from tilewave.records.counters.catalogue import EXCESS
-
-READING = look.READINGS["ablation"]
 
 Options = Named
-L2_HIT_RATE = "lts__t_sector_hit_rate.pct"
 _STAGES = ("time", "counters")
-_SPEED, _CHANGE = "TFLOP/s", "change of speed against the default (%)"
-_EXCESS, _HITS = "excess shared wavefronts", "L2 hit rate (%)"
+_CHANGE = "change of speed against the default (%)"
 
 
 def _defaults(study: StudyData) -> pd.Series[str]:
@@ -57,16 +53,7 @@ def _change(study: StudyData) -> pd.Series[float]:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: TFLOP/s, its change over the default, excess wavefronts, L2 hit rate."""
-    return base.with_columns(
-        base.base_table(study),
-        {
-            _SPEED: base.value_of(study, "tflops", "time"),
-            "% of cuBLAS": base.value_of(study, "percent_of_cublas", "time"),
-            _CHANGE: _change(study),
-            _EXCESS: base.value_of(study, EXCESS),
-            _HITS: base.value_of(study, L2_HIT_RATE),
-        },
-    )
+    return base.table_of(study, table_beside(__file__), change=_change(study))
 
 
 def _changes(study: StudyData, table: pd.DataFrame) -> pd.Series[float]:

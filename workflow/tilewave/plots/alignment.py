@@ -27,10 +27,10 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import DTYPES, GREY, MARKERS, PALETTE, Style
 from tilewave.theory import alignment as theory
 
-READING = look.READINGS["alignment"]
 TOLERANCE = 0.02
 """Share of the best TFLOP/s that a sufficient alignment may lose."""
-_COLUMNS: Mapping[str, str] = table_beside(__file__)
+TABLES = table_beside(__file__)
+_COLUMNS: Mapping[str, str] = TABLES["points"]
 _STAGES = ("time",)
 
 
@@ -104,24 +104,22 @@ def lines(study: StudyData) -> list[Line]:
         if aligned.empty:
             continue
         row = aligned.iloc[0].to_dict()
+        layouts = base.layouts_of(row)
         for dimension in Matmul.dimensions:
             fixed = [name for name in Matmul.dimensions if name != dimension]
             swept = group[(sizes[fixed] == size).all(axis=1) & (sizes[dimension] <= size)]
             if len(swept) < 2:
                 continue
-            points = swept.rename(columns={dimension: "size"})[["case", "size", "tflops", "status"]]
-            points["size"] = points["size"].astype(int)
-            points.insert(2, "alignment", [theory.alignment(extent) for extent in points["size"]])
+            extents = sizes.loc[swept.index, dimension]
+            along = theory.operands_along(dimension, layouts)
             same = swept["environment"] == row["environment"]
-            points["share"] = (points["tflops"] / row["tflops"]).where(same)
+            share = (swept["tflops"] / row["tflops"]).where(same)
             # A smaller product has no more tiles and waves than the reference, so it takes no longer.
-            points["least"] = points["size"] / size
-            kept = (1 - TOLERANCE) * points["share"].max() * points["least"]
-            points["enough"] = points["share"] >= kept
-            along = theory.operands_along(dimension, base.layouts_of(row))
-            points = points.assign(
-                dimension=dimension, layout="{a}, {b}".format(**base.layouts_of(row)),
-                along=", ".join(along).upper() or "none",
+            least = extents / size
+            points = swept.assign(
+                dimension=dimension, layout="{a}, {b}".format(**layouts), size=extents, share=share, least=least,
+                along=", ".join(along).upper() or "none", alignment=extents.map(theory.alignment),
+                enough=share >= (1 - TOLERANCE) * share.max() * least,
             ).sort_values(["alignment", "size"], ignore_index=True)  # fmt: skip
             all_lines.append(
                 Line(str(variant), str(row["kernel"]), str(row["dtype"]), dimension, points)
@@ -162,15 +160,11 @@ def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case and dimension varied, then the totals' rows (column `line` names them)."""
-    columns = {
-        "TFLOP/s": base.value_of(study, "tflops", "time"),
-        "duration (us)": base.value_of(study, "duration", "time"),
-        "SM clock (MHz)": base.value_of(study, "sm_clock", "time"),
-    }
+    frame = base.table_of(study, TABLES["columns"])
     if names := base.text_of(study, "kernel_name"):
         # The name of the vendor's kernel often tells the alignment that it needs.
-        columns["kernels launched"] = pd.Series(names)
-    frame = base.with_columns(base.base_table(study), columns)
+        launched = frame["case"].map(names)
+        frame.insert(frame.columns.get_loc("verdict"), "kernels launched", launched)
     all_lines = lines(study)
     if not all_lines:
         return base.with_derived(frame, all_lines)
@@ -187,9 +181,6 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     if not worst > 0:
         return ""
     return f"A badly aligned dimension leaves cuBLAS only {100 * (1 - worst):.0f} % of its speed"
-
-
-# ---------------------------------------------------------------------------------------- figure
 
 
 def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:

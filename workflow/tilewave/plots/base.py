@@ -23,6 +23,7 @@ from typing import Any
 import markupsafe
 import pandas as pd
 
+from tilewave.basics.tables import table_beside
 from tilewave.kernel.result import SPOILT
 from tilewave.plots.options import Named
 from tilewave.theory.dtypes import HEADINGS
@@ -30,21 +31,9 @@ from tilewave.theory.dtypes import HEADINGS
 BASELINE = "cublas"
 """Name of the vendor baseline's kernel: the reference line of every comparison."""
 
-CASE_COLUMNS = (
-    "case kernel variant macros layouts operation dtype m n k sizes flop byte probe_case tile_m tile_n"
-    " tile_k blocks working_blocks block_threads registers shared_bytes scratch_bytes"
-).split()
-INSTRUCTION_COLUMNS = (
-    "case key environment source address opcode file line text via kernel_line wavefronts_shared"
-    " wavefronts_shared_ideal wavefronts_shared_excess executed"
-).split()
-
-# Where the stages of one case disagree, the first of these is shown.
-_VERDICT_ORDER = ("wrong", "race", "uninitialised read", "barrier", "correct", "not checked")
-_STATUS_ORDER = (
-    "invalid access, assertion failed, trap, timed out, failed to launch, failed to compile, stale, "
-    "unsupported, not measured, ok"
-).split(", ")
+TABLES: Mapping[str, list[str]] = table_beside(__file__)
+CASE_COLUMNS, INSTRUCTION_COLUMNS = TABLES["cases"], TABLES["instructions"]
+_VERDICT_ORDER, _STATUS_ORDER = TABLES["verdicts"], TABLES["statuses"]
 
 
 @dataclass(frozen=True)
@@ -228,9 +217,6 @@ def source_of(study: StudyData) -> dict[str, str]:
     return {case: sources.get(case, "") for case in case_order(study)}
 
 
-# ------------------------------------------------------------------------------------ quantities
-
-
 def flops(study: StudyData) -> pd.Series[float]:
     """Return the operations that each case must compute: 2 m n k of a product; NaN for probes."""
     return study.cases.set_index("case")["flop"].astype(float).rename("flops")
@@ -269,9 +255,6 @@ def macros_of(row: Mapping[str, Any]) -> dict[str, Any]:
 def layouts_of(row: Mapping[str, Any]) -> dict[str, str]:
     """Return a product's layouts from the table's JSON; the default is row-major."""
     return {"a": "row", "b": "row", "c": "row", **_of_json(row, "layouts")}
-
-
-# ---------------------------------------------------------------------------------------- labels
 
 
 def number(value: float) -> str:
@@ -421,6 +404,23 @@ def base_table(study: StudyData) -> pd.DataFrame:
     return frame
 
 
+def columns(
+    study: StudyData, named: Mapping[str, str], **derived: pd.Series[Any]
+) -> dict[str, pd.Series[Any]]:
+    """Return value columns (by case) of a table's YAML: title -> name of a derived value, or of a metric: `time/tflops`
+    of a single stage."""
+    values = {}
+    for title, name in named.items():
+        stage, _, metric = name.rpartition("/")
+        values[title] = derived[name] if name in derived else value_of(study, metric, stage or None)
+    return values
+
+
+def table_of(study: StudyData, named: Mapping[str, str], **derived: pd.Series[Any]) -> pd.DataFrame:
+    """Return the base table with these `columns`."""
+    return with_columns(base_table(study), columns(study, named, **derived))
+
+
 def with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series[float]]) -> pd.DataFrame:
     """Put value columns (by case) between a base table's shape and its verdict."""
     at = frame.columns.get_loc("verdict")
@@ -428,9 +428,6 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, pd.Series[float]]) -
     for offset, (name, values) in enumerate(columns.items()):
         frame.insert(at + offset, name, values.reindex(frame.index))
     return frame.reset_index(drop=True)
-
-
-# ---------------------------------------------------------------------------------- what is drawn
 
 
 def column(table: pd.DataFrame, name: str) -> pd.Series[float]:

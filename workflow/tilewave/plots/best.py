@@ -20,7 +20,6 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import BLUE, INK, Style
 from tilewave.theory import tuning_run
 
-READING = look.READINGS["best"]
 TUNED, DURATION, BEHIND = "tune", "tune_duration", "tune_behind"
 SHAPE = ("m", "n", "k")
 COLUMNS: list[str] = table_beside(__file__)

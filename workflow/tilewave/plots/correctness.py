@@ -14,13 +14,12 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import BLUE, GREY, INK, RED, Style
-
-READING = look.READINGS["correctness"]
 
 EXPECTED = "ended as planned"
 _RIGHT, _FAILS, _NOT_RUN = "right", "fails", "not run"
@@ -40,22 +39,13 @@ def outcomes(study: StudyData) -> dict[str, str]:
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: outcome, errors of the result, and the tolerance of an element of typical size.
     The check compares each element with its own tolerance."""
-    frame = base.base_table(study)
-    outcome = pd.Series(outcomes(study), dtype=object).reindex(frame.index)
+    outcome = pd.Series(outcomes(study), dtype=object)
     about = study.cases.set_index("case").reindex(columns=["probe_case", "ends", "finds"])
     planned = (outcome == about["ends"]) & (outcome != "ok") | (outcome == about["finds"])
-    frame.insert(2, "probe_case", about["probe_case"])
-    return base.with_columns(
-        frame,
-        {
-            "outcome": outcome,
-            "as its kernel file says": planned.map({True: "yes", False: ""}),
-            "largest error": base.value_of(study, "max_error", "check"),
-            "tolerance of a typical element": base.value_of(study, "tolerance", "check"),
-            _ERROR: base.value_of(study, "relative_error", "check"),
-            _TOLERANCE: base.value_of(study, "relative_tolerance", "check"),
-        },
-    )
+    planned = planned.map({True: "yes", False: ""})
+    frame = base.table_of(study, table_beside(__file__), outcome=outcome, planned=planned)
+    frame.insert(2, "probe_case", about["probe_case"].to_numpy())
+    return frame
 
 
 def shown(table: pd.DataFrame) -> pd.Series[Any]:

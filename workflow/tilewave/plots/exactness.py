@@ -22,7 +22,6 @@ from tilewave.plots._panels import rows_mm, stacks
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import AREAS, RED, Style
 
-READING = look.READINGS["exactness"]
 PREDICTED, MEASURED = "execute", "counters"
 _STAGES = (PREDICTED, MEASURED)
 TABLES = table_beside(__file__)
@@ -166,9 +165,6 @@ def table(study: StudyData) -> pd.DataFrame:
     merged = about.merge(comparisons(study), on="case", how="left")
     last = ["verdict", "status", "reason"]
     return merged[[*[name for name in merged.columns if name not in last], *last]]
-
-
-# ---------------------------------------------------------------------------------------- figure
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pydantic import BaseModel, ConfigDict, Field
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import dot_handles, dots, rows_mm
@@ -24,7 +25,6 @@ from tilewave.plots.style import DTYPES, INK, PALETTE, Style
 
 HEADLINE = True
 """The report opens with this study's finding."""
-READING = look.READINGS["ladder"]
 
 
 class Lecture(BaseModel):
@@ -43,13 +43,10 @@ class Options(Rungs):
     )
 
 
-# Metrics of the records.
-SHARE_METRIC, LOW_METRIC, HIGH_METRIC = "paired_share", "paired_share_low", "paired_share_high"
 _STAGES = ("time", "counters")
 # Columns of the table.
 SHARE_COLUMN, LOW_COLUMN, HIGH_COLUMN = "% of cuBLAS", "lower quartile (%)", "upper quartile (%)"
-_SPEED, _PAIRED, _RATIO = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "counted FLOPs / 2mnk"
-_AT_ONE_CLOCK, _OF_HIGHEST, _TIME = "TFLOP/s at one clock", "% of its highest", "duration (us)"
+_SPEED, _PAIRED, _TIME = "TFLOP/s", "cuBLAS TFLOP/s (paired)", "duration (us)"
 _DEVICE, _LECTURE = "device", "lecture"
 _SHAPES = 4
 """The number of largest shapes in the summary; of as many with a share of cuBLAS the first and the last are drawn."""
@@ -73,22 +70,10 @@ def table(study: StudyData) -> pd.DataFrame:
     clock and in % of the variant's highest, duration, counted FLOPs divided by 2 m n k.
     """
     paired = base.value_of(study, "paired_tflops", "time")
-    frame = base.with_columns(
-        base.base_table(study),
-        {
-            SHARE_COLUMN: base.value_of(study, SHARE_METRIC, "time"),
-            LOW_COLUMN: base.value_of(study, LOW_METRIC, "time"),
-            HIGH_COLUMN: base.value_of(study, HIGH_METRIC, "time"),
-            _SPEED: paired.combine_first(base.value_of(study, "tflops", "time")),
-            _PAIRED: base.value_of(study, "paired_baseline_tflops", "time"),
-            _AT_ONE_CLOCK: base.speed(study),
-            _OF_HIGHEST: of_highest(study),
-            _TIME: base.value_of(study, "duration", "time"),
-            "spread of duration, IQR (us)": base.value_of(study, "duration_spread", "time"),
-            "empty kernel (us)": base.value_of(study, "empty_kernel", "time"),
-            _RATIO: base.over_2mnk(study, base.COUNTED_FLOPS),
-        },
-    )
+    speed = paired.combine_first(base.value_of(study, "tflops", "time"))
+    ratio = base.over_2mnk(study, base.COUNTED_FLOPS)
+    derived = {"even": base.speed(study), "highest": of_highest(study)}
+    frame = base.table_of(study, table_beside(__file__), speed=speed, ratio=ratio, **derived)
     provider = study.cases.reindex(columns=["provider"])["provider"].to_numpy()
     frame.insert(4, _DEVICE, np.where(provider == "cpu", "CPU", "GPU"))
     frame = frame.set_index("case", drop=False).loc[in_order(study)["case"]].reset_index(drop=True)
@@ -174,9 +159,6 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     for dtype, rungs in [*drawn_rungs(study, table).items()][-1:]:
         return f"The best {dtype} rung reaches {rungs['share'].max():.0f} % of cuBLAS's speed"
     return ""
-
-
-# ------------------------------------------------------------------------------------------ figure
 
 
 @look.styled

@@ -15,7 +15,6 @@ from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style
 
-READING = look.READINGS["latency"]
 _METRIC = "latency"
 _MEASURED, _LECTURE = "measured (cycles)", "claimed by the lecture (cycles)"
 

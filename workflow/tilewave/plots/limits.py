@@ -28,14 +28,13 @@ from tilewave.plots.base import BASELINE, StudyData
 from tilewave.plots.style import AREAS, Style
 from tilewave.records.counters.catalogue import AVERAGE, BUSIEST, ELAPSED, PIPE, STALLED, STATES
 
-READING = look.READINGS["limits"]
 Options = Rungs
 TABLES: Mapping[str, Mapping[str, Any]] = table_beside(__file__)
 PIPES, PARTS, GROUPS, _CLASSES = (TABLES[name] for name in ("pipes", "parts", "groups", "classes"))
 OTHER = "other"
 _PREDICTED = "predicted / measured cycles"
 _STAGES = ("time", "counters")
-_CLOCK, _BY_CYCLES, _BY_TIME = "clock (MHz)", "% of cuBLAS by cycles", "% of cuBLAS by time"
+_CLOCK, _BY_TIME = "clock (MHz)", "% of cuBLAS by time"
 _ARITHMETIC = "arithmetic pipe works (% of cycles)"
 _PARTS = {name: f"{label} (% of cycles)" for name, label in PARTS.items()}
 _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
@@ -103,20 +102,13 @@ def by_cycles(study: StudyData) -> pd.Series[float]:
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: cycles, their parts, clock, shares of cuBLAS, stalls, and known bound and limiter."""
     cycle_parts, stalled, sampled = parts(study), waits(study), _bounds.samples(study)
-    frame = base.with_columns(
-        base.base_table(study),
-        {
-            "elapsed cycles": base.value_of(study, ELAPSED, "counters"),
-            _PREDICTED: predicted(base.value_of(study, BUSIEST, "counters")),
-            _CLOCK: clock(study),
-            _BY_CYCLES: by_cycles(study),
-            _BY_TIME: base.value_of(study, "percent_of_cublas", "time"),
-            "pipe": cycle_parts["pipe"],
-            **{column: cycle_parts[name] for name, column in _PARTS.items()},
-            **{column: stalled[name] for name, column in _WAITS.items()},
-            **dict(_bounds.by_case(study, sampled)),
-        },
-    )
+    derived = {"clock": clock(study), "by_cycles": by_cycles(study), "pipe": cycle_parts["pipe"]}
+    ratio = predicted(base.value_of(study, BUSIEST, "counters"))
+    columns = base.columns(study, TABLES["columns"], predicted=ratio, **derived)
+    columns |= {column: cycle_parts[name] for name, column in _PARTS.items()}
+    columns |= {column: stalled[name] for name, column in _WAITS.items()}
+    columns |= dict(_bounds.by_case(study, sampled))
+    frame = base.with_columns(base.base_table(study), columns)
     helpers = _bounds.helpers(study, sampled)
     wanted = [case for case in in_order(study)["case"] if case not in helpers]
     return frame.set_index("case", drop=False).loc[wanted].reset_index(drop=True)

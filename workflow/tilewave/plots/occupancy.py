@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -18,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
 from tilewave.plots._panels import bars, rows_mm, slanted
@@ -26,7 +26,6 @@ from tilewave.plots.style import GREY, MARKERS, PALETTE, Style
 from tilewave.theory import latency, occupancy
 from tilewave.theory.occupancy import Occupancy
 
-READING = look.READINGS["occupancy"]
 _KEYS = (
     Line2D([], [], color=GREY, linestyle="", marker="o", label="measured"),
     Line2D([], [], color=GREY, label="model"),
@@ -36,16 +35,7 @@ CHAINS = "occupancy"
 DRIVER = "driver_blocks_per_sm"
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
-LIMITS: Mapping[str, str] = {
-    "registers": "launch__occupancy_limit_registers",
-    "shared memory": "launch__occupancy_limit_shared_mem",
-    "warps": "launch__occupancy_limit_warps",
-    "blocks": "launch__occupancy_limit_blocks",
-}
-_COUNTED = (
-    "launch__block_size", "launch__registers_per_thread", "launch__shared_mem_per_block_static",
-    "launch__shared_mem_per_block_dynamic",
-)  # fmt: skip
+LIMITS, _COUNTED = (table_beside(__file__)[name] for name in ("limits", "launch"))
 _PERCENT, _LIMITERS, _DIFFERENCES = "occupancy (%, closed form)", "limited by", "differences"
 _SAME = 0.01  # percentage points by which rounding may change an occupancy
 _MOST = 3  # differences that the caption spells out
@@ -91,7 +81,13 @@ def answers(study: StudyData) -> pd.DataFrame:
         lines.append(
             {
                 "case": case,
-                **_answer(closed_form, *block),
+                "threads of a block": block["block_threads"],
+                "registers of a thread": block["registers"],
+                "shared memory of a block (byte)": block["shared_bytes"],
+                "blocks on an SM (closed form)": closed_form.blocks,
+                "warps on an SM (closed form)": closed_form.warps,
+                _PERCENT: 100 * closed_form.fraction,
+                _LIMITERS: ", ".join(closed_form.limiters),
                 "blocks on an SM (driver)": driver,
                 "occupancy (%, ncu, theoretical)": theoretical,
                 "occupancy (%, ncu, achieved)": achieved,
@@ -100,18 +96,6 @@ def answers(study: StudyData) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(lines or [{"case": ""}])
-
-
-def _answer(closed_form: Occupancy, threads: int, registers: int, shared: int) -> dict[str, Any]:
-    return {
-        "threads of a block": threads,
-        "registers of a thread": registers,
-        "shared memory of a block (byte)": shared,
-        "blocks on an SM (closed form)": closed_form.blocks,
-        "warps on an SM (closed form)": closed_form.warps,
-        _PERCENT: 100 * closed_form.fraction,
-        _LIMITERS: ", ".join(closed_form.limiters),
-    }
 
 
 def lanes_of(study: StudyData) -> int:
@@ -162,9 +146,6 @@ def table(study: StudyData) -> pd.DataFrame:
     frame["TFLOP/s"] = frame["case"].map(base.value_of(study, "tflops", "time"))
     frame = frame.join(base_rows.iloc[:, 4:])
     return base.with_derived(frame, (points, cycles))
-
-
-# ------------------------------------------------------------------------------------------ panels
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -247,9 +228,8 @@ def _apart(chains: pd.DataFrame) -> pd.DataFrame:
 
 def _on_gpu(study: StudyData) -> StudyData:
     """Return the study without products that a CPU computes, which have no occupancy."""
-    if "provider" not in study.cases:
-        return study
-    return replace(study, cases=study.cases[study.cases["provider"] != "cpu"])
+    providers = study.cases.reindex(columns=["provider"])["provider"]
+    return replace(study, cases=study.cases[providers != "cpu"])
 
 
 def _checks(table: pd.DataFrame) -> list[str]:

@@ -11,26 +11,23 @@ import math
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._panels import dot_handles, dots, rows_mm
 from tilewave.plots._rungs import order
 from tilewave.plots.base import StudyData
-from tilewave.plots.ladder import HIGH_METRIC, LOW_METRIC, SHARE_METRIC
 from tilewave.plots.options import Named
 from tilewave.plots.style import INK, Style
 
-READING = look.READINGS["operations"]
 Options = Named
 REFERENCE = "copy"
 """Operation that is the baseline without a vendor's product."""
 _STAGES = ("time", "counters")
-_SHARE, _LOW, _HIGH = "% of the baseline", "lower quartile (%)", "upper quartile (%)"
-_BYTES, _RATE = "bytes that must move", "bandwidth (TB/s)"
+_SHARE, _BYTES, _RATE = "% of the baseline", "bytes that must move", "bandwidth (TB/s)"
 _BASELINE_BYTES = "bytes of the baseline"
 _LADDER = "ladder"
 _VENDOR = "cuBLAS"
-_EXCESS = "excess wavefronts (%)"
 
 
 def table(study: StudyData) -> pd.DataFrame:
@@ -39,18 +36,9 @@ def table(study: StudyData) -> pd.DataFrame:
     Shares have quartiles where both were timed in turn. Excess is a share of all shared-memory wavefronts (%).
     """
     about = study.cases.set_index("case")
-    columns = {
-        _BYTES: about["byte"].astype(float),
-        "duration (us)": base.value_of(study, "duration", "time"),
-        _RATE: base.value_of(study, "bandwidth", "time"),
-        "TFLOP/s": base.value_of(study, "tflops", "time"),
-        "baseline TFLOP/s": base.value_of(study, "baseline_tflops", "time"),
-        _SHARE: base.value_of(study, SHARE_METRIC, "time"),
-        _LOW: base.value_of(study, LOW_METRIC, "time"),
-        _HIGH: base.value_of(study, HIGH_METRIC, "time"),
-        _EXCESS: base.excess_percent(study.instructions),
-    }
-    frame = base.with_columns(base.base_table(study), columns).set_index("case", drop=False)
+    moved, excess = about["byte"].astype(float), base.excess_percent(study.instructions)
+    frame = base.table_of(study, table_beside(__file__), bytes=moved, excess=excess)
+    frame = frame.set_index("case", drop=False)
     frame.insert(1, "operation", about["operation"])
     names = frame["operation"].map(base.operation_label)
     several = frame.groupby("operation")["dtype"].transform("nunique") > 1

@@ -28,7 +28,6 @@ from tilewave.theory import opcodes, roofline
 from tilewave.theory.traffic import MATH
 
 HEADLINE = True
-READING = look.READINGS["roofline"]
 Options = Rungs
 _STAGES = ("time", "counters")
 _LEVELS: Mapping[str, str] = {
@@ -75,14 +74,10 @@ def _bytes(study: StudyData) -> pd.DataFrame:
     sectors = counted[_LOADED] + counted[_STORED]
     bypassing = _bypassing(study, counted[_LOADED].dropna().to_dict()).reindex(counted.index)
     bypassing = bypassing.fillna(0.0)
-    frame = pd.DataFrame(index=counted.index)
-    frame["dram"] = counted["dram_bytes"]
-    frame["l2"] = counted[L2_SECTORS].map(roofline.l2_bytes)
-    wavefronts = shared - bypassing["wavefronts"]
-    columns = sectors, wavefronts, frame["l2"], bypassing["sectors"]
-    frame["l1"] = list(map(roofline.l1_bytes, *columns))
-    frame["bulk"] = sectors.map(roofline.l2_bytes) < frame["l2"]
-    return frame
+    l2 = counted[L2_SECTORS].map(roofline.l2_bytes)
+    columns = sectors, shared - bypassing["wavefronts"], l2, bypassing["sectors"]
+    l1, bulk = list(map(roofline.l1_bytes, *columns)), sectors.map(roofline.l2_bytes) < l2
+    return pd.DataFrame({"dram": counted["dram_bytes"], "l2": l2, "l1": l1, "bulk": bulk})
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
@@ -173,9 +168,6 @@ def table(study: StudyData) -> pd.DataFrame:
     frame = base.base_table(study)
     frame.insert(3, "probe case", study.cases.set_index("case")["probe_case"])
     return base.with_derived(base.with_columns(frame, rates | dict(points)), (limits, bulk))
-
-
-# ------------------------------------------------------------------------------------------ figure
 
 
 def _drawn(study: StudyData, table: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,6 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.options import Named
 from tilewave.plots.style import RED, Style
 
-READING = look.READINGS["shared_access"]
 Options = Named
 MEASURED = "wavefronts"
 EXPECTED = "wavefronts_expected"

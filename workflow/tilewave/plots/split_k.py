@@ -25,7 +25,6 @@ from tilewave.plots.style import BLUE, INK, RED, Style
 from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, splitting
 
-READING = look.READINGS["split_k"]
 DATA_PARALLEL, SPLIT_K, STREAM_K = "hgemm_mma", "hgemm_split_k", "hgemm_stream_k"
 """Kernels whose blocks take a tile each, share a tile (macro SPLITS), or share all chunks evenly."""
 STREAM = "stream"
@@ -117,9 +116,6 @@ def table(study: StudyData) -> pd.DataFrame:
     columns.insert(0, "tile", [f"{rows}x{columns}" for rows, columns in frame["tile"]])
     timed = {"duration (us)": base.value_of(study, "duration", "time")}
     return base.with_derived(base.with_columns(base_rows, timed | dict(columns)), frame)
-
-
-# ------------------------------------------------------------------------------------------ figure
 
 
 _LOOKS: Mapping[str, tuple[str, str]] = {"best split-K": (BLUE, "o"), "stream-K": (RED, "s")}

@@ -23,7 +23,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from matplotlib.transforms import Bbox
 
 from tilewave.basics.errors import UserError
-from tilewave.basics.tables import table_beside
 from tilewave.plots._captions import missing_notes, nothing_to_draw, source_line
 from tilewave.plots.base import StudyData, compact
 
@@ -50,8 +49,6 @@ PLAIN = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
 """The box of a text that hides the grid behind it."""
 ROW_MM = 5.0
 """Height of a row of dots or bars."""
-READINGS: Mapping[str, str] = table_beside(str(Path(__file__).with_name("readings.yaml")))
-"""How to read each figure, by its plot."""
 MOST_ROWS = 12
 """The most rows of most figures."""
 
@@ -91,22 +88,14 @@ def check_style(style: Style) -> None:
         raise UserError("config", "style.font_size", style.font_size, "4 to 24 (points)")
 
 
-def _settings(style: Style) -> dict[str, Any]:
-    small, size = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), style.font_size
-    return {
-        **sns.axes_style("ticks"),
-        **sns.plotting_context("paper"),
-        **_SHEET,
-        **dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), size),
-        **dict.fromkeys(small, style.small),
-    }
-
-
 @contextmanager
 def apply(style: Style) -> Iterator[None]:
     """Set the theme, for as long as the block lasts."""
     check_style(style)
-    with mpl.rc_context(_settings(style)):  # type: ignore[arg-type]
+    settings = sns.axes_style("ticks") | sns.plotting_context("paper") | _SHEET
+    settings |= dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), style.font_size)
+    small = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
+    with mpl.rc_context(settings | dict.fromkeys(small, style.small)):
         yield
 
 
@@ -137,9 +126,6 @@ def panels(style: Style, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
     ratios = heights if style.narrow else None
     axes = fig.subplots(down, len(heights) // down, squeeze=False, height_ratios=ratios)
     return fig, list(axes.flat)
-
-
-# -------------------------------------------------------------------------------------- caption
 
 
 _captions: WeakKeyDictionary[Figure, list[str]] = WeakKeyDictionary()
@@ -216,9 +202,6 @@ def empty_figure(study: StudyData, style: Style, what: str) -> Figure:
     return finish(fig, study, style)
 
 
-# ------------------------------------------------------------------------------------------ axes
-
-
 def rows_axis(ax: Axes, labels: Sequence[str]) -> None:
     """Set one row for each label, the first on top."""
     ax.set_yticks(range(len(labels)), labels)
@@ -285,9 +268,6 @@ def decades(axis: Axis, ends: tuple[float, float]) -> None:
 def grid(ax: Axes, axis: str = "both") -> None:
     """Draw faint lines behind the data."""
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
-
-
-# ----------------------------------------------------------------------------------------- files
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:

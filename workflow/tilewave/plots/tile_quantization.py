@@ -7,10 +7,8 @@ steps, the throughput drops, and the tensor cores execute more operations than 2
 from functools import partial
 
 from tilewave.plots import _quantization, _sweeps
-from tilewave.plots import style as look
 from tilewave.plots._quantization import Options as Options
 
-READING = look.READINGS["tile_quantization"]
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="columns")
 draw = partial(_quantization.draw, by="columns", order=("tflops", "useful"))

@@ -24,7 +24,6 @@ from tilewave.records.counters.catalogue import L2_SECTORS
 from tilewave.theory import quantization, roofline, tiling
 from tilewave.theory.dtypes import SIZES
 
-READING = look.READINGS["tile_size"]
 _STAGES = ("time",)
 _COLUMNS: Mapping[str, str] = table_beside(__file__)
 
@@ -110,9 +109,6 @@ def table(study: StudyData) -> pd.DataFrame:
     columns = columns.set_index("case")[list(_COLUMNS)].rename(columns=_COLUMNS)
     joined = base.with_columns(base_rows.loc[columns.index], dict(columns))
     return base.with_derived(joined, frame)
-
-
-# ------------------------------------------------------------------------------------------ figure
 
 
 @look.styled

@@ -28,8 +28,6 @@ from tilewave.theory.dtypes import product_sizes
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import Machine, WarpAccess
 
-READING = look.READINGS["traffic"]
-
 
 class Lanes(PlotOptions):
     """The options of a `theory.traffic.Access`."""
@@ -87,9 +85,6 @@ _COLORS = dict(zip(_LEVELS.values(), (GREEN, BLUE, RED, PURPLE)))
 _MARKERS = dict(zip(_LEVELS.values(), "D^so"))
 _STEP = 0.23
 """Distance of a row's levels."""
-
-
-# ------------------------------------------------------------------------------- facts of a case
 
 
 def _products(study: StudyData) -> pd.DataFrame:
@@ -199,9 +194,6 @@ def table(study: StudyData) -> pd.DataFrame:
     columns = {label: frame[name] for name, label in _FACTS.items() if label}
     joined = base.with_columns(base_rows, columns)
     return base.with_derived(joined, frame.join(joined.set_index("case")[["variant", "verdict"]]))
-
-
-# -------------------------------------------------------------------------------------- drawing
 
 
 def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:

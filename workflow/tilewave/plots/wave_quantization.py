@@ -8,11 +8,9 @@ how long the others waited.
 from functools import partial
 
 from tilewave.plots import _quantization, _sweeps
-from tilewave.plots import style as look
 from tilewave.plots._quantization import Options as Options
 
 HEADLINE = True
-READING = look.READINGS["wave_quantization"]
 table = _sweeps.table
 takeaway = partial(_quantization.takeaway, by="waves")
 draw = partial(_quantization.draw, by="waves", order=("tflops", "active"))

@@ -19,7 +19,6 @@ from tilewave.plots.style import BLUE, GREY, Style
 from tilewave.records.counters.catalogue import BANK_CONFLICTS, SHARED_WAVEFRONTS
 
 HEADLINE = True
-READING = look.READINGS["wavefronts"]
 Options = Named
 _STAGES = ("counters",)
 
@@ -67,10 +66,7 @@ def by_kind(study: StudyData) -> pd.DataFrame:
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case and kind; a case without shared-memory instructions has one row, kind empty."""
-    frame = base.with_columns(
-        base.base_table(study),
-        {name: base.value_of(study, metric) for name, metric in _CONFLICTS.items()},
-    )
+    frame = base.table_of(study, _CONFLICTS)
     for side, metric in HARDWARE.items():
         frame[_HARDWARE[side]] = frame["case"].map(base.value_of(study, metric))
     kinds = by_kind(study).rename(columns=_COUNTS)

@@ -18,7 +18,6 @@ from tilewave.plots._sweeps import Sweep
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import MARKERS, PALETTE, Style
 
-READING = look.READINGS["waves_cured"]
 table = _sweeps.table
 
 

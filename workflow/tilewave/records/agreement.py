@@ -119,18 +119,17 @@ def disagreements(
             pairings.setdefault((environments[case], products[case]), []).append(figures)
     contradicted = {}
     for case, figures in timed.items():
-        disagreement = None
-        if "rank0_duration" in figures and case in products:
-            pairs = pairings.get((environments[case], products[case]), ())
-            disagreement = alone_over_paired(case, figures, pairs)
-        tuned = by_stage[TUNE].get(case)
-        if disagreement is None and tuned and tuned.environment == environments[case]:
+        here = environments[case]
+        pairs = pairings.get((here, products.get(case)), ()) if "rank0_duration" in figures else ()
+        others = (by_stage[stage].get(case) for stage in (TUNE, "counters"))
+        tuned, counted = (each if each and each.environment == here else None for each in others)
+        disagreement = alone_over_paired(case, figures, pairs)
+        if tuned and not disagreement:
             clock = tuned.notes.get("sm_clock")
             disagreement = tuned_over_time(case, figures, tuned.by_metric, clock)
-        counted = by_stage["counters"].get(case)
-        if disagreement is None and counted and counted.environment == environments[case]:
+        if counted and not disagreement:
             capped = bool(by_stage["time"][case].notes.get("throttle"))
             disagreement = counted_over_timed(case, figures, counted.by_metric, capped)
-        if disagreement is not None:
+        if disagreement:
             contradicted[case] = disagreement
     return contradicted

@@ -5,37 +5,24 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tilewave.basics import memory
 from tilewave.basics.errors import UNPRINTABLE
+from tilewave.basics.tables import table_beside
 
 RESULTS, ENVIRONMENTS, COMPILED = "results.parquet", "environments.json", "compiled.json"
 LISTINGS, ACCESSES = "listings.parquet", "accesses.parquet"
 SUMS = "SHA256SUMS"
-LOST = {
-    RESULTS: "all recorded values",
-    ENVIRONMENTS: "all recorded values, because their environments are unknown",
-    COMPILED: "recorded compilations (kernels are compiled here if a compiler is installed)",
-    LISTINGS: "machine code (it is disassembled here if a compiler is installed)",
-    "samples.parquet": "the samples of recorded times, and so their spread",
-    "instructions.parquet": "recorded counts of instructions",
-    "stalls.parquet": "recorded samples of waiting warps",
-    ACCESSES: "recorded accesses to shared memory (they are executed here)",
-}
-"""The content that a report lacks without a file."""
+TABLES = table_beside(__file__)
+LOST: Mapping[str, str] = TABLES["lost"]
+NUMBERS = frozenset(TABLES["numbers"])
 MOST = 1e300
 """Limit of a figure."""
-NUMBERS = (
-    "arch l2_bytes max_blocks_per_sm max_threads_per_sm max_warps_per_sm memory_bytes memory_clock_max_mhz "
-    "registers_per_block registers_per_sm results shared_per_block shared_per_block_optin shared_per_sm "
-    "shared_reserved_per_block sm_clock_max_mhz sms power_limit_w"
-).split()
-"""Facts of an environment that are numbers above 0."""
 OTHERS = {"packages": dict, "dirty": bool, "recorded": bool}
-"""Facts of other types; all further ones are texts."""
+"""Facts of an environment of other types; all further ones are texts."""
 MISSING = "it is missing"
 
 Parsed = TypeVar("Parsed")

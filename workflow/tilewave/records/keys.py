@@ -10,33 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tilewave.basics.tables import table_beside
 from tilewave.kernel.job import Job
 from tilewave.records.counters import catalogue
 from tilewave.theory.dtypes import has_fp8
 
-# Raised when the way of measuring changes, so that older figures are not taken for new ones.
-METHOD_VERSION = {"check": 1, "time": 2, "tune": 2, "counters": 1, "sample": 1, "execute": 1}
-
-# The fields of a job and its launch that decide a figure. Paths, case names and limits do not.
-PARTS = (
-    "provider", "operation", "entry", "grid", "block", "shared_bytes", "cluster", "arguments", "shape",
-    "dtypes", "layouts", "probe", "seed",
-)  # fmt: skip
-# Parts that most jobs lack. An empty one is absent from the key, so that keys recorded before the part
-# existed stay the same.
-RARE_PARTS = (
-    "scratch", "work", "device", "tensor_maps", "operation_code", "reads_c", "strides", "series",
-    "programmatic", "cooperative",
-)  # fmt: skip
-STAGE_PARTS = {
-    "check": (),
-    "time": ("baseline", "timing"),
-    # Without the rivals: an added kernel must not invalidate earlier tuning runs.
-    "tune": ("timing",),
-    "counters": ("instruction", "metrics", "sections", "clock_control", "cache_control"),
-    "sample": ("metrics", "sections", "clock_control", "cache_control"),
-    "execute": ("versions",),
-}
+TABLES = table_beside(__file__)
 
 
 def digest(parts: Mapping[str, Any]) -> str:
@@ -53,10 +32,10 @@ def key(code: str, job: Job) -> str:
     return digest(
         {
             "stage": job.stage,
-            "method_version": METHOD_VERSION[job.stage],
+            "method_version": TABLES["method_version"][job.stage],
             "code": code,
-            **{name: parts[name] for name in (*PARTS, *STAGE_PARTS[job.stage])},
-            **{name: parts[name] for name in RARE_PARTS if parts[name]},
+            **{name: parts[name] for name in (*TABLES["parts"], *TABLES["stages"][job.stage])},
+            **{name: parts[name] for name in TABLES["rare"] if parts[name]},
         }
     )
 

@@ -17,35 +17,22 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tilewave.basics import memory
 from tilewave.basics.errors import UNPRINTABLE
+from tilewave.basics.tables import table_beside
 from tilewave.kernel.result import STAGES, STATUSES, VERDICTS
-from tilewave.records.folder import (
-    ACCESSES,
-    COMPILED,
-    LISTINGS,
-    MOST,
-    RESULTS,
-    environments,
-    objects,
-)  # fmt: skip
+from tilewave.records import folder
 
 MOST_ROWS, MOST_COLUMNS, MOST_BYTES = 4_000_000, 100, 1 << 30
 """Limits of a table: rows, columns, bytes without compression. Ours have 230,000 rows and 36 MB at most."""
 TEXT, WHOLE, REAL, LIST = pa.string(), pa.int64(), pa.float64(), pa.list_(pa.int64())
-TEXTS = "stage case key status reason verdict environment figures notes".split()
+TYPES = {"text": TEXT, "whole": WHOLE, "real": REAL, "list": LIST}
+TABLES = table_beside(__file__)
 COLUMNS: dict[str, dict[str, pa.DataType]] = {
-    RESULTS: dict.fromkeys(TEXTS, TEXT),
-    LISTINGS: {"key": TEXT, "lines": TEXT, "sass": TEXT},
-    "samples.parquet": {"key": TEXT, "series": TEXT, "index": WHOLE, "value": REAL},
-    ACCESSES: {"case": TEXT, "key": TEXT},
-    "instructions.parquet": {"key": TEXT, "address": WHOLE},
-    "stalls.parquet": {"key": TEXT, "address": WHOLE},
+    file: {name: TYPES[kind] for name, kind in columns.items()}
+    for file, columns in TABLES["columns"].items()
 }
-"""The columns that a table with rows must have, with their types."""
 FURTHER: dict[str, pa.DataType] = {
-    **dict.fromkeys("opcode text file function kind".split(), TEXT),
-    **dict.fromkeys("addresses sources turns rivals lanes".split(), LIST),
+    name: TYPES[kind] for kind, names in TABLES["further"].items() for name in names
 }
-"""Types of further columns with a type of their own; any other has whole numbers, and `sass` texts or lists."""
 QUOTED = {"reason", "figures", "notes", "lines", "sass", "text"}
 """Columns whose texts are checked elsewhere, or cleaned where they are shown."""
 CLOSED = {"stage": STAGES, "status": STATUSES, "verdict": VERDICTS}
@@ -58,7 +45,7 @@ class _Strict(BaseModel):
 class _Figure(_Strict):
     metric: str
     unit: str = ""
-    value: Annotated[float, Field(gt=-MOST, lt=MOST)] | None = None
+    value: Annotated[float, Field(gt=-folder.MOST, lt=folder.MOST)] | None = None
 
 
 class _Check(_Strict):
@@ -95,8 +82,8 @@ class CompilationForm(_Strict):
 
 COMPILATIONS = TypeAdapter(dict[str, CompilationForm])
 FORMS: dict[str, dict[str, TypeAdapter[Any]]] = {
-    RESULTS: {"figures": TypeAdapter(list[_Figure]), "notes": TypeAdapter(NotesForm)},
-    LISTINGS: {"lines": TypeAdapter(dict[str, list[int]])},
+    folder.RESULTS: {"figures": TypeAdapter(list[_Figure]), "notes": TypeAdapter(NotesForm)},
+    folder.LISTINGS: {"lines": TypeAdapter(dict[str, list[int]])},
 }
 """The forms of cells that hold JSON."""
 
@@ -125,7 +112,7 @@ def _opened(data: bytes, name: str) -> pq.ParquetFile:
     for column, kind in zip(schema.names, schema.types):
         expected = needed.get(column) or FURTHER.get(column, WHOLE)
         if column == "sass" and column not in needed:
-            expected = LIST if name == ACCESSES else TEXT
+            expected = LIST if name == folder.ACCESSES else TEXT
         if kind != expected and not pa.types.is_null(kind):
             raise ValueError(f"column {column} has the type {kind} instead of {expected}")
     return file
@@ -142,7 +129,7 @@ def _checked(table: pa.Table, name: str) -> pa.Table:
                 raise ValueError(f"column {column} has control characters")
         if cells.type == REAL and not pa.compute.all(pa.compute.is_finite(cells)).as_py():
             raise ValueError(f"column {column} has numbers that are not finite")
-    if name == RESULTS and table.num_rows:
+    if name == folder.RESULTS and table.num_rows:
         for column, allowed in CLOSED.items():
             unknown = set(table[column].unique().to_pylist()) - {*allowed, None}
             if unknown:
@@ -165,7 +152,7 @@ def rows(data: bytes, name: str) -> list[dict[str, Any]]:
 
 def compilations(data: bytes, name: str) -> dict[str, dict[str, Any]]:
     """Read the JSON document of compilations."""
-    entries = objects(data, name)
+    entries = folder.objects(data, name)
     _validate(COMPILATIONS, data, "compilations")
     return entries
 
@@ -188,7 +175,7 @@ class Listings:
     def read(self, group: int) -> pa.Table:
         """Read a row group. Raises MemoryError for too large a one."""
         with memory.limited():
-            return _checked(self._file.read_row_group(group), LISTINGS)
+            return _checked(self._file.read_row_group(group), folder.LISTINGS)
 
     def get(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """See `Recorded.places`."""
@@ -206,11 +193,11 @@ class Listings:
 
 
 def check(data: bytes, name: str) -> None:
-    if name == LISTINGS:
+    if name == folder.LISTINGS:
         listings = Listings(data, name)
         for group in range(listings.groups):
             listings.read(group)
     elif name.endswith(".json"):
-        (compilations if name == COMPILED else environments)(data, name)
+        (compilations if name == folder.COMPILED else folder.environments)(data, name)
     else:
         table(data, name)

@@ -63,9 +63,6 @@ def plural(count: int, word: str) -> str:
     return f"{number(count)} {word}{'' if count == 1 else 's'}"
 
 
-# ----------------------------------------------------------------------------------------- tables
-
-
 @dataclass(frozen=True)
 class Table:
     """A table as text.

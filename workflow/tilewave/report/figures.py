@@ -62,11 +62,6 @@ def _expectations(cases: pd.DataFrame) -> pd.DataFrame:
     return cases
 
 
-def with_instruction_columns(table: pd.DataFrame) -> pd.DataFrame:
-    table = with_excess(table)
-    return table.assign(**{name: None for name in INSTRUCTION_COLUMNS if name not in table})
-
-
 def without_executions(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["stage"] != "execute"] if "stage" in table else table
 
@@ -83,7 +78,9 @@ def loaded(inputs: Any) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame, pd.
     paths = (inputs.cases, inputs.records, inputs.instructions)
     cases, records, instructions = (table_of(Path(str(path))) for path in paths)
     target: dict[str, Any] = read(Path(str(inputs.target)))
-    return target, cases, records, with_instruction_columns(instructions)
+    instructions = with_excess(instructions)
+    absent = [name for name in INSTRUCTION_COLUMNS if name not in instructions]
+    return target, cases, records, instructions.assign(**dict.fromkeys(absent))
 
 
 def of_tables(
@@ -277,11 +274,13 @@ _versions = functools.cache(functools.partial(package_versions, DRAWING))
 def _key(project: Project, study: StudyData) -> str:
     """Return the digest of all that a study's files depend on: data, style and code."""
     entry = project.config.studies[study.name]
+    settings = entry.model_dump(exclude={"cases", "time", "tune", "counters"})
+    cases, style = project.plan.studies[study.name], project.config.style.model_dump()
     frames = (study.cases, study.records, study.instructions)
     # Without unused environments: this machine's says whether the tree has uncommitted changes.
     used = {study.target["environment"], *study.records["environment"]}
     content = [
-        project.study_digest(study.name),
+        [settings, cases, style],
         plots.digest("report.figures", entry.plot),
         entry.plot,
         study.target,

@@ -66,9 +66,6 @@ def _listing(entry: Mapping[str, Any]) -> str:
     return path.read_text(encoding="utf-8") if entry.get("shown") and path.is_file() else ""
 
 
-# ------------------------------------------------------------------------------------------- variants
-
-
 def variants(
     kernel: Kernel, document: Mapping[str, Any], cases: pd.DataFrame, environment: Mapping[str, Any]
 ) -> pd.DataFrame:
@@ -137,9 +134,6 @@ def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
     rows = cases[cases["case"].isin(set(names))]
     best = work_of(rows).groupby(rows["variant"], sort=False).idxmax()
     return [str(rows.loc[row, "case"]) for row in best]
-
-
-# ----------------------------------------------------------------------------------- source, counters
 
 
 def rows_of(instructions: pd.DataFrame, case: str, stalls: pd.DataFrame) -> pd.DataFrame:
@@ -306,9 +300,6 @@ def listings(
         "samples": number(total) if total else "",
         "unplaced": number(unplaced) if unplaced else "",
     }
-
-
-# -------------------------------------------------------------------------------------------- lanes
 
 
 def lanes(

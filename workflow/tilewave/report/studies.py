@@ -77,7 +77,7 @@ class StudyView:
         self.undrawn: str = document.get(UNDRAWN, "")
         first = next(study for study in project.plan.studies if entries[study].plot == entry.plot)
         self.headline = plots.offers(entry.plot, "HEADLINE") and name == first
-        self.reading = "" if self.undrawn else getattr(plots.load(entry.plot), "READING", "")
+        self.reading = "" if self.undrawn else plots.reading(entry.plot)
         lines = caption.read_text("utf-8").splitlines() if caption.is_file() else []
         # The caption's last line has checks, missing cases and sources.
         self.notes, self.checks = lines[1:-1], "".join(lines[1:][-1:])

@@ -43,20 +43,6 @@ class ReasonGroup(NamedTuple):
         return self.word in MILD or self.reason.startswith(PLANNED)
 
 
-def _problem(status: str, reason: str) -> tuple[str, str]:
-    """Return status and reason, with the words of the report for results that are no plain ones.
-
-    A result is *not measured* where a case was executed because this machine's GPU did not measure it,
-    *disturbed* where other work on the machine changed its figures, *doubtful* where another measurement
-    contradicts them.
-    """
-    if status == result.OK and reason.startswith(result.SPOILT):
-        status, _, reason = reason.partition(": ")
-    elif status == result.OK and reason.startswith(result.INSTEAD):
-        status = result.NOT_MEASURED
-    return status, reason
-
-
 def _judged(cases: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each case whose check ended without *correct*, with its verdict as the status."""
     checks = rows[rows["stage"] == "check"].drop_duplicates("case", keep="last").set_index("case")
@@ -73,7 +59,9 @@ def _judged(cases: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each case and stage that is not ok, and for each check that is not *correct*.
 
-    A probe that failed as its kernel file says is *not checked*. Columns: case, stage, status, reason, and the
+    A probe that failed as its kernel file says is *not checked*. A result is *not measured* where a case was executed
+    because this machine's GPU did not measure it, *disturbed* where other work on the machine changed its figures,
+    *doubtful* where another measurement contradicts them. Columns: case, stage, status, reason, and the
     reason without its numbers.
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates().fillna({"reason": ""})
@@ -85,8 +73,12 @@ def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
         status=result.NOT_CHECKED, reason=planned["status"] + ": " + planned["reason"]
     )
     judged = _judged(cases, rows)
-    pairs = [_problem(*pair) for pair in zip(rows["status"], rows["reason"])]
-    rows[["status", "reason"]] = pd.DataFrame(pairs, index=rows.index, columns=["status", "reason"])
+    status, reason, ok = rows["status"], rows["reason"], rows["status"] == result.OK
+    spoilt = ok & reason.str.startswith(result.SPOILT)
+    instead = ok & reason.str.startswith(result.INSTEAD)
+    parts = reason.str.split(": ", n=1)
+    rows["status"] = status.mask(instead, result.NOT_MEASURED).mask(spoilt, parts.str[0])
+    rows["reason"] = reason.mask(spoilt, parts.str[1])
     rows = pd.concat([planned, rows[rows["status"] != result.OK], judged[[*rows.columns]]])
     return rows.assign(pattern=rows["reason"].str.replace(r"\d[\d.,]*", "#", regex=True))
 

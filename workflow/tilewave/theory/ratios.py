@@ -19,13 +19,9 @@ def ratio_in_turn(
 ) -> tuple[float, float, float]:
     """Return the median ratio of samples taken in turn, and its 95 % interval."""
     pairs = after / before
-    low, high = np.percentile(_resampled(pairs, seed), INTERVAL)
+    drawn = np.random.default_rng(seed).integers(0, len(pairs), (RESAMPLED, len(pairs)))
+    low, high = np.percentile(np.median(pairs[drawn], axis=1), INTERVAL)
     return float(np.median(pairs)), float(low), float(high)
-
-
-def _resampled(values: np.ndarray, seed: int) -> np.ndarray:
-    drawn = np.random.default_rng(seed).integers(0, len(values), (RESAMPLED, len(values)))
-    return np.asarray(np.median(values[drawn], axis=1))
 
 
 def verdict(estimate: float, low: float, high: float, margin: float) -> str:

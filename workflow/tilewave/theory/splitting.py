@@ -141,7 +141,5 @@ def speed_up(
     duration: float = 1.0, reduction: float = 0.0,
 ) -> float:  # fmt: skip
     """Predict the speed-up over the data-parallel kernel with the same tile. duration: of that kernel."""
-    balance = critical_chunks(dealing, sms, blocks_per_sm) / critical_chunks(
-        plain, sms, blocks_per_sm
-    )
-    return duration / (duration * balance + reduction)
+    chunks, of_plain = (critical_chunks(each, sms, blocks_per_sm) for each in (dealing, plain))
+    return duration / (duration * (chunks / of_plain) + reduction)

@@ -6,23 +6,17 @@ fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), sha
 
 from collections.abc import Mapping, Sequence
 
+from tilewave.basics.tables import table_beside
 from tilewave.theory import quantization
 from tilewave.theory.traffic import loads_per_element
 
-PRIORITY: tuple[tuple[tuple[int, int], ...], ...] = (
-    ((256, 128), (128, 256)),
-    ((128, 128),),
-    ((256, 64), (64, 256)),
-    ((128, 64), (64, 128)),
-    ((64, 64),),
-)
-"""Groups of equally efficient tiles, the best first. Source: NVIDIA's "Matrix Multiplication Background User's
-Guide" (section on typical tile dimensions in cuBLAS)."""
+PRIORITY: Sequence[Sequence[Sequence[int]]] = table_beside(__file__)
+"""Groups of equally efficient tiles, the best first."""
 
 
 def priority(tile: Sequence[int]) -> int | None:
     """Return the index of the tile's group in PRIORITY, or None."""
-    pair = (tile[0], tile[1])
+    pair = [tile[0], tile[1]]
     return next((index for index, group in enumerate(PRIORITY) if pair in group), None)
 
 

@@ -152,9 +152,8 @@ class TuningRun:
     def _screening(self) -> None:
         for entry in self._entries:
             best = self._best(entry.league)
-            worst = (
-                max(best[1]) * (1 + self._rules.margin) if best else math.inf
-            )  # certainly beaten
+            # A candidate that takes longer is certainly beaten.
+            worst = max(best[1]) * (1 + self._rules.margin) if best else math.inf
             samples = self._track.screen(entry.name, worst)
             if samples is not None:
                 self._screened[entry.name] = tuple(samples)

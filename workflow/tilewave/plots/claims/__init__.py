@@ -15,7 +15,6 @@ from tilewave.plots.base import StudyData
 from tilewave.plots.claims import judging
 from tilewave.plots.style import AREAS, Style
 
-READING = look.READINGS["claims"]
 EVIDENCE = [
     "tolerance", "judged by", "where it holds", "measured from", "status", "reason", "source",
 ]  # fmt: skip

@@ -140,9 +140,6 @@ def all_claims() -> tuple[Claim, ...]:
     return tuple(claim for name in FILES for claim in load(Path(__file__).with_name(name)))
 
 
-# --------------------------------------------------------------------------------------- verdicts
-
-
 def agrees(value: Value, claim: Claim) -> bool:
     """Return whether a value is as claimed. NaN never is."""
     if isinstance(value, bool) or isinstance(claim.claimed, bool):
@@ -213,9 +210,6 @@ def judge_all(study: StudyData, claims: Sequence[Claim]) -> list[JudgedClaim]:
         origin = tuple(read), ", ".join(sources), missing
         judgements.append(JudgedClaim(claim, predicted, measured, elsewhere, verdict, by, *origin))
     return judgements
-
-
-# ------------------------------------------------------------------------------------------ table
 
 
 def value_text(value: Value | None) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewave.basics.tables import table_beside
-from tilewave.theory.dtypes import DTYPES
 
 SUM, MAX, LAST = "sum", "max", "last"
 
@@ -34,40 +33,13 @@ class Metric:
 
 SCALAR_OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 """Pattern for ``ffma`` and the like: a dtype's letter (`Dtype.operations`), then fma, add or mul."""
-SCALAR_OPS = [
-    Metric(SCALAR_OP.format(DTYPES[dtype].operations + op), "inst")
-    for dtype in ("f32", "f64", "f16")
-    for op in ("fma", "add", "mul")
-]
 TENSOR = "sm__ops_path_tensor_src_{}.sum"
 """Pattern for a dtype's `Dtype.tensor_source`. A multiply-add counts 2."""
 TENSOR_BY_SUM = TENSOR.format("fp16_dst_{}")
-"""Pattern for f16 inputs with sums of fp16 or fp32: chips whose tensor cores are faster with an f16 sum count
-the two separately."""
-
-
-def _tensor(dtype: str, optional: bool = False) -> Metric:
-    name = TENSOR.format(DTYPES[dtype].tensor_source)
-    return Metric(name, "FLOP", optional=optional, inputs=dtype)
-
-
-TENSOR_OPS = [
-    *(_tensor(dtype) for dtype in ("f16", "bf16", "tf32", "f64")),
-    *(
-        Metric(TENSOR_BY_SUM.format(sum_), "FLOP", optional=True, inputs="f16")
-        for sum_ in ("fp16", "fp32")
-    ),
-    _tensor("i8", optional=True),
-]
+"""Pattern for f16 inputs with sums of fp16 or fp32."""
 FP8_OPS = Metric(TENSOR.format("fp8"), "FLOP", optional=True, inputs="fp8")
 """Collected for FP8 products in addition to their set, so that the keys of all others stay the same."""
-# The same operations by instruction; TENSOR_OPS contains them, so they are never added to it.
 TENSOR_PATH = "sm__ops_path_tensor_op_{}_src_{}_sparsity_off.sum"
-TENSOR_PATHS = [
-    Metric(TENSOR_PATH.format(op, DTYPES[dtype].tensor_source), "FLOP", optional=True, inputs=dtype)
-    for op in ("hmma", "hgmma")
-    for dtype in ("f16", "bf16", "tf32")
-]
 AVERAGE, BUSIEST = "sm__cycles_active.avg", "sm__cycles_active.max"
 ELAPSED = "sm__cycles_elapsed.max"
 WAVES = "launch__waves_per_multiprocessor"
@@ -94,18 +66,14 @@ SAMPLED, SAMPLED_SECTIONS = tuple(TABLES["sampled"]), tuple(TABLES["sampled_sect
 
 GROUPS: dict[str, list[Metric]] = {
     group: [
-        Metric(name, entry["unit"], entry.get("combine", SUM))
+        Metric(name, **{fact: value for fact, value in entry.items() if fact != "names"})
         for entry in entries
         for name in entry["names"]
     ]
     for group, entries in TABLES["groups"].items()
-} | {
-    "scalar": SCALAR_OPS,
-    "tensor": TENSOR_OPS,
-    "tensor paths": TENSOR_PATHS,
-    # A chip without wgmma has no such state.
-    "warp states": [Metric(STALLED.format(s), "1", LAST, optional=s == "gmma") for s in STATES],
 }
+# A chip without wgmma has no such state.
+GROUPS["warp states"] = [Metric(STALLED.format(s), "1", LAST, optional=s == "gmma") for s in STATES]
 ISSUED = GROUPS["issued"][0]
 """Cycles in which a scheduler issued."""
 SETS: dict[str, tuple[Metric, ...]] = {
@@ -135,7 +103,7 @@ def merged(metric_sets: Iterable[str], fp8: bool = False) -> tuple[list[str], li
     """Return metrics and sections of several sets, each once, in a fixed order; fp8: for an FP8 product."""
     chosen = [name for name in SETS if name in set(metric_sets)]
     metrics = dict.fromkeys(metric for name in chosen for metric in names(name))
-    if fp8 and not metrics.keys().isdisjoint(metric.name for metric in TENSOR_OPS):
+    if fp8 and not metrics.keys().isdisjoint(metric.name for metric in GROUPS["tensor"]):
         metrics[FP8_OPS.name] = None
     if not set(OF_INSTRUCTIONS).isdisjoint(chosen):
         metrics |= dict.fromkeys(INSTRUCTION_METRICS)

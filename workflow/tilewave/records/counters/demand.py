@@ -10,14 +10,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewave.records.counters.catalogue import (
-    FP8_OPS,
-    GLOBAL_ACCESSES,
-    SCALAR_OP,
-    SHARED_WAVEFRONTS,
-    TENSOR,
-    WARP_INSTRUCTIONS,
-)
+from tilewave.records.counters import catalogue
 from tilewave.theory import opcodes
 from tilewave.theory.bounds import Counts
 from tilewave.theory.dtypes import DTYPES
@@ -25,17 +18,21 @@ from tilewave.theory.occupancy import WARP
 
 PRODUCTS = {
     **{
-        name: TENSOR.format(DTYPES[name].tensor_source)
+        name: catalogue.TENSOR.format(DTYPES[name].tensor_source)
         for name in ("f16", "bf16", "tf32", "f64", "i8")
     },
-    "fp8": FP8_OPS.name,
+    "fp8": catalogue.FP8_OPS.name,
 }
 """Operand type of the tensor cores -> the counter of operations on it."""
 COUNTERS = (
-    WARP_INSTRUCTIONS,
-    *(SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
-    *(GLOBAL_ACCESSES.format(what, op) for what in ("requests", "sectors") for op in ("ld", "st")),
-    *(SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
+    catalogue.WARP_INSTRUCTIONS,
+    *(catalogue.SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
+    *(
+        catalogue.GLOBAL_ACCESSES.format(what, op)
+        for what in ("requests", "sectors")
+        for op in ("ld", "st")
+    ),
+    *(catalogue.SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
     *PRODUCTS.values(),
 )
 """Counters of a launch that are used."""
@@ -68,7 +65,7 @@ def through_l1(
     of all loads less those of other instructions: under a predicate ncu attributes too few to the copies.
     """
     requests, loaded, stored = (
-        sum(values.get(GLOBAL_ACCESSES.format(kind, op), 0.0) for op in ops)
+        sum(values.get(catalogue.GLOBAL_ACCESSES.format(kind, op), 0.0) for op in ops)
         for kind, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))
     )
     ran = [row for row in rows if row["executed"] and opcodes.base(row["opcode"]) in opcodes.GLOBAL]
@@ -88,7 +85,7 @@ def through_l1(
 
 def wavefronts(rows: Iterable[Mapping[str, Any]], values: Mapping[str, float]) -> float:
     """Return the wavefronts of shared memory; the hardware's count of loads and stores has priority."""
-    counted = [values.get(SHARED_WAVEFRONTS.format(op)) for op in ("ld", "st")]
+    counted = [values.get(catalogue.SHARED_WAVEFRONTS.format(op)) for op in ("ld", "st")]
     total = sum(n for n in counted if n is not None)
     sides = [side for n, side in zip(counted, (opcodes.LOADS, opcodes.STORES)) if n is not None]
     counted_opcodes = frozenset[str]().union(*sides)
@@ -117,14 +114,14 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
         return sum(values.get(name, 0.0) for name in names)
 
     def scalar(kind: str) -> float:
-        return total(*(SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
+        return total(*(catalogue.SCALAR_OP.format(kind + op) for op in ("fma", "add", "mul")))
 
     if not tensor:  # without rows, the fastest instruction is the best assumption
         counts = ((name, values.get(counter)) for name, counter in PRODUCTS.items())
         tensor = {f"wgmma {name}": count for name, count in counts if count}
     accesses, past = through_l1(rows, values)
     return Counts(
-        instructions=total(WARP_INSTRUCTIONS),
+        instructions=total(catalogue.WARP_INSTRUCTIONS),
         f32=scalar("f"),
         f64=scalar("d"),
         f16=scalar("h"),
@@ -133,5 +130,5 @@ def of_launch(values: Mapping[str, float], rows: Iterable[Mapping[str, Any]]) ->
         tensor=tensor,
         wavefronts=wavefronts(rows, values),
         accesses=accesses,
-        port=past + total(GLOBAL_ACCESSES.format("sectors", "st")),
+        port=past + total(catalogue.GLOBAL_ACCESSES.format("sectors", "st")),
     )

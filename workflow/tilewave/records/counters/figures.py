@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from tilewave.basics.tables import table_beside
 from tilewave.records.counters import catalogue
 from tilewave.theory.dtypes import DTYPES
 
@@ -17,21 +18,8 @@ class Derived(NamedTuple):
 
 
 DERIVED: dict[str, Derived] = {
-    **dict.fromkeys(
-        ("counted_flops", *(f"counted_flops_{dtype}" for dtype in ("f32", "f64", "f16"))),
-        Derived("FLOP"),  # 2 fma + add + mul
-    ),
-    "counted_tensor_flops": Derived("FLOP"),
-    "shared_wavefronts_load": Derived("wavefront", catalogue.SHARED_WAVEFRONTS.format("ld")),
-    "shared_wavefronts_store": Derived("wavefront", catalogue.SHARED_WAVEFRONTS.format("st")),
-    "bank_conflicts_load": Derived("wavefront", catalogue.BANK_CONFLICTS.format("ld")),
-    "bank_conflicts_store": Derived("wavefront", catalogue.BANK_CONFLICTS.format("st")),
-    "dram_bytes": Derived("byte"),
-    "l2_hit_rate": Derived("%", "lts__t_sector_hit_rate.pct"),
-    "l1_hit_rate": Derived("%", "l1tex__t_sector_hit_rate.pct"),
-    "cycles_active_ratio": Derived("1"),  # average over maximum
+    name: Derived(**entry) for name, entry in table_beside(__file__).items()
 }
-"""Besides shared wavefronts, their ideal and excess, in all and by kind (`instructions.instruction_totals`)."""
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:

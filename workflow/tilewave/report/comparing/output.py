@@ -7,6 +7,7 @@ import pandas as pd
 
 from tilewave.basics.columns import columns, count
 from tilewave.basics.errors import HERE, UserError
+from tilewave.basics.tables import table_beside
 from tilewave.kernel import result
 from tilewave.records.counters.catalogue import EXCESS
 from tilewave.report.cells import cell, markdown_row, plural
@@ -14,13 +15,7 @@ from tilewave.report.cells import markdown as as_markdown
 from tilewave.report.comparing.changes import Comparison
 from tilewave.theory import ratios
 
-RULES = {
-    "wrong": "a case is no longer correct, or a kernel file has a mistake now",
-    "slower": "a case is slower; slower:3% means by at least 3 %",
-    "excess": "a case has more excess shared-memory wavefronts",
-    "registers": "a kernel uses more registers",
-    "spills": "a kernel spills more",
-}
+RULES: dict[str, str] = table_beside(__file__)
 SHOWN = 40
 FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.SAME)
 """Order of the verdicts in the tables."""
@@ -133,10 +128,8 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
 
 def headline(comparison: Comparison) -> str:
     """Return how many cases are faster, the same, slower, ..., and in how many counts differ."""
-    judged, differing = (
-        comparison.times["verdict"].value_counts(),
-        comparison.counts["case"].nunique(),
-    )
+    judged = comparison.times["verdict"].value_counts()
+    differing = comparison.counts["case"].nunique()
     times = ", ".join(f"{judged[name]} {name}" for name in ratios.VERDICTS if name in judged)
     counts = f"counts differ in {plural(differing, 'case')}" if differing else "no count differs"
     sides = f"{comparison.before.label} to {comparison.after.label}"
