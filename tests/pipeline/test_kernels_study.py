@@ -1,6 +1,7 @@
 """`tilewave report` in a user's folder: the config that it writes, and the commands that it starts."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from tilewave.basics.errors import UserError
 from tilewave.commands import report
 from tilewave.pipeline import kernels_study, project
 
+ROOT = Path(__file__).resolve().parents[2]
 PROBE = "title: A probe\noperation: probe\nblock: [32]\ngrid: [1]\narguments: [x]\nbuffers: {x: {dtype: f32, size: 32, report: {metric: x, unit: '1'}}}\ncases: {one: {macros: {}}}\n"
 
 
@@ -34,6 +36,11 @@ def test_without_a_gpu_small_shapes_are_executed(folder):
     # The rung before is shown beside it; the rung before that one is loaded, but not planned.
     assert "matmul_tiled@129x67x53" in cases(loaded, "correctness")
     assert "matmul_naive" in loaded.kernels and "matmul_naive" not in loaded.plan.kernels
+
+
+def test_all_shipped_kernels_have_studies():
+    studies = kernels_study.config([str(ROOT / "kernels")], timed=True)["studies"]
+    assert {"ladder", "roofline", "correctness"} <= set(studies)
 
 
 def test_with_a_gpu_it_is_timed_under_the_roofs(folder):
