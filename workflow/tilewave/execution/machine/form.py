@@ -94,6 +94,16 @@ class Form:
                 return name
         return None
 
+    def need(self, *names: str) -> str:
+        """Remove and return the first of the names that is a modifier. Raises Unsupported without one."""
+        if (name := self.take(*names)) is None:
+            raise self.fail()
+        return name
+
+    def number(self, *names: str, default: str = "") -> int:
+        """Remove one of these modifiers and return its number. Raises Unsupported without one and a default."""
+        return names.index(self.take(*names) or default or self.need(*names))
+
     def drop(self, *names: str) -> None:
         """Remove modifiers that change neither values nor counts."""
         for name in names:
@@ -138,13 +148,22 @@ class Form:
 
     def destination(self, words: int = 1) -> None:
         """Take all outputs: leading predicates, the register, further predicates."""
-        outputs = []
-        while self.operands and self.is_predicate(self.operands[0]):
-            outputs.append(self.operands.pop(0))
+        outputs = self.leading_predicates()
         self.register_out(words)
+        self.predicates_out(outputs + self.leading_predicates())
+
+    def leading_predicates(self) -> list[SassOperand]:
+        predicates = []
         while self.operands and self.is_predicate(self.operands[0]):
-            outputs.append(self.operands.pop(0))
-        self.predicates_out(outputs)
+            predicates.append(self.operands.pop(0))
+        return predicates
+
+    def whole(self) -> int:
+        """Take the next operand, which must be a whole number."""
+        operand = self.operands.pop(0)
+        if operand.kind != "integer":
+            raise self.fail()
+        return int(operand.value)
 
     def plain(self, kind: str = "register") -> SassOperand:
         """Take the next operand, which must have this kind and no suffix or sign."""
@@ -311,16 +330,11 @@ class Form:
 
     def comparison(self) -> None:
         """Take the comparison, into SUB."""
-        name = self.take(*c.COMPARISONS)
-        if name is None:
-            raise self.fail()
-        self.row[c.SUB] = c.COMPARISONS.index(name)
+        self.row[c.SUB] = self.number(*c.COMPARISONS)
 
     def boolean(self) -> None:
         """Take how a comparison combines with the input predicate: AND by default."""
-        name = self.take("AND", "OR", "XOR")
-        if name is not None and name != "AND":
-            self.set(c.BOOL_OR if name == "OR" else c.BOOL_XOR)
+        self.set((0, c.BOOL_OR, c.BOOL_XOR)[self.number("AND", "OR", "XOR", default="AND")])
 
     def finish(self) -> np.ndarray:
         if self.modifiers or self.operands:

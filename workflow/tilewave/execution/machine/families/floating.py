@@ -16,8 +16,7 @@ from tilewave.execution.machine.registry import opcode
 
 
 def _rounding(form: Form) -> None:
-    mode = form.take("RN", "RM", "RP", "RZ") or "RN"
-    form.row[c.SUB] = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}[mode]
+    form.row[c.SUB] = form.number("RN", "RM", "RP", "RZ", default="RN")  # NEAREST, DOWN, UP, ZERO
 
 
 def _arithmetic(form: Form, op: int, count: int) -> None:

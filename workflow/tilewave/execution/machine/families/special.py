@@ -14,9 +14,7 @@ from tilewave.execution.machine.registry import opcode
 @opcode("MUFU")
 def _mufu(form: Form) -> None:
     names = ("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H")
-    function = form.take(*names)
-    if function is None:
-        raise form.fail()
+    function = form.need(*names)
     kind = "f32"
     if form.take("F16"):
         form.set(c.HIGH)
