@@ -7,7 +7,6 @@ instruction unsupported: ignoring it could give a wrong result without notice.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -34,27 +33,16 @@ def signed(value: int) -> int:
     return value - INT32 if value >= INT32 // 2 else value
 
 
-def _bits(text: str, number: type[np.floating[Any]]) -> int:
+FORMATS = {"f16": "f2", "f32": "f4", "bf16": "f4", "f64": "f8"}
+
+
+def bits_of(text: str, kind: str) -> int:
     """Return the pattern of a literal: a NaN is quiet, and a number too large is infinite."""
     with np.errstate(over="ignore"):
-        value = number(float(re.sub("[QS]NAN", "NAN", text.strip(), flags=re.I)))
-    return int.from_bytes(value.tobytes(), "little")
-
-
-def f32_bits(text: str) -> int:
-    return _bits(text, np.float32)
-
-
-def f64_bits(text: str) -> int:
-    return _bits(text, np.float64)
-
-
-def f16_bits(text: str) -> int:
-    return _bits(text, np.float16)
-
-
-def bf16_bits(text: str) -> int:
-    return f32_bits(text) >> 16
+        number = float(re.sub("[QS]NAN", "NAN", text.strip(), flags=re.I))
+        value = np.array(number, FORMATS[kind])
+    bits = int.from_bytes(value.tobytes(), "little")
+    return bits >> 16 if kind == "bf16" else bits
 
 
 NOTHING_YET = np.zeros(c.COLUMNS, np.int32)
@@ -247,19 +235,13 @@ class Form:
 
     def literal(self, operand: SassOperand, kind: str, words: int) -> tuple[int, int]:
         text = operand.text
-        if kind == "f32":
-            return (f32_bits(text), 0)
-        if kind == "f64":
-            # The encoding holds the upper half of the double.
-            bits = f64_bits(text)
+        if kind != "int":
+            bits = bits_of(text, kind) * (0x10001 if "16" in kind else 1)
             return bits & 0xFFFFFFFF, bits >> 32
-        if kind in ("f16", "bf16"):
-            bits = f16_bits(text) if kind == "f16" else bf16_bits(text)
-            return bits * 0x10001, 0
         if operand.kind == "float":
             if str(operand.value).lstrip("+-").isdigit():
                 return int(operand.value), 0
-            return f32_bits(text), 0
+            return bits_of(text, "f32"), 0
         value = int(operand.value)
         high = (value >> 32) if words == 2 else 0
         return value, high
@@ -291,8 +273,7 @@ class Form:
         first = self.operands.pop(0)
         if first.kind in ("integer", "float"):
             second = self.operands.pop(0)
-            bits = f16_bits if kind == "f16" else bf16_bits
-            value = bits(first.text) << 16 | bits(second.text)
+            value = bits_of(first.text, kind) << 16 | bits_of(second.text, kind)
             self.source(SassOperand("integer", first.text, value=value))
             return
         self.source(first, kind)
