@@ -60,19 +60,13 @@ def _exit(form: Form) -> None:
     form.trailing_predicates()
 
 
-@opcode("BSSY")
-def _bssy(form: Form) -> None:
+@opcode("BSSY", "BSYNC")
+def _converge(form: Form) -> None:
     form.drop("RECONVERGENT", "RELIABLE")
-    form.op(c.CONTROL, SET_CONVERGE)
+    form.op(c.CONTROL, SET_CONVERGE if form.base == "BSSY" else CONVERGE)
     form.row[c.BARRIER] = form.operands.pop(0).index
-    _target(form, form.operands.pop(0))
-
-
-@opcode("BSYNC")
-def _bsync(form: Form) -> None:
-    form.drop("RECONVERGENT", "RELIABLE")
-    form.op(c.CONTROL, CONVERGE)
-    form.row[c.BARRIER] = form.operands.pop(0).index
+    if form.base == "BSSY":
+        _target(form, form.operands.pop(0))
 
 
 @opcode("BREAK")
