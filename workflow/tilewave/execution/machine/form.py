@@ -89,7 +89,7 @@ class Form:
         return name
 
     def number(self, *names: str, default: str = "") -> int:
-        """Remove one of these modifiers and return its number. Raises Unsupported without one and a default."""
+        """Remove one of these modifiers, and return its number. Raises Unsupported for none without a default."""
         return names.index(self.take(*names) or default or self.need(*names))
 
     def drop(self, *names: str) -> None:

@@ -5,6 +5,7 @@ row g of A, C and D, and column g of B.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
+import functools
 import inspect
 
 from llvmlite import ir
@@ -99,18 +100,17 @@ def emitted(*cases, result=types.none):
                     else value
                     for kind, value in zip(kinds[count:], arguments[count:])
                 ]
-                number, actions = I64(0), {}
+                number = I64(0)
                 for value in arguments[:count]:
                     wide = value if value.type == I64 else builder.zext(value, I64)
                     number = builder.or_(builder.shl(number, I64(8)), wide)
-                for case in possible:
 
-                    def emit(case=case):
-                        value = body(builder, *case, *operands)
-                        return [] if value is None else [value]
+                def emit(case):
+                    value = body(builder, *case, *operands)
+                    return [] if value is None else [value]
 
-                    actions[int.from_bytes(case)] = emit
-                values = switched(builder, number, actions) if len(actions) > 1 else emit()
+                actions = {int.from_bytes(case): functools.partial(emit, case) for case in possible}
+                values = switched(builder, number, actions) if possible[1:] else emit(*possible)
                 return values[0] if values else context.get_dummy_value()
 
             return result(*kinds), build
