@@ -36,19 +36,17 @@ class Deadline:
         self.over |= self.at is not None and self._looked > self.at + slept
         return self.over
 
-    def slept(self) -> float:
-        """Return the seconds until now that do not count."""
+    def slept(self, least: float = ASLEEP_S) -> float:
+        """Return the seconds until now that do not count; a pause of more than ``least`` does not."""
         now = time.monotonic()
-        if now - self._looked > ASLEEP_S:
+        if now - self._looked > least:
             self._asleep += now - self._looked
         self._looked = now
         return self._asleep
 
     def skip(self) -> None:
         """Exclude the time since the last look."""
-        now = time.monotonic()
-        self._asleep += now - self._looked
-        self._looked = now
+        self.slept(0.0)
 
     def hopeless(self, done: float) -> bool:
         """Return whether the time is over long before a job ends. done: the job's share at the last look."""

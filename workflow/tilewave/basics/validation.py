@@ -12,22 +12,13 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tilewave.basics.errors import HERE, UNPRINTABLE, UserError, shown
 from tilewave.basics.files import MOST_BYTES, not_utf8
+from tilewave.basics.tables import table_beside
 
 WIDEST = range(-(2**63), 2**64)
 """Whole numbers that fit in 64 bits, signed or unsigned."""
 MOST_VALUES, MOST_DEPTH = 20_000, 64
 """Limits of a document: its keys and values, and the levels of nesting."""
-PHRASES = {
-    r"^(Input|List|String|Dictionary|Value) should (be |have |match )?|^Value error, ": "",
-    r" after validation, not .*|, (got|unable) .*": "",
-    r"^a valid dictionary.*|^a valid mapping": "a mapping of keys",
-    r"^a valid (list|tuple)": "a list",
-    r"^a valid string": "text",
-    r"^a valid integer": "a whole number",
-    r"^a valid number": "a number",
-    r"^a valid boolean": "true or false",
-    r"^(greater|less) than": r"a number \1 than",
-}
+PHRASES: dict[str, str] = table_beside(__file__)
 """pydantic's phrases, as patterns, and what a message says instead."""
 
 

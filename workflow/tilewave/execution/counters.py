@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.basics.tables import table_beside
 from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import derived, figure
 from tilewave.records.counters.instructions import KEPT, instruction_totals, with_excess
@@ -21,42 +22,17 @@ LANES = 32
 LEAST_REGISTERS = 16
 """The fewest registers of a thread that ncu reports (measured on an H200)."""
 
-# Counter -> the column of the machine's counts, and the opcodes (bases) it sums over.
+TABLES = table_beside(__file__)
 SUMS: Mapping[str, tuple[str, frozenset[str] | None]] = {
-    catalogue.WARP_INSTRUCTIONS: ("executed", None),
-    "smsp__thread_inst_executed.sum": ("threads_executed", None),
-    catalogue.SHARED_WAVEFRONTS.format("ld"): ("shared_wavefronts", opcodes.LOADS),
-    catalogue.SHARED_WAVEFRONTS.format("st"): ("shared_wavefronts", opcodes.STORES),
-    catalogue.BANK_CONFLICTS.format("ld"): ("shared_conflicts", opcodes.LOADS),
-    catalogue.BANK_CONFLICTS.format("st"): ("shared_conflicts", opcodes.STORES),
-    # ncu gets this one from patched instructions; it is no counter of the pipe
-    catalogue.COPY_WAVEFRONTS: ("shared_attributed", frozenset({"LDGSTS"})),
-    catalogue.GLOBAL_ACCESSES.format("requests", "ld"): ("global_requests", opcodes.GLOBAL_LOADS),
-    catalogue.GLOBAL_ACCESSES.format("requests", "st"): ("global_requests", opcodes.GLOBAL_STORES),
-    catalogue.GLOBAL_ACCESSES.format("sectors", "ld"): ("global_sectors", opcodes.GLOBAL_LOADS),
-    catalogue.GLOBAL_ACCESSES.format("sectors", "st"): ("global_sectors", opcodes.GLOBAL_STORES),
+    name: (column, getattr(opcodes, among[0], frozenset(among)) if among else None)
+    for name, (column, *among) in TABLES["sums"].items()
 }
-# Columns of an instruction's row -> the machine's, for shared and for global memory. ncu attributes
-# `wavefronts_shared` and `sectors_global` to an address. The hardware counts some accesses otherwise:
-# `wavefronts_hardware` and `sectors_hardware`.
-SHARED_COLUMNS: Mapping[str, str] = {
-    "wavefronts_shared": "shared_attributed",
-    "wavefronts_shared_ideal": "shared_ideal",
-    "wavefronts_hardware": "shared_wavefronts",
-    "requests_shared": "shared_requests",
-    "transactions_shared": "shared_transactions",
-    "conflicts_shared": "shared_conflicts",
-}
-ATTRIBUTED_COLUMNS = dict(list(SHARED_COLUMNS.items())[:2])
-GLOBAL_COLUMNS: Mapping[str, str] = {
-    "sectors_global": "global_attributed",
-    "sectors_global_ideal": "global_sectors_ideal",
-    "sectors_hardware": "global_sectors",
-    "requests_global": "global_requests",
-}
+"""The column of the machine's counts of each counter, and the opcodes (bases) that it sums over."""
+SHARED_COLUMNS: Mapping[str, str] = TABLES["shared"]
+GLOBAL_COLUMNS: Mapping[str, str] = TABLES["global"]
 COLUMNS = (
     (opcodes.SHARED, SHARED_COLUMNS),
-    (opcodes.WARPGROUPS, ATTRIBUTED_COLUMNS),
+    (opcodes.WARPGROUPS, dict(list(SHARED_COLUMNS.items())[:2])),
     (opcodes.GLOBAL, GLOBAL_COLUMNS),
 )
 

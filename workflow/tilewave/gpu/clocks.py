@@ -8,17 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.basics.tables import table_beside
 from tilewave.records.counters.figures import figure
 
-# nvml.h, nvmlClocksEventReason*. An idle GPU or a limit that the user set is not throttled.
-_REASONS = {
-    0x04: "power cap",
-    0x08: "hardware slowdown",
-    0x10: "sync boost",
-    0x20: "thermal (software)",
-    0x40: "thermal (hardware)",
-    0x80: "power brake",
-}
+_REASONS: dict[int, str] = table_beside(__file__)
 SLOWED = 0x08 | 0x20 | 0x40 | 0x80
 """Reasons that make timings invalid. The power cap is not among them, because it follows from the load."""
 

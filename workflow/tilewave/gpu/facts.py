@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from tilewave.basics.packages import nvrtc_version
+from tilewave.basics.tables import table_beside
 from tilewave.records.environment import (
     cpu_environment,
     driver_version,
@@ -23,19 +24,8 @@ from tilewave.records.environment import (
     output_of,
 )
 
-# Device facts by the name of their CUdevice_attribute.
-ATTRIBUTES = {
-    "sms": "MULTIPROCESSOR_COUNT",
-    "l2_bytes": "L2_CACHE_SIZE",
-    "max_threads_per_sm": "MAX_THREADS_PER_MULTIPROCESSOR",
-    "max_blocks_per_sm": "MAX_BLOCKS_PER_MULTIPROCESSOR",
-    "registers_per_sm": "MAX_REGISTERS_PER_MULTIPROCESSOR",
-    "registers_per_block": "MAX_REGISTERS_PER_BLOCK",
-    "shared_per_sm": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
-    "shared_per_block": "MAX_SHARED_MEMORY_PER_BLOCK",
-    "shared_per_block_optin": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
-    "shared_reserved_per_block": "RESERVED_SHARED_MEMORY_PER_BLOCK",
-}
+ATTRIBUTES: dict[str, str] = table_beside(__file__)
+"""Device facts, and the name of their CUdevice_attribute."""
 
 
 def _cublas_version() -> str:

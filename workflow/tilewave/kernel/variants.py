@@ -334,19 +334,21 @@ class Variant:
         return buffers, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
 
 
-def _expression_error(kernel: Kernel, key: str, error: ExpressionError) -> UserError:
-    kind = KernelRefused if error.too_wide else UserError
-    return kind.because(kernel.path, f"{key}: {error}", "Correct the expression", key)
-
-
 def _value(
     kernel: Kernel, key: str, text: Any, names: Names, of: Callable[[Any, Names], Any] = evaluate
 ) -> Any:
     """Return an expression's value from these names and `let`. Raises UserError for one without."""
+    return _value_in(kernel, key, text, _with_let(kernel, text, names), of)
+
+
+def _value_in(
+    kernel: Kernel, key: str, text: Any, scope: Names, of: Callable[[Any, Names], Any] = evaluate
+) -> Any:
     try:
-        return of(text, _with_let(kernel, text, names))
+        return of(text, scope)
     except ExpressionError as error:
-        raise _expression_error(kernel, key, error) from error
+        kind = KernelRefused if error.too_wide else UserError
+        raise kind.because(kernel.path, f"{key}: {error}", "Correct the expression", key) from error
 
 
 def names_used(kernel: Kernel, text: Any) -> Set[str]:
@@ -371,10 +373,7 @@ def _with_let(kernel: Kernel, text: Any, names: Names) -> Names:
     for name, meaning in kernel.front.let.items():
         if name in used:
             if name not in let_values:
-                try:
-                    let_values[name] = evaluate(meaning, scope)
-                except ExpressionError as error:
-                    raise _expression_error(kernel, f"let.{name}", error) from error
+                let_values[name] = _value_in(kernel, f"let.{name}", meaning, scope)
             scope[name] = let_values[name]
     return scope
 

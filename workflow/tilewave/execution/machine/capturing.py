@@ -27,7 +27,7 @@ from tilewave.execution.machine.access import (
     Access,
 )
 from tilewave.execution.machine.compiling import Entry, entry
-from tilewave.execution.machine.handlers import SIGNATURE, call
+from tilewave.execution.machine.handlers import SIGNATURE, call, replaced
 from tilewave.execution.machine.registers import pin
 from tilewave.execution.machine.state import State
 from tilewave.theory import wavefronts as rules
@@ -88,16 +88,9 @@ class Book:
         self._program = program
         self._noted = np.zeros((len(program.rows), 2, NOTED + 2 * LANES), np.int64)
 
-    def handlers(self, addresses: np.ndarray) -> np.ndarray:
-        """Return a replacement for `state.State.handlers`; this book must outlive it."""
-        patched = np.concatenate([addresses, addresses, [self._noted.ctypes.data]])
-        chosen = [family for family in FAMILIES if addresses[family]]
-        patched[chosen] = CAPTURED.address if chosen else 0
-        return patched
-
     def watching(self, state: State) -> State:
-        """Return a state whose accesses are recorded here."""
-        return state._replace(handlers=self.handlers(state.handlers))
+        """Return a state whose accesses are recorded here; this book must outlive it."""
+        return replaced(state, CAPTURED, FAMILIES, self._noted.ctypes.data)
 
     def accesses(self) -> Mapping[int, tuple[Access, Access]]:
         """Return the first and the worst access of each instruction, by its index."""

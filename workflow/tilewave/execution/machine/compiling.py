@@ -27,30 +27,15 @@ from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 
 from tilewave.basics import bits, cache, jit, paths
+from tilewave.basics.tables import table_beside
 from tilewave.execution.machine import families
 from tilewave.theory import tensor_map_limits
 
 HERE = Path(__file__).parent
-NOT_COMPILED = (
-    "arguments", "decode", "findings", "form", "launch", "liveness", "naming", "operands", "printing", "program", "registry",
-    "pipes", "spreading", "timing",
-)  # fmt: skip
-"""Modules that no compiled code depends on; `building` does not import them."""
-SECONDS = {
-    "loop": 4.2, "integer": 2.6, "logic": 1.1, "f32": 1.2, "f64": 1.5, "f16": 1.4, "convert": 1.7,
-    "load": 3.6, "store": 1.4, "copy": 1.6, "atomic": 2.8, "hgmma": 3.2, "bulk": 2.6,
-}  # fmt: skip
-"""Compile time of slow units in seconds; others take about 1 s."""
-TOGETHER = (
-    ("load", "store", "copy", "matrix", "atomic"),
-    ("integer", "logic", "lanes", "special"),
-    ("f32", "f64"),
-    ("f16", "convert", "mufu"),
-    ("hmma", "imma", "dmma"),
-    ("hgmma", "mbarrier", "bulk", "cluster"),
-    ("loop", "trace", "capture", "marks"),
-)
-"""Units that share much code, which one process translates once."""
+TABLES = table_beside(__file__)
+NOT_COMPILED: list[str] = TABLES["not_compiled"]
+SECONDS: dict[str, float] = TABLES["seconds"]
+TOGETHER: list[list[str]] = TABLES["together"]
 
 
 def sources() -> list[Path]:

@@ -9,10 +9,16 @@ from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import floating
 from tilewave.execution.machine.families import conversion as ops
-from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16
+from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16, odd
 from tilewave.execution.machine.integer import joined
 
 TWO63 = float64(9223372036854775808.0)
+# Of each integer type: bits, and whether it has a sign.
+WIDTHS, SIGNED = np.zeros((2, c.U4 + 1), np.int64)
+for _kinds, _width in (
+    ((c.U64, c.S64), 64), ((c.U32, c.S32), 32), ((c.U16, c.S16), 16), ((c.U8, c.S8), 8), ((c.U4, c.S4), 4),
+):  # fmt: skip
+    WIDTHS[list(_kinds)], SIGNED[_kinds[1]] = _width, 1
 
 
 @njit
@@ -104,34 +110,16 @@ def rounded(value, mode):
 @njit
 def _limits(kind):
     """Return the smallest and largest value of an integer type narrower than 64 bits."""
-    if kind == c.U8:
-        return int64(0), int64(255)
-    if kind == c.S8:
-        return int64(-128), int64(127)
-    if kind == c.U16:
-        return int64(0), int64(65535)
-    if kind == c.S16:
-        return int64(-32768), int64(32767)
-    if kind == c.S32:
-        return int64(-2147483648), int64(2147483647)
-    if kind == c.S4:
-        return int64(-8), int64(7)
-    if kind == c.U4:
-        return int64(0), int64(15)
-    return int64(0), int64(4294967295)
+    end = int64(1) << WIDTHS[kind]
+    return (-end >> 1, (end >> 1) - 1) if SIGNED[kind] else (int64(0), end - 1)
 
 
 @njit
 def _to_integer(value, to, origin):
     """Convert with saturation; the result for NaN depends on the types (measured on an H200)."""
     if value != value:
-        if to in (c.U64, c.S64):
-            return uint64(1) << uint64(63)
-        if origin != c.T_F64:
-            return uint64(0)
-        if to == c.S16 or to == c.U16:
-            return uint64(0x8000)
-        return uint64(0x80) if to == c.S8 or to == c.U8 else uint64(0x80000000)
+        top = uint64(1) << uint64(WIDTHS[to] - 1)
+        return top if WIDTHS[to] == 64 or origin == c.T_F64 else uint64(0)
     if to == c.U64:
         if value <= 0:
             return uint64(0)
@@ -157,20 +145,11 @@ def _to_integer(value, to, origin):
 @njit
 def _integer_source(T, lane, kind):
     """Read an integer source as int64; U64 above int64 wraps to negative numbers."""
-    low = T[0, lane]
-    if kind == c.U8:
-        return int64(low & uint32(255))
-    if kind == c.S8:
-        return int64(int32(low << uint32(24)) >> int32(24))
-    if kind == c.U16:
-        return int64(low & uint32(0xFFFF))
-    if kind == c.S16:
-        return int64(int32(low << uint32(16)) >> int32(16))
-    if kind == c.S32:
-        return int64(int32(low))
-    if kind == c.U32:
-        return int64(low)
-    return int64(joined(T[4, lane], low))
+    if kind == c.U64 or kind == c.S64:
+        return int64(joined(T[4, lane], T[0, lane]))
+    unused = uint32(32 - WIDTHS[kind])
+    low = uint32(T[0, lane] << unused)
+    return int64(int32(low) >> int32(unused)) if SIGNED[kind] else int64(low >> unused)
 
 
 @njit
@@ -288,36 +267,16 @@ def convert(op, sub, flags, T):
                     T[8, lane] = floating.ONE
         elif op == ops.C_I2F:
             number = _integer_source(T, lane, origin)
-            if origin == c.U64 and number < 0:
-                value = float64(uint64(number))
-                rest = 0.0
-                if value < 2 * TWO63:
-                    rest = float64(int64(uint64(number) - uint64(value)))
-                else:
-                    rest = -float64(uint64(0) - uint64(number))
-            else:
-                value = float64(number)
-                rest = 0.0
-                if abs(value) < TWO63:
-                    rest = float64(number - int64(value))
-                elif value > 0:
-                    rest = -float64(uint64(1 << 63) - uint64(number))
-                else:
-                    rest = float64(uint64(number) - uint64(1 << 63))
-            if mode == c.NEAREST and to == c.T_F32 and rest != 0.0:
-                # Odd rounding first: f64 alone would round twice.
-                bits = bits_f64(value)
-                if not bits & uint64(1):
-                    bits = bits + uint64(1) if (rest > 0) == (value > 0) else bits - uint64(1)
-                value = as_f64(bits)
+            value = float64(uint64(number)) if origin == c.U64 else float64(number)
+            # A float64 of 2^62 or more is a multiple of 512.
+            whole = int64(value) if abs(value) < TWO63 / 2 else int64(value / 4) << 2
+            rest = float64(int64(uint64(number) - uint64(whole)))
+            if mode == c.NEAREST and to == c.T_F32:
+                value = odd(value, rest)  # f64 alone would round twice
             if to == c.T_F64 and mode != c.NEAREST and rest != 0.0:
-                bits = bits_f64(value)
                 down = mode == c.DOWN or (mode == c.ZERO and value > 0)
-                if down and rest < 0:
-                    bits = bits - uint64(1) if value > 0 else bits + uint64(1)
-                elif not down and rest > 0:
-                    bits = bits + uint64(1) if value > 0 else bits - uint64(1)
-                value = as_f64(bits)
+                if down == (rest < 0):
+                    value = as_f64(floating.next64(bits_f64(value), not down))
             _write(T, lane, value, rest, to, origin, mode)
         elif op == ops.C_I2I:
             low, high = _limits(to)

@@ -37,7 +37,10 @@ def quad(low, high):
     return [doubles(low, high, [4 * g + t for g in range(GROUP)]) for t in range(4)]
 
 
-@emitted(2)
+SHAPES = (1, 4), (2, 4), (2, 8), (2, 16)  # groups of rows, and depth
+
+
+@emitted(*SHAPES)
 def read(builder, halves, depth, R, a, b, c, scratch):
     """Load A, B and C to the scratch."""
     steps = depth // 4
@@ -58,7 +61,7 @@ def read(builder, halves, depth, R, a, b, c, scratch):
                 out.store(SUMS + GROUP * (8 * group + 2 * t + side), vector)
 
 
-@emitted(2)
+@emitted(*SHAPES)
 def add(builder, halves, steps, scratch):
     """Add the products to the sums, each rounded to the nearest."""
     memory = part(builder, scratch, 0, DOUBLE)
@@ -82,7 +85,7 @@ def add(builder, halves, steps, scratch):
     loop(builder, 8, column)
 
 
-@emitted(1)
+@emitted((1,), (2,))
 def write(builder, halves, R, d, scratch):
     memory = part(builder, scratch, 0, I32)
     order = [16 * t + 2 * g for g in range(GROUP) for t in range(4)]
@@ -123,30 +126,13 @@ def add_cut(groups, depth, words):
 @njit
 def dmma(sub, flags, R, d, a, b, c):
     """Compute D = A B + C. sub: depth, rows in bits 8 and on, DMMA_CUT to round towards zero."""
-    depth, rows, cut = sub & 255, (sub >> 8) & 255, sub & DMMA_CUT != 0
+    depth, groups = sub & 255, ((sub >> 8) & 255) // GROUP
     scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
-    if rows == 8:
-        read(1, 4, R, a, b, c, scratch)
-    elif depth == 4:
-        read(2, 4, R, a, b, c, scratch)
-    elif depth == 8:
-        read(2, 8, R, a, b, c, scratch)
+    read(groups, depth, R, a, b, c, scratch)
+    if sub & DMMA_CUT:
+        add_cut(groups, depth, scratch)
     else:
-        read(2, 16, R, a, b, c, scratch)
-    if cut:
-        add_cut(rows // 8, depth, scratch)
-    elif rows == 8:
-        add(1, 4, scratch)
-    elif depth == 4:
-        add(2, 4, scratch)
-    elif depth == 8:
-        add(2, 8, scratch)
-    else:
-        add(2, 16, scratch)
-    if d == 255:
-        return
-    if rows == 8:
-        write(1, R, d, scratch)
-    else:
-        write(2, R, d, scratch)
+        add(groups, depth, scratch)
+    if d != 255:
+        write(groups, R, d, scratch)

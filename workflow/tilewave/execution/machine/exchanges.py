@@ -15,7 +15,7 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import control, votes
-from tilewave.execution.machine.validity import collision
+from tilewave.execution.machine.validity import collision, ends
 
 # Columns of a store; then the address of each lane.
 PC, MASK, LOW, HIGH, ADDRESSES = range(5)
@@ -56,25 +56,16 @@ def note(m, warp, pc, row, mask, addresses, width, loading):
         store = recent[1 + recent[0, 0] % s.RECENT]
         recent[0, 0] += 1
         store[PC], store[MASK] = pc, int64(mask) | width << int64(32)
-        store[LOW], store[HIGH] = _ends(mask, addresses, width)
+        store[LOW], store[HIGH] = ends(mask, addresses, width)
         for lane in range(32):
             store[ADDRESSES + lane] = addresses[lane]
-
-
-@njit
-def _ends(mask, addresses, width):
-    low, high = int64(0x7FFFFFFFFFFFFFFF), int64(0)
-    for lane in range(32):
-        if (mask >> uint32(lane)) & uint32(1):
-            low, high = min(low, addresses[lane]), max(high, addresses[lane] + width)
-    return low, high
 
 
 @njit
 def _loaded(m, warp, pc, mask, addresses, width):
     """Note a fault where a lane loads what another lane stored last, since they met."""
     recent = view.recent(m)[warp]
-    low, high = _ends(mask, addresses, width)
+    low, high = ends(mask, addresses, width)
     pending, count = uint32(mask), recent[0, 0]
     for back in range(1, 1 + min(count, int64(s.RECENT))):
         store = recent[1 + (count - back) % s.RECENT]

@@ -18,28 +18,10 @@ from tilewave.execution.machine.written import LOCALLY
 
 HINT = "hint"
 """The kind of a fault that makes no result wrong."""
-KINDS = {
-    s.OUTSIDE_GLOBAL: "invalid access", s.MISALIGNED: "invalid access",
-    s.OUTSIDE_SHARED: "invalid access", s.OUTSIDE_LOCAL: "invalid access",
-    s.OUTSIDE_CONSTANT: "invalid access", s.UNINITIALISED: "uninitialised read", s.RACE: "race",
-    s.IN_FLIGHT: "race", s.NEVER_REACHED: "barrier", s.OUT_OF_BUDGET: "timed out",
-    s.NOT_KNOWN: "unsupported", s.TRAPPED: "trap", s.QUEUE_FULL: "unsupported",
-    s.BAD_TARGET: "invalid access", s.UNFENCED: "race", s.NO_MAP: "invalid access",
-    s.BAD_MATRIX: "unsupported", s.TOO_MANY_ARRIVALS: "barrier", s.NO_BLOCK: "invalid access",
-    s.MANY_MBARRIERS: "unsupported", s.BAD_SIZE: "invalid access", s.ASSERTED: "assertion failed",
-    s.SYSTEM_CALL: "unsupported", s.BAD_RANK: "invalid access",
-    s.BEFORE_ARRAY: "invalid access", s.WITHIN_PIECE: "invalid access", s.UNORDERED: "race",
-    s.MAYBE_ENDED: "race", s.UNPUBLISHED: "race", s.BARRIER_ONLY: HINT, s.UNWRITTEN: "uninitialised read",
-    s.SPLIT_BARRIER: HINT, s.NOT_MET: "race", s.LANES_APART: "race", s.STILL_READ: "race",
-    s.CONTESTED: "race",
-}  # fmt: skip
-# Faults whose address lies in shared memory, where it is no device address.
-IN_SHARED = (
-    s.OUTSIDE_SHARED, s.MISALIGNED, s.UNINITIALISED, s.RACE, s.IN_FLIGHT, s.UNFENCED,
-    s.TOO_MANY_ARRIVALS, s.MAYBE_ENDED, s.UNPUBLISHED, s.BARRIER_ONLY, s.NOT_MET, s.LANES_APART, s.CONTESTED,
-)  # fmt: skip
-TABLE = table_beside(__file__)
-SENTENCES = {getattr(s, name): sentence for name, sentence in TABLE.items()}
+TABLES = table_beside(__file__)
+KINDS = {getattr(s, name): kind for kind, names in TABLES["kinds"].items() for name in names}
+IN_SHARED = [getattr(s, name) for name in TABLES["in_shared"]]
+SENTENCES = {getattr(s, name): sentence for name, sentence in TABLES["sentences"].items()}
 PARTS = 6  # groups of waiting threads in a message
 RETRACED = 4  # blocks executed again to learn the other side of a race
 

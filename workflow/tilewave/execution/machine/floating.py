@@ -197,10 +197,6 @@ def single(op, sub, flags, T, p0, p1):
         _arithmetic(op, sub, flags, T)
         for lane in range(32):
             T[8, lane], T[9, lane] = T[9, lane], T[8, lane]
-    elif op == ops.F_FMA and sub == c.NEAREST and not flags & (c.FTZ | c.SATURATE):
-        for lane in range(32):
-            value = fma_f32(as_f32(T[0, lane]), as_f32(T[1, lane]), as_f32(T[2, lane]))
-            T[8, lane] = canonical(bits_f32(value))
     elif op == ops.F_COMPARE:
         return _compare(sub, flags, T, p0)
     elif op == ops.F_CHECK:
@@ -315,7 +311,7 @@ def _nans(count, T):
 
 
 @njit
-def _next64(bits, up):
+def next64(bits, up):
     """Return the next f64 up or down."""
     negative = bits >> uint64(63) != uint64(0)
     if bits & ~SIGN64 == uint64(0):
@@ -411,8 +407,8 @@ def directed64(op, mode, x, y, z):
             return bits
         down = near > 0.0
     if down:
-        return _next64(bits, False) if rest < 0 else bits
-    return _next64(bits, True) if rest > 0 else bits
+        return next64(bits, False) if rest < 0 else bits
+    return next64(bits, True) if rest > 0 else bits
 
 
 @njit

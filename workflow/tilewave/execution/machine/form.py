@@ -7,7 +7,6 @@ instruction unsupported: ignoring it could give a wrong result without notice.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -34,27 +33,16 @@ def signed(value: int) -> int:
     return value - INT32 if value >= INT32 // 2 else value
 
 
-def _bits(text: str, number: type[np.floating[Any]]) -> int:
+FORMATS = {"f16": "f2", "f32": "f4", "bf16": "f4", "f64": "f8"}
+
+
+def bits_of(text: str, kind: str) -> int:
     """Return the pattern of a literal: a NaN is quiet, and a number too large is infinite."""
     with np.errstate(over="ignore"):
-        value = number(float(re.sub("[QS]NAN", "NAN", text.strip(), flags=re.I)))
-    return int.from_bytes(value.tobytes(), "little")
-
-
-def f32_bits(text: str) -> int:
-    return _bits(text, np.float32)
-
-
-def f64_bits(text: str) -> int:
-    return _bits(text, np.float64)
-
-
-def f16_bits(text: str) -> int:
-    return _bits(text, np.float16)
-
-
-def bf16_bits(text: str) -> int:
-    return f32_bits(text) >> 16
+        number = float(re.sub("[QS]NAN", "NAN", text.strip(), flags=re.I))
+        value = np.array(number, FORMATS[kind])
+    bits = int.from_bytes(value.tobytes(), "little")
+    return bits >> 16 if kind == "bf16" else bits
 
 
 NOTHING_YET = np.zeros(c.COLUMNS, np.int32)
@@ -93,6 +81,16 @@ class Form:
                 self.modifiers.remove(name)
                 return name
         return None
+
+    def need(self, *names: str) -> str:
+        """Remove and return the first of the names that is a modifier. Raises Unsupported without one."""
+        if (name := self.take(*names)) is None:
+            raise self.fail()
+        return name
+
+    def number(self, *names: str, default: str = "") -> int:
+        """Remove one of these modifiers, and return its number. Raises Unsupported for none without a default."""
+        return names.index(self.take(*names) or default or self.need(*names))
 
     def drop(self, *names: str) -> None:
         """Remove modifiers that change neither values nor counts."""
@@ -138,13 +136,22 @@ class Form:
 
     def destination(self, words: int = 1) -> None:
         """Take all outputs: leading predicates, the register, further predicates."""
-        outputs = []
-        while self.operands and self.is_predicate(self.operands[0]):
-            outputs.append(self.operands.pop(0))
+        outputs = self.leading_predicates()
         self.register_out(words)
+        self.predicates_out(outputs + self.leading_predicates())
+
+    def leading_predicates(self) -> list[SassOperand]:
+        predicates = []
         while self.operands and self.is_predicate(self.operands[0]):
-            outputs.append(self.operands.pop(0))
-        self.predicates_out(outputs)
+            predicates.append(self.operands.pop(0))
+        return predicates
+
+    def whole(self) -> int:
+        """Take the next operand, which must be a whole number."""
+        operand = self.operands.pop(0)
+        if operand.kind != "integer":
+            raise self.fail()
+        return int(operand.value)
 
     def plain(self, kind: str = "register") -> SassOperand:
         """Take the next operand, which must have this kind and no suffix or sign."""
@@ -228,19 +235,13 @@ class Form:
 
     def literal(self, operand: SassOperand, kind: str, words: int) -> tuple[int, int]:
         text = operand.text
-        if kind == "f32":
-            return (f32_bits(text), 0)
-        if kind == "f64":
-            # The encoding holds the upper half of the double.
-            bits = f64_bits(text)
+        if kind != "int":
+            bits = bits_of(text, kind) * (0x10001 if "16" in kind else 1)
             return bits & 0xFFFFFFFF, bits >> 32
-        if kind in ("f16", "bf16"):
-            bits = f16_bits(text) if kind == "f16" else bf16_bits(text)
-            return bits * 0x10001, 0
         if operand.kind == "float":
             if str(operand.value).lstrip("+-").isdigit():
                 return int(operand.value), 0
-            return f32_bits(text), 0
+            return bits_of(text, "f32"), 0
         value = int(operand.value)
         high = (value >> 32) if words == 2 else 0
         return value, high
@@ -272,8 +273,7 @@ class Form:
         first = self.operands.pop(0)
         if first.kind in ("integer", "float"):
             second = self.operands.pop(0)
-            bits = f16_bits if kind == "f16" else bf16_bits
-            value = bits(first.text) << 16 | bits(second.text)
+            value = bits_of(first.text, kind) << 16 | bits_of(second.text, kind)
             self.source(SassOperand("integer", first.text, value=value))
             return
         self.source(first, kind)
@@ -311,16 +311,11 @@ class Form:
 
     def comparison(self) -> None:
         """Take the comparison, into SUB."""
-        name = self.take(*c.COMPARISONS)
-        if name is None:
-            raise self.fail()
-        self.row[c.SUB] = c.COMPARISONS.index(name)
+        self.row[c.SUB] = self.number(*c.COMPARISONS)
 
     def boolean(self) -> None:
         """Take how a comparison combines with the input predicate: AND by default."""
-        name = self.take("AND", "OR", "XOR")
-        if name is not None and name != "AND":
-            self.set(c.BOOL_OR if name == "OR" else c.BOOL_XOR)
+        self.set((0, c.BOOL_OR, c.BOOL_XOR)[self.number("AND", "OR", "XOR", default="AND")])
 
     def finish(self) -> np.ndarray:
         if self.modifiers or self.operands:

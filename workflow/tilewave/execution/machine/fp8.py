@@ -42,8 +42,8 @@ DEPTH = 32
 KEPT = -1 << (23 - DIGITS)  # the bits of an f32 that a sum has
 
 
-@emitted(1, types.boolean)
-def spread(builder, steps, R, a, b, wide_a, wide_b, scratch):
+@emitted(result=types.boolean)
+def spread(builder, R, a, b, wide_a, wide_b, scratch):
     """Expand A and B to the scratch, as `tensor.spread` does.
 
     wide_a, wide_b: E5M2 if true, else E4M3. Returns whether an infinity or a NaN is among them.
@@ -74,7 +74,7 @@ def spread(builder, steps, R, a, b, wide_a, wide_b, scratch):
             odd.append(extreme(bits, T_F16))
 
     left, right = Operand(wide_a), Operand(wide_b)
-    for pair in range(steps // 16):
+    for pair in range(DEPTH // 16):
         words = columns(R.load(a, 2 * pair), R.load(a, 2 * pair + 1))
         halves = [R.load_half(b, pair, half) for half in range(2)]
         for byte in range(4):
@@ -96,15 +96,9 @@ def fp8_product(sub, R, d, a, b, c):
     wide = (sub >> 16) & 1 != 0
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
     scratch: Any = local_words(WORDS)
-    far = spread(DEPTH, R, a, b, (sub >> 8) & 255 == T_E5M2, (sub >> 20) & 255 == T_E5M2, scratch)
-    if wide:
-        read_sums(1, R, c, scratch)
-    else:
-        read_sums(0, R, c, scratch)
+    far = spread(R, a, b, (sub >> 8) & 255 == T_E5M2, (sub >> 20) & 255 == T_E5M2, scratch)
+    read_sums(wide, R, c, scratch)
     add32(not far, int32(PLACES), wide, 0, int64(KEPT if wide else -1), scratch)
     if far:
         endless(R, c, T_F16, DEPTH, wide, scratch)
-    if wide:
-        write_sums(1, R, d, scratch)
-    else:
-        write_sums(0, R, d, scratch)
+    write_sums(wide, R, d, scratch)

@@ -5,6 +5,7 @@ row g of A, C and D, and column g of B.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
+import functools
 import inspect
 
 from llvmlite import ir
@@ -12,21 +13,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tilewave.execution.machine.vectors import I32, I64, Memory
+from tilewave.execution.machine.vectors import I32, I64, Memory, switched
 
 ROWS = 16
 ALIGN = 64
 
 
-def literals(*kinds):
-    """Return whether all types are integer literals."""
-    return all(isinstance(kind, types.IntegerLiteral) for kind in kinds)
-
-
 @intrinsic
 def local_words(typingctx, count):
     """Allocate uint32 words on the stack."""
-    if not literals(count):
+    if not isinstance(count, types.IntegerLiteral):
         return None
     size = count.literal_value
 
@@ -80,30 +76,47 @@ def lanes(vectors, half):
     )
 
 
-def emitted(numbers, result=types.none):
-    """Decorate a function that emits instructions for each value of its first arguments.
+def emitted(*cases, result=types.none):
+    """Decorate a function that emits instructions for each of these cases, the values of its first arguments.
 
-    The function gets the builder, the values of the first ``numbers`` arguments, which are
-    literals, and the other arguments, with `Registers` for an array.
+    A literal argument chooses among them when it is compiled, another one by a switch when it runs. The function gets
+    the builder, the values of a case, and the other arguments, with `Registers` for an array.
     """
+    count = len(cases[0]) if cases else 0
 
     def decorated(body):
         def typed(typingctx, *kinds):
-            if not literals(*kinds[:numbers]):
-                return None
+            literal = [getattr(kind, "literal_value", None) for kind in kinds[:count]]
+            possible = [
+                case
+                for case in cases or ((),)
+                if all(value in (None, wanted) for value, wanted in zip(literal, case))
+            ]
 
             def build(context, builder, signature, arguments):
-                operands = [kind.literal_value for kind in kinds[:numbers]]
-                for kind, value in zip(kinds[numbers:], arguments[numbers:]):
-                    array = isinstance(kind, types.Array)
-                    operands.append(Registers(context, builder, kind, value) if array else value)
-                value = body(builder, *operands)
-                return context.get_dummy_value() if value is None else value
+                operands = [
+                    Registers(context, builder, kind, value)
+                    if isinstance(kind, types.Array)
+                    else value
+                    for kind, value in zip(kinds[count:], arguments[count:])
+                ]
+                number = I64(0)
+                for value in arguments[:count]:
+                    wide = value if value.type == I64 else builder.zext(value, I64)
+                    number = builder.or_(builder.shl(number, I64(8)), wide)
+
+                def emit(case):
+                    value = body(builder, *case, *operands)
+                    return [] if value is None else [value]
+
+                actions = {int.from_bytes(case): functools.partial(emit, case) for case in possible}
+                values = switched(builder, number, actions) if possible[1:] else emit(*possible)
+                return values[0] if values else context.get_dummy_value()
 
             return result(*kinds), build
 
         typed.__signature__ = inspect.signature(body)
         typed.__name__, typed.__doc__ = body.__name__, body.__doc__
-        return intrinsic(typed)
+        return intrinsic(prefer_literal=True)(typed)
 
     return decorated

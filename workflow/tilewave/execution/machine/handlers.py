@@ -32,6 +32,7 @@ from tilewave.execution.machine.integer import integer
 from tilewave.execution.machine.mbarrier import mbarrier
 from tilewave.execution.machine.registers import pin, results, sources
 from tilewave.execution.machine.special import special, special_register
+from tilewave.execution.machine.state import State
 from tilewave.execution.machine.tensor import hmma
 from tilewave.execution.machine.votes import exchange, logic
 
@@ -133,6 +134,15 @@ COMPILED = {
 
 def units(families: Iterable[int]) -> list[str]:
     return [COMPILED[family].unit for family in families if family in COMPILED]
+
+
+def replaced(state: State, by: Entry, families: Iterable[int], *more: int) -> State:
+    """Return a state in which an entry replaces the handlers of some families; they follow, then ``more`` numbers."""
+    handlers = state.handlers
+    patched = np.concatenate([handlers, handlers, np.array(more, np.int64)])
+    if chosen := [family for family in families if handlers[family]]:
+        patched[chosen] = by.address
+    return state._replace(handlers=patched)
 
 
 def addresses(families: Iterable[int]) -> np.ndarray:

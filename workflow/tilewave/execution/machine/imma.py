@@ -1,6 +1,7 @@
 """Products of integer and bit matrices in the tensor cores."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
+import itertools
 from typing import Any
 
 from llvmlite import ir
@@ -18,7 +19,7 @@ A_AT, B_AT, SUMS = 0, 512, 768
 WORDS = 896
 
 
-@emitted(2)
+@emitted(*itertools.product((1, 2), (0, 1)))
 def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch):
     """Load A, B and C to the scratch: ``pairs`` of A's registers; single: bits, not bytes.
 
@@ -54,7 +55,7 @@ def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch
             out.store(SUMS + ROWS * (2 * t + side), words)
 
 
-@emitted(1)
+@emitted((16,), (32,))
 def add_bytes(builder, steps, saturating, scratch):
     """Add products of bytes to the sums. 32 of them and their sum are exact in f32."""
     factors, b_factors = part(builder, scratch, A_AT, FLOAT), part(builder, scratch, B_AT, FLOAT)
@@ -85,7 +86,7 @@ def add_bytes(builder, steps, saturating, scratch):
     loop(builder, 8, column)
 
 
-@emitted(2)
+@emitted(*itertools.product((4, 8), (0, 1)))
 def add_bits(builder, words, different, scratch):
     """Add to the sums the number of k where bits of A and B are both set, or differ."""
     a_words, b_words = part(builder, scratch, A_AT), part(builder, scratch, B_AT)
@@ -103,7 +104,7 @@ def add_bits(builder, words, different, scratch):
     loop(builder, 8, column)
 
 
-@emitted(1)
+@emitted((8,), (16,))
 def write(builder, rows, R, d, scratch):
     halves = rows // 8
     sums = part(builder, scratch, SUMS)
@@ -125,28 +126,11 @@ def imma(sub, flags, R, d, a, b, c):
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
     signed_a = int32(128) if sub & 256 else int32(0)
     signed_b = int32(128) if sub & 512 else int32(0)
-    if sub & (IMMA_AND | IMMA_XOR):
-        if depth == 32:
-            read(2, 1, R, a, b, c, signed_a, signed_b, narrow, scratch)
-            if sub & IMMA_XOR:
-                add_bits(8, 1, scratch)
-            else:
-                add_bits(8, 0, scratch)
-        else:
-            read(1, 1, R, a, b, c, signed_a, signed_b, narrow, scratch)
-            if sub & IMMA_XOR:
-                add_bits(4, 1, scratch)
-            else:
-                add_bits(4, 0, scratch)
-    elif depth == 32:
-        read(2, 0, R, a, b, c, signed_a, signed_b, narrow, scratch)
-        add_bytes(32, flags & SATURATE != 0, scratch)
+    single = sub & (IMMA_AND | IMMA_XOR) != 0
+    read(depth // 16, single, R, a, b, c, signed_a, signed_b, narrow, scratch)
+    if single:
+        add_bits(depth // 4, sub & IMMA_XOR != 0, scratch)
     else:
-        read(1, 0, R, a, b, c, signed_a, signed_b, narrow, scratch)
-        add_bytes(16, flags & SATURATE != 0, scratch)
-    if d == 255:
-        return
-    if narrow:
-        write(8, R, d, scratch)
-    else:
-        write(16, R, d, scratch)
+        add_bytes(depth, flags & SATURATE != 0, scratch)
+    if d != 255:
+        write(8 if narrow else 16, R, d, scratch)

@@ -38,26 +38,24 @@ def combined(flags, compared, inverse, pin):
     return compared & pin, inverse & pin
 
 
+@njit(inline="always")
+def _turned(word, negated, inverted):
+    """Return a source with its sign: -R counts as 2^32 - R."""
+    value = uint64(word)
+    if negated:
+        return uint64(1 << 32) - value
+    return value ^ CHUNK if inverted else value
+
+
 @njit
 def _carries(flags, T, p0, p1):
-    """Compute IADD3 with carries: each sign counts as -R = 2^32 - R."""
+    """Compute IADD3 with carries."""
     first = uint32(0)
     second = uint32(0)
     for lane in range(32):
-        a, b, z = uint64(T[0, lane]), uint64(T[1, lane]), uint64(T[2, lane])
-        if flags & c.NEG0:
-            a = uint64(1 << 32) - a
-        elif flags & c.INV0:
-            a ^= CHUNK
-        if flags & c.NEG1:
-            b = uint64(1 << 32) - b
-        elif flags & c.INV1:
-            b ^= CHUNK
-        if flags & c.NEG2:
-            z = uint64(1 << 32) - z
-        elif flags & c.INV2:
-            z ^= CHUNK
-        total = a + b + z
+        total = _turned(T[0, lane], flags & c.NEG0, flags & c.INV0)
+        total += _turned(T[1, lane], flags & c.NEG1, flags & c.INV1)
+        total += _turned(T[2, lane], flags & c.NEG2, flags & c.INV2)
         if flags & c.CARRY_IN:
             total += uint64((p0 >> uint32(lane)) & uint32(1))
             total += uint64((p1 >> uint32(lane)) & uint32(1))
@@ -215,7 +213,7 @@ def _shift_add(op, shift, flags, T, p0):
     """Execute LEA: (a << k) + b; LEA.HI: the upper word of {c, a} << k, plus b."""
     carry = uint32(0)
     for lane in range(32):
-        a, b = T[0, lane], uint64(T[1, lane])
+        a = T[0, lane]
         if op == ops.SHIFT_ADD:
             part = uint64(uint32(uint64(a) << uint64(shift)))
             if flags & c.NEG0:  # -0 has a carry: nothing was borrowed
@@ -228,11 +226,7 @@ def _shift_add(op, shift, flags, T, p0):
             part = uint64(uint32((pair << uint64(shift)) >> uint64(32)))
         if flags & c.INV0:
             part ^= CHUNK
-        if flags & c.NEG1:
-            b = uint64(1 << 32) - b
-        elif flags & c.INV1:
-            b ^= CHUNK
-        total = part + b
+        total = part + _turned(T[1, lane], flags & c.NEG1, flags & c.INV1)
         if flags & c.CARRY_IN:
             total += uint64((p0 >> uint32(lane)) & uint32(1))
         T[8, lane] = uint32(total)
@@ -272,31 +266,27 @@ def _permute(mode, T):
 
 
 @njit
-def _dot(op, sub, flags, T):
-    """Execute IDP: sum of products of 8-bit pieces, or of 16-bit ones with bytes, plus c."""
+def _piece(word, at, width, negated, signed):
+    """Return a number inside a word, its sign applied in its own width."""
+    ones = (int64(1) << width) - int64(1)
+    value = (int64(word) >> at) & ones
+    if negated:
+        value = -value & ones
+    if signed and value >> (width - int64(1)):
+        value -= ones + int64(1)
+    return value
+
+
+@njit
+def _dot(width, high, sub, T):
+    """Execute IDP: c plus the sum of products of pieces of this width with bytes, the upper ones if ``high``."""
     for lane in range(32):
-        a, b = T[0, lane], T[1, lane]
-        total = int64(0)
-        if op == ops.DOT4:
-            for byte in range(4):
-                x = int64((a >> uint32(8 * byte)) & uint32(255))
-                y = int64((b >> uint32(8 * byte)) & uint32(255))
-                if sub & 1 and x > 127:
-                    x -= 256
-                if sub & 2 and y > 127:
-                    y -= 256
-                total += x * y
-        else:
-            first = 2 if flags & c.HIGH else 0
-            for half in range(2):
-                x = int64((a >> uint32(16 * half)) & uint32(0xFFFF))
-                y = int64((b >> uint32(8 * (first + half))) & uint32(255))
-                if sub & 1 and x > 0x7FFF:
-                    x -= 0x10000
-                if sub & 2 and y > 127:
-                    y -= 256
-                total += x * y
-        T[8, lane] = uint32(total + int64(T[2, lane]))
+        total = int64(T[2, lane])
+        for piece in range(32 // width):
+            x = _piece(T[0, lane], width * piece, width, 0, sub & 1)
+            y = _piece(T[1, lane], 8 * (piece + high), int64(8), 0, sub & 2)
+            total += x * y
+        T[8, lane] = uint32(total)
 
 
 @njit
@@ -362,18 +352,6 @@ def _rare(op, flags, T, p0):
                 best = int64(0)
             result = uint32(best)
         T[8, lane] = result
-
-
-@njit
-def _piece(word, at, width, negated, signed):
-    """Return a number inside a word, its sign applied in its own width."""
-    ones = (int64(1) << width) - int64(1)
-    value = (int64(word) >> at) & ones
-    if negated:
-        value = -value & ones
-    if signed and value >> (width - int64(1)):
-        value -= ones + int64(1)
-    return value
 
 
 @njit
@@ -498,8 +476,10 @@ def integer(op, sub, flags, T, p0, p1):
         if sub == 1:
             return shared, uint32(0)
         return (local if sub == 2 else uint32(0)), uint32(0)
-    elif op in (ops.DOT4, ops.DOT2):
-        _dot(op, sub, flags, T)
+    elif op == ops.DOT4:
+        _dot(int64(8), int64(0), sub, T)
+    elif op == ops.DOT2:
+        _dot(int64(16), int64(2 if flags & c.HIGH else 0), sub, T)
     else:
         _rare(op, flags, T, p0)
     return uint32(0), uint32(0)

@@ -6,6 +6,8 @@ go through `handlers`. Both ways give the same bits (tests/execution/test_machin
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
+import operator
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -17,14 +19,21 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import conversion, floating
 from tilewave.execution.machine.families import integer as integer_ops
 from tilewave.execution.machine.integer import combined, holds
+from tilewave.execution.machine.vectors import (
+    DOUBLE,
+    FLOAT,
+    I32,
+    I64,
+    Memory,
+    Vector,
+    either,
+    splat,
+    switched,
+)
 
 LANES = 32
 ROW_BYTES = 4 * LANES
-WORD, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
-WORDS, LONGS = ir.VectorType(WORD, LANES), ir.VectorType(LONG, LANES)
-FLOATS, DOUBLES = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(ir.DoubleType(), LANES)
-HALVES = ir.VectorType(ir.HalfType(), LANES)
-BITS = ir.VectorType(BIT, LANES)
+BITS = ir.VectorType(ir.IntType(1), LANES)
 
 # ---- which operation a row is; 0: none of these
 (
@@ -133,111 +142,66 @@ def prepare(rows: np.ndarray) -> None:
         sources[literal, column] = value
 
 
-def _splat(builder, scalar, kind=WORDS):
-    at = ir.Constant(WORD, 0)
-    vector = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, at)
-    return builder.shuffle_vector(
-        vector, ir.Constant(kind, ir.Undefined), ir.Constant(WORDS, [0] * LANES)
-    )
+def _everywhere(builder, word):
+    return splat(builder, word, LANES)
 
 
-def _constant(value, kind=WORDS):
-    return ir.Constant(kind, [value] * LANES)
+def _row(builder, address):
+    """Return the memory of a row of words."""
+    return Memory(builder, builder.inttoptr(address, I32.as_pointer()))
 
 
-def _load(builder, address, kind=WORDS):
-    loaded = builder.load(builder.inttoptr(address, kind.as_pointer()))
-    loaded.align = 4
-    return loaded
+def _lanes_on(builder, mask):
+    """Return the bits of a lane mask."""
+    return Vector(builder, builder.bitcast(mask, BITS))
 
 
 def _operand(builder, address, single, keep, flip, more):
     """Return (value & keep ^ flip) + more; the value is a row of lanes, or one word for all lanes."""
-    with builder.if_else(builder.icmp_unsigned("!=", single, ir.Constant(LONG, 0))) as (same, each):
-        with same:
-            word = builder.load(builder.inttoptr(address, WORD.as_pointer()))
-            spread = _splat(builder, word)
-            from_same = builder.block
-        with each:
-            row = _load(builder, address)
-            from_each = builder.block
-    value = builder.phi(WORDS)
-    value.add_incoming(spread, from_same)
-    value.add_incoming(row, from_each)
-    value = builder.xor(builder.and_(value, _splat(builder, keep)), _splat(builder, flip))
-    return builder.add(value, _splat(builder, more))
+    row, same = _row(builder, address), builder.icmp_unsigned("!=", single, I64(0))
+    value = either(builder, same, lambda: row.everywhere(0, LANES), lambda: row.load(0, LANES))
+    keep, flip, more = (_everywhere(builder, word) for word in (keep, flip, more))
+    return ((value & keep) ^ flip) + more
 
 
-def _fma(builder, kind, a, b, x):
-    name = "llvm.fma.v32f64" if kind is DOUBLES else "llvm.fma.v32f32"
-    module = builder.module
-    function = module.globals.get(name)
-    if function is None:
-        function = ir.Function(module, ir.FunctionType(kind, [kind] * 3), name)
-    return builder.call(function, [a, b, x])
+def _is_nan(bits):
+    return (bits & 0x7FFFFFFF).above(0x7F800000)
 
 
-def _is_nan(builder, bits):
-    size = builder.and_(bits, _constant(0x7FFFFFFF))
-    return builder.icmp_unsigned(">", size, _constant(0x7F800000))
+def _canonical(value):
+    """Return the bits of floats, with 0x7fffffff for any NaN."""
+    bits = value.bits_as(I32)
+    return _is_nan(bits).select(0x7FFFFFFF, bits)
 
 
-def _canonical(builder, bits):
-    """Replace any NaN by 0x7fffffff."""
-    return builder.select(_is_nan(builder, bits), _constant(0x7FFFFFFF), bits)
+def _half(bits):
+    """Return the bits of floats, rounded to f16."""
+    return _is_nan(bits).select(0x7FFF, bits.bits_as(FLOAT).narrowed())
 
 
 def _lut(builder, a, b, x, table):
     """Emit LOP3 as a multiplexer of eight masks."""
-    masks = []
-    for index in range(8):
-        bit = builder.and_(builder.lshr(table, ir.Constant(WORD, index)), ir.Constant(WORD, 1))
-        masks.append(_splat(builder, builder.neg(bit)))
-    ones = _constant(0xFFFFFFFF)
+    bits = [builder.and_(builder.lshr(table, I32(index)), I32(1)) for index in range(8)]
+    masks = [_everywhere(builder, builder.neg(bit)) for bit in bits]
 
-    def either(choice, yes, no):
-        return builder.or_(builder.and_(choice, yes), builder.and_(builder.xor(choice, ones), no))
+    def chosen(choice, yes, no):
+        return (choice & yes) | ((choice ^ 0xFFFFFFFF) & no)
 
-    level = [either(x, masks[2 * k + 1], masks[2 * k]) for k in range(4)]
-    level = [either(b, level[1], level[0]), either(b, level[3], level[2])]
-    return either(a, level[1], level[0])
+    level = [chosen(x, masks[2 * k + 1], masks[2 * k]) for k in range(4)]
+    level = [chosen(b, level[1], level[0]), chosen(b, level[3], level[2])]
+    return chosen(a, level[1], level[0])
 
 
-def _shift(builder, how, value, amount):
+def _clamped(a, b, shift):
     """Emit a shift whose amount clamps at 32."""
-    large = builder.icmp_unsigned(">", amount, _constant(31))
-    inside = builder.select(large, _constant(0 if how != "ashr" else 31), amount)
-    shifted = getattr(builder, how)(value, inside)
-    return shifted if how == "ashr" else builder.select(large, _constant(0), shifted)
-
-
-def _chosen(builder, op, make, *kinds):
-    """Emit a switch over ``op``: the values of the action with that number, of these kinds."""
-    end, unknown = builder.append_basic_block("end"), builder.append_basic_block("other")
-    switch = builder.switch(builder.trunc(op, WORD), unknown)
-    results = []
-    for number, action in make.items():
-        block = builder.append_basic_block(f"op{number}")
-        switch.add_case(ir.Constant(WORD, number), block)
-        builder.position_at_end(block)
-        results.append((action(), builder.block))
-        builder.branch(end)
-    builder.position_at_end(unknown)
-    builder.unreachable()
-    builder.position_at_end(end)
-    chosen = [builder.phi(kind) for kind in kinds]
-    for values, block in results:
-        for phi, value in zip(chosen, values):
-            phi.add_incoming(value, block)
-    return chosen
+    large = b.above(31)
+    return large.select(0, shift(a, large.select(0, b)))
 
 
 def _store(builder, address, words, on):
     """Store words to a row, in active lanes."""
-    place = builder.inttoptr(address, WORDS.as_pointer())
-    before = builder.load(place)
-    before.align = 4
-    builder.store(builder.select(on, words, before), place).align = 4
+    row = _row(builder, address)
+    row.store(0, on.select(words, row.load(0, LANES)))
 
 
 @intrinsic
@@ -247,53 +211,38 @@ def _vector(
     """Emit an operation: three sources (address, whether one word for all, masks), destination."""
 
     def build(context, builder, signature, arguments):
-        names = "op a a1 ak ax am b b1 bk bx bm d d1 dk dx dm out mask sub pin".split()
-        v = dict(zip(names, arguments))
-        a, b, x = (
-            _operand(builder, v[n], v[n + "1"], v[n + "k"], v[n + "x"], v[n + "m"]) for n in "abd"
-        )
-        table = v["sub"]
+        op, *parts, out, mask, sub, pin = arguments
+        a, b, x = (_operand(builder, *parts[at : at + 5]) for at in (0, 5, 10))
 
-        def real(value):
-            return builder.bitcast(value, FLOATS)
+        def amount():
+            return _everywhere(builder, sub)
 
-        def bits(value):
-            return _canonical(builder, builder.bitcast(value, WORDS))
+        def real(*values):
+            return [value.bits_as(FLOAT) for value in values]
 
-        def half_bits():
-            shifted = builder.lshr(a, _splat(builder, table))
-            low = builder.trunc(shifted, ir.VectorType(ir.IntType(16), LANES))
-            return bits(builder.fpext(builder.bitcast(low, HALVES), FLOATS))
-
-        def packed():
-            parts = []
-            for value in (a, b):
-                nan = _is_nan(builder, value)
-                half = builder.fptrunc(real(value), HALVES)
-                word = builder.bitcast(half, ir.VectorType(ir.IntType(16), LANES))
-                word = builder.zext(word, WORDS)
-                parts.append(builder.select(nan, _constant(0x7FFF), word))
-            return builder.or_(builder.shl(parts[0], _constant(16)), parts[1])
+        def shifted_signed():
+            by = b.above(31).select(31, b)
+            return Vector(builder, builder.ashr(a.value, by.value))
 
         make = {
             MOVE: lambda: a,
-            SUM: lambda: builder.add(builder.add(a, b), x),
-            PRODUCT_SUM: lambda: builder.add(builder.mul(a, b), x),
-            LUT: lambda: _lut(builder, a, b, x, table),
-            FFMA: lambda: bits(_fma(builder, FLOATS, real(a), real(b), real(x))),
-            FADD: lambda: bits(builder.fadd(real(a), real(b))),
-            FMUL: lambda: bits(builder.fmul(real(a), real(b))),
-            SHIFT_LEFT: lambda: _shift(builder, "shl", a, b),
-            SHIFT_RIGHT: lambda: _shift(builder, "lshr", a, b),
-            SHIFT_RIGHT_SIGNED: lambda: _shift(builder, "ashr", a, b),
-            CHOOSE: lambda: builder.select(builder.bitcast(v["pin"], BITS), a, b),
-            SHIFTED_SUM: lambda: builder.add(builder.shl(a, _splat(builder, table)), b),
-            WIDEN_HALF: half_bits,
-            PACK_HALVES: packed,
+            SUM: lambda: a + b + x,
+            PRODUCT_SUM: lambda: a * b + x,
+            LUT: lambda: _lut(builder, a, b, x, sub),
+            FFMA: lambda: _canonical(Vector.fused(*real(a, b, x))),
+            FADD: lambda: _canonical(operator.add(*real(a, b))),
+            FMUL: lambda: _canonical(operator.mul(*real(a, b))),
+            SHIFT_LEFT: lambda: _clamped(a, b, operator.lshift),
+            SHIFT_RIGHT: lambda: _clamped(a, b, operator.rshift),
+            SHIFT_RIGHT_SIGNED: shifted_signed,
+            CHOOSE: lambda: _lanes_on(builder, pin).select(a, b),
+            SHIFTED_SUM: lambda: (a << amount()) + b,
+            WIDEN_HALF: lambda: _canonical((a >> amount()).widened()),
+            PACK_HALVES: lambda: (_half(a) << 16) | _half(b),
         }
-        make = {kind: lambda action=action: (action(),) for kind, action in make.items()}
-        (result,) = _chosen(builder, v["op"], make, WORDS)
-        _store(builder, v["out"], result, builder.bitcast(v["mask"], BITS))
+        actions = {kind: lambda action=action: [action().value] for kind, action in make.items()}
+        (result,) = switched(builder, op, actions)
+        _store(builder, out, Vector(builder, result), _lanes_on(builder, mask))
         return context.get_dummy_value()
 
     long, word = types.int64, types.uint32
@@ -306,18 +255,15 @@ def _compared(typingctx, signed, a, a1, ak, ax, am, b, b1, bk, bx, bm):
     """Return lanes where a < b, and in the upper word those where a == b."""
 
     def build(context, builder, signature, arguments):
-        v = arguments
-        a, b = _operand(builder, *v[1:6]), _operand(builder, *v[6:11])
-        below = builder.select(
-            builder.icmp_unsigned("!=", v[0], ir.Constant(LONG, 0)),
-            builder.icmp_signed("<", a, b),
-            builder.icmp_unsigned("<", a, b),
-        )
+        signed, *parts = arguments
+        a, b = _operand(builder, *parts[:5]), _operand(builder, *parts[5:])
+        is_signed = builder.icmp_unsigned("!=", signed, I64(0))
+        below = builder.select(is_signed, a.compare("<", b).value, b.above(a).value)
         less, same = (
-            builder.zext(builder.bitcast(value, WORD), LONG)
-            for value in (below, builder.icmp_unsigned("==", a, b))
+            builder.zext(builder.bitcast(bits, I32), I64)
+            for bits in (below, a.compare("==", b).value)
         )
-        return builder.or_(less, builder.shl(same, ir.Constant(LONG, 32)))
+        return builder.or_(less, builder.shl(same, I64(32)))
 
     long, word = types.int64, types.uint32
     operand = (long, long, word, word, word)
@@ -329,63 +275,45 @@ def _paired(typingctx, op, a, a1, ak, ax, b, b1, bk, bx, d, d1, dk, dx, out, mas
     """Emit f64 arithmetic and 32 x 32 -> 64 bits: (value & keep ^ flip) on the upper words."""
 
     def build(context, builder, signature, arguments):
-        names = "op a a1 ak ax b b1 bk bx d d1 dk dx out mask".split()
-        v = dict(zip(names, arguments))
-        zero, ones = ir.Constant(WORD, 0), ir.Constant(WORD, 0xFFFFFFFF)
+        op, *parts, out, mask = arguments
+        none = I32(0)
 
-        def halves(n):
-            single = builder.icmp_unsigned("!=", v[n + "1"], ir.Constant(LONG, 0))
-            step = builder.select(single, ir.Constant(LONG, 4), ir.Constant(LONG, ROW_BYTES))
-            low = _operand(builder, v[n], v[n + "1"], ones, zero, zero)
-            above = builder.add(v[n], step)
-            return low, _operand(builder, above, v[n + "1"], v[n + "k"], v[n + "x"], zero)
+        def halves(address, single, keep, flip):
+            step = builder.icmp_unsigned("!=", single, I64(0))
+            above = builder.add(address, builder.select(step, I64(4), I64(ROW_BYTES)))
+            low = _operand(builder, address, single, I32(0xFFFFFFFF), none, none)
+            return low, _operand(builder, above, single, keep, flip, none)
 
-        def joined(pair):
-            low, high = (builder.zext(value, LONGS) for value in pair)
-            return builder.or_(low, builder.shl(high, _constant(32, LONGS)))
+        def joined(low, high):
+            return low.cast("zext", I64) | high.cast("zext", I64) << 32
 
-        (a0, a1), (b0, b1), (x0, x1) = halves("a"), halves("b"), halves("d")
-        third = joined((x0, x1))
+        a, b, x = (halves(*parts[at : at + 4]) for at in (0, 4, 8))
 
-        def real(pair):
-            return builder.bitcast(joined(pair), DOUBLES)
-
-        none = ir.Constant(WORD, 0)
+        def real(*pairs):
+            return [joined(*pair).bits_as(DOUBLE) for pair in pairs]
 
         def bits(value):
-            nan = builder.bitcast(builder.fcmp_unordered("uno", value, value), WORD)
-            return builder.bitcast(value, LONGS), nan
+            nan = builder.bitcast(builder.fcmp_unordered("uno", value.value, value.value), I32)
+            return value.bits_as(I64).value, nan
 
-        def whole(value):
-            return value, none
+        def product_sum(how):
+            return (a[0].cast(how, I64) * b[0].cast(how, I64) + joined(*x)).value, none
 
         make = {
-            DFMA: lambda: bits(
-                _fma(builder, DOUBLES, real((a0, a1)), real((b0, b1)), real((x0, x1)))
-            ),
-            DADD: lambda: bits(builder.fadd(real((a0, a1)), real((b0, b1)))),
-            DMUL: lambda: bits(builder.fmul(real((a0, a1)), real((b0, b1)))),
-            WIDE_SIGNED: lambda: whole(
-                builder.add(builder.mul(builder.sext(a0, LONGS), builder.sext(b0, LONGS)), third)
-            ),
-            WIDE_UNSIGNED: lambda: whole(
-                builder.add(builder.mul(builder.zext(a0, LONGS), builder.zext(b0, LONGS)), third)
-            ),
-            MOVE_PAIR: lambda: whole(joined((a0, a1))),
+            DFMA: lambda: bits(Vector.fused(*real(a, b, x))),
+            DADD: lambda: bits(operator.add(*real(a, b))),
+            DMUL: lambda: bits(operator.mul(*real(a, b))),
+            WIDE_SIGNED: lambda: product_sum("sext"),
+            WIDE_UNSIGNED: lambda: product_sum("zext"),
+            MOVE_PAIR: lambda: (joined(*a).value, none),
         }
-        result, nans = _chosen(builder, v["op"], make, LONGS, WORD)
-        nans = builder.and_(nans, v["mask"])
-        parts = (
-            builder.trunc(result, WORDS),
-            builder.trunc(builder.lshr(result, _constant(32, LONGS)), WORDS),
-        )
-        on = builder.bitcast(v["mask"], BITS)
+        result, nans = switched(builder, op, make)
+        words, nans = Vector(builder, result), builder.and_(nans, mask)
         # The general way selects the NaN of the result from those of the sources.
         with builder.if_then(builder.icmp_unsigned("==", nans, none)):
-            for number, part in enumerate(parts):
-                _store(
-                    builder, builder.add(v["out"], ir.Constant(LONG, ROW_BYTES * number)), part, on
-                )
+            for number in range(2):
+                place, part = builder.add(out, I64(ROW_BYTES * number)), words >> 32 * number
+                _store(builder, place, part.cast("trunc", I32), _lanes_on(builder, mask))
         return nans
 
     long, word = types.int64, types.uint32

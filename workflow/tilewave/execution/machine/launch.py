@@ -35,6 +35,7 @@ from tilewave.execution.machine.findings import HINT, Explainer, Fault, explaine
 from tilewave.execution.machine.integer import LOCAL_WINDOW, SHARED_WINDOW
 from tilewave.execution.machine.maps import WORDS, TensorMap, encoded
 from tilewave.execution.machine.program import Program
+from tilewave.execution.machine.registers import PARTS
 from tilewave.theory import architectures
 
 # Device address of the first buffer: above 32 bits, so that arithmetic without the upper word fails.
@@ -269,16 +270,12 @@ def _resolved(program: Program, banks: np.ndarray) -> np.ndarray:
             (0, c.VALUE, c.AND, c.XOR),
             (1, c.VALUE_HIGH, c.AND_HIGH, c.XOR_HIGH),
         ):
-            swizzle = rows[chosen, at + c.SWIZZLE]
             raw = words[word]
             if word == 0:
-                low, high = raw & 0xFFFF, raw >> 16
-                raw = np.select(
-                    [swizzle == c.LOW_TWICE, swizzle == c.HIGH_TWICE, swizzle == c.SWAPPED,
-                     swizzle == c.LOW_HALF, swizzle == c.HIGH_HALF],
-                    [low * 0x10001, high * 0x10001, high | low << 16, low, high],
-                    raw,
-                ).astype(np.uint32)  # fmt: skip
+                swizzle = rows[chosen, at + c.SWIZZLE]
+                shift, mask, factor = PARTS[np.where(swizzle == c.SWAPPED, c.WHOLE, swizzle)].T
+                turned = raw >> 16 | raw << 16
+                raw = np.where(swizzle == c.SWAPPED, turned, (raw >> shift & mask) * factor)
             masks = rows[chosen][:, [at + keep, at + flip]].astype(np.uint32, casting="unsafe")
             done = (raw & masks[:, 0]) ^ masks[:, 1]
             rows[chosen, at + value] = done.view(np.int32)

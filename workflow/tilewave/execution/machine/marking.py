@@ -24,7 +24,7 @@ from tilewave.execution.machine.compiling import Entry
 from tilewave.execution.machine.copies import reading_lanes
 from tilewave.execution.machine.families import copies as ops
 from tilewave.execution.machine.families import memory
-from tilewave.execution.machine.handlers import SIGNATURE, call
+from tilewave.execution.machine.handlers import SIGNATURE, call, replaced
 from tilewave.execution.machine.integer import joined
 from tilewave.execution.machine.maps import ADDRESS, WORDS
 from tilewave.execution.machine.state import State
@@ -356,12 +356,9 @@ class Marks:
 
     def watching(self, state: State) -> State:
         """Return a state whose accesses are noted here; these marks must outlive it."""
-        handlers = state.handlers
         addresses = [array.ctypes.data for array in (self.blocks, self._rows, self._places)]
-        more = [*addresses, self.blocks.shape[1], self._grain, self._faulting]
-        patched = np.concatenate([handlers, handlers, np.array(more, np.int64)])
-        patched[[family for family in FAMILIES if handlers[family]]] = MARKED.address
-        return state._replace(handlers=patched)
+        more = (*addresses, self.blocks.shape[1], self._grain, self._faulting)
+        return replaced(state, MARKED, FAMILIES, *more)
 
     def ends(self, start: int) -> tuple[int, int]:
         """Return the ends of what was read and written of a buffer at ``start``; 0 if nothing was."""

@@ -12,7 +12,7 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.compiling import Entry
-from tilewave.execution.machine.handlers import SIGNATURE, call
+from tilewave.execution.machine.handlers import SIGNATURE, call, replaced
 from tilewave.execution.machine.state import State
 from tilewave.execution.machine.validity import address_lanes
 
@@ -48,7 +48,4 @@ class Watch:
 
     def watching(self, state: State) -> State:
         """Return a state whose stores are watched; this watch must outlive it."""
-        handlers = state.handlers
-        patched = np.concatenate([handlers, handlers, [self.note.ctypes.data]])
-        patched[[family for family in FAMILIES if handlers[family]]] = WATCHED.address
-        return state._replace(handlers=patched)
+        return replaced(state, WATCHED, FAMILIES, self.note.ctypes.data)

@@ -1,6 +1,7 @@
 """Load operands of an instruction, and store its results. `integer` gives the layout of the scratch ``T``."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
+import numpy as np
 from numpy import int64, uint32
 
 from tilewave.basics.bits import lowest_one
@@ -9,6 +10,11 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import views as view
 
 ALL = uint32(0xFFFFFFFF)
+# The part of a source that is meant, by codes.WHOLE and on: shift, mask, factor.
+PARTS = np.array(
+    [(0, 0xFFFFFFFF, 1), (0, 0xFFFF, 0x10001), (16, 0xFFFF, 0x10001), (0, 0xFF, 1), (8, 0xFF, 1),
+     (16, 0xFF, 1), (24, 0xFF, 1), (0, 0xFFFF, 1), (16, 0xFFFF, 1)], np.uint32,
+)  # fmt: skip
 
 
 @njit
@@ -40,28 +46,13 @@ def fetch(row, at, R, U, low, high):
             for lane in range(32):
                 high[lane] = value
     swizzle = row[at + c.SWIZZLE]
-    if swizzle:
+    if swizzle == c.SWAPPED:
         for lane in range(32):
-            value = low[lane]
-            if swizzle == c.LOW_TWICE:
-                value = (value & uint32(0xFFFF)) * uint32(0x10001)
-            elif swizzle == c.HIGH_TWICE:
-                value = (value >> uint32(16)) * uint32(0x10001)
-            elif swizzle == c.SWAPPED:
-                value = value >> uint32(16) | value << uint32(16)
-            elif swizzle == c.LOW_HALF:
-                value &= uint32(0xFFFF)
-            elif swizzle == c.HIGH_HALF:
-                value >>= uint32(16)
-            elif swizzle == c.BYTE0:
-                value &= uint32(0xFF)
-            elif swizzle == c.BYTE1:
-                value = (value >> uint32(8)) & uint32(0xFF)
-            elif swizzle == c.BYTE2:
-                value = (value >> uint32(16)) & uint32(0xFF)
-            elif swizzle == c.BYTE3:
-                value >>= uint32(24)
-            low[lane] = value
+            low[lane] = low[lane] >> uint32(16) | low[lane] << uint32(16)
+    elif swizzle:
+        part = PARTS[swizzle]
+        for lane in range(32):
+            low[lane] = ((low[lane] >> part[0]) & part[1]) * part[2]
     if kind == c.VALUE_KIND:
         return
     keep, flip = uint32(row[at + c.AND]), uint32(row[at + c.XOR])

@@ -17,6 +17,7 @@ denormal f32 and bf16 next to nothing larger.
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import functools
+import itertools
 import operator
 from typing import Any
 
@@ -74,7 +75,10 @@ def significands(bits, exponent):
     return denormal.select(small, (bits - (exponent << 23)).bits_as(FLOAT))
 
 
-@emitted(2, types.boolean)
+@emitted(
+    (T_TF32, 8), (T_TF32, 4), (T_BF16, 16), (T_BF16, 8), (T_F16, 16), (T_F16, 8),
+    result=types.boolean,
+)  # fmt: skip
 def spread(builder, kind, steps, R, a, b, scratch):
     """Expand A and B to the scratch; return whether any number is `extreme`.
 
@@ -104,7 +108,7 @@ def spread(builder, kind, steps, R, a, b, scratch):
     return functools.reduce(operator.or_, odd).any()
 
 
-@emitted(1)
+@emitted((0,), (1,))
 def read_sums(builder, wide, R, c, scratch):
     """Load C to the scratch, as patterns of f32."""
     out = part(builder, scratch, SUMS)
@@ -118,7 +122,7 @@ def read_sums(builder, wide, R, c, scratch):
                 out.store(ROWS * (2 * t + side), values.bits_as(I32))
 
 
-@emitted(1)
+@emitted((0,), (1,))
 def write_sums(builder, wide, R, d, scratch):
     sums = part(builder, scratch, SUMS)
     column = [sums.load(ROWS * j) for j in range(8)]
@@ -152,7 +156,7 @@ def nearest_f16(value):
     return single.narrowed().widened().bits_as(I32)
 
 
-@emitted(2)
+@emitted(*itertools.product((4, 8, 16, 32), (0, 1)))
 def fused_sums(builder, count, moderate, places, wide, skipped, kept, scratch):
     """Add ``count`` products to the sums in one step, keeping ``places`` digits after the point.
 
@@ -248,10 +252,7 @@ def _adding(steps):
 
     @njit
     def add(moderate, places, wide, skipped, kept, scratch):
-        if moderate:
-            fused_sums(steps, 1, places, wide, skipped, kept, scratch)
-        else:
-            fused_sums(steps, 0, places, wide, skipped, kept, scratch)
+        fused_sums(steps, moderate, places, wide, skipped, kept, scratch)
 
     return add
 
@@ -297,22 +298,8 @@ def hmma(sub, flags, R, d, a, b, c):
     depth, kind, wide, old = sub & 255, (sub >> 8) & 255, (sub >> 16) & 1 != 0, sub & TWO_STEPS != 0
     scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
-    if kind == T_TF32 and depth == 8:
-        far = spread(T_TF32, 8, R, a, b, scratch)
-    elif kind == T_TF32:
-        far = spread(T_TF32, 4, R, a, b, scratch)
-    elif kind == T_BF16 and depth == 16:
-        far = spread(T_BF16, 16, R, a, b, scratch)
-    elif kind == T_BF16:
-        far = spread(T_BF16, 8, R, a, b, scratch)
-    elif depth == 16:
-        far = spread(T_F16, 16, R, a, b, scratch)
-    else:
-        far = spread(T_F16, 8, R, a, b, scratch)
-    if wide:
-        read_sums(1, R, c, scratch)
-    else:
-        read_sums(0, R, c, scratch)
+    far = spread(kind, depth, R, a, b, scratch)
+    read_sums(wide, R, c, scratch)
     places = int32(24) if old else int32(25)
     if kind == T_TF32 and (old or depth == 4):
         add4(not far, places, wide, 0, ALL, scratch)
@@ -326,9 +313,5 @@ def hmma(sub, flags, R, d, a, b, c):
             add8(not far, places, wide, 8, ALL, scratch)
     if far:
         endless(R, c, kind, depth, wide, scratch)
-    if d == 255:
-        return
-    if wide:
-        write_sums(1, R, d, scratch)
-    else:
-        write_sums(0, R, d, scratch)
+    if d != 255:
+        write_sums(wide, R, d, scratch)

@@ -104,6 +104,16 @@ def wrong_lanes(addresses, mask, width, low, high):
 
 
 @njit
+def ends(mask, addresses, width):
+    """Return the lowest byte that active lanes access, and the one after the highest."""
+    low, high = int64(0x7FFFFFFFFFFFFFFF), int64(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            low, high = min(low, addresses[lane]), max(high, addresses[lane] + width)
+    return low, high
+
+
+@njit
 def aligned(m, warp, pc, mask, addresses, width):
     """Return whether all active addresses are multiples of the width; note a fault if not."""
     mixed = int64(0)
@@ -126,14 +136,9 @@ def aligned(m, warp, pc, mask, addresses, width):
 @njit
 def inside_global(m, warp, pc, mask, addresses, width):
     """Return whether every active lane stays inside one of the buffers; note a fault if not."""
-    low = int64(0x7FFFFFFFFFFFFFFF)
-    high = int64(-0x7FFFFFFFFFFFFFFF)
-    for lane in range(32):
-        if (mask >> uint32(lane)) & uint32(1):
-            low = min(low, addresses[lane])
-            high = max(high, addresses[lane])
+    low, high = ends(mask, addresses, width)
     for index in range(len(view.ranges(m))):
-        if low >= view.ranges(m)[index, 0] and high + width <= view.ranges(m)[index, 1]:
+        if low >= view.ranges(m)[index, 0] and high <= view.ranges(m)[index, 1]:
             return True
     lanes = uint32(0)
     first = int64(-1)
@@ -159,14 +164,9 @@ def inside_global(m, warp, pc, mask, addresses, width):
 @njit
 def inside_shared(m, warp, pc, mask, addresses, width, end):
     """Return whether active lanes stay inside the block's shared memory; note a fault if not."""
-    low = int64(0x7FFFFFFFFFFFFFFF)
-    high = int64(-1)
-    for lane in range(32):
-        if (mask >> uint32(lane)) & uint32(1):
-            low = min(low, addresses[lane])
-            high = max(high, addresses[lane])
+    low, high = ends(mask, addresses, width)
     base = view.control(m)[s.SHARED_BASE]
-    if low >= base and high + width <= end:
+    if low >= base and high <= end:
         return True
     lanes, first = wrong_lanes(addresses, mask, width, base, end)
     fault(m, s.OUTSIDE_SHARED, pc, warp, lanes, first, width, 1)

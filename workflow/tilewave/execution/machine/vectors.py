@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -26,6 +26,16 @@ WIDTH = 16
 I16, I32, I64 = (ir.IntType(bits) for bits in (16, 32, 64))
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 BYTES = {I32: 4, I64: 8, FLOAT: 4, DOUBLE: 8}
+
+
+def _operator(whole: str, real: str = "") -> Callable[[Vector, Vector | int | float], Vector]:
+    """Return an operator that emits one instruction for whole numbers, another one for floats."""
+
+    def emit(self: Vector, other: Vector | int | float) -> Vector:
+        name = real if self.element in (FLOAT, DOUBLE) else whole
+        return self._with(getattr(self.builder, name)(self.value, self._other(other)))
+
+    return emit
 
 
 class Vector:
@@ -46,34 +56,11 @@ class Vector:
     def _with(self, value: ir.Value) -> Vector:
         return Vector(self.builder, value)
 
-    def _pick(self, whole: str, real: str, other: Vector | int | float) -> Vector:
-        name = real if self.element in (FLOAT, DOUBLE) else whole
-        return self._with(getattr(self.builder, name)(self.value, self._other(other)))
-
-    def __add__(self, other: Vector | int | float) -> Vector:
-        return self._pick("add", "fadd", other)
-
-    def __sub__(self, other: Vector | int | float) -> Vector:
-        return self._pick("sub", "fsub", other)
-
-    def __mul__(self, other: Vector | int | float) -> Vector:
-        return self._pick("mul", "fmul", other)
-
-    def __and__(self, other: Vector | int) -> Vector:
-        return self._pick("and_", "", other)
-
-    def __or__(self, other: Vector | int) -> Vector:
-        return self._pick("or_", "", other)
-
-    def __xor__(self, other: Vector | int) -> Vector:
-        return self._pick("xor", "", other)
-
-    def __lshift__(self, by: int) -> Vector:
-        return self._pick("shl", "", by)
-
-    def __rshift__(self, by: int) -> Vector:
-        """Shift right; zeros come in from the left."""
-        return self._pick("lshr", "", by)
+    __add__ = _operator("add", "fadd")
+    __sub__ = _operator("sub", "fsub")
+    __mul__ = _operator("mul", "fmul")
+    __and__, __or__, __xor__ = _operator("and_"), _operator("or_"), _operator("xor")
+    __lshift__, __rshift__ = _operator("shl"), _operator("lshr")  # zeros come in
 
     def compare(self, how: str, other: Vector | int | float) -> Vector:
         """Compare to a vector of single bits; integers are signed."""
@@ -81,8 +68,8 @@ class Vector:
         name = "fcmp_ordered" if real else "icmp_signed"
         return self._with(getattr(self.builder, name)(how, self.value, self._other(other)))
 
-    def above(self, limit: int) -> Vector:
-        """Compare unsigned integers with a number, to a vector of single bits."""
+    def above(self, limit: Vector | int) -> Vector:
+        """Compare unsigned integers, to a vector of single bits."""
         return self._with(self.builder.icmp_unsigned(">", self.value, self._other(limit)))
 
     def select(self, true: Vector | int, false: Vector) -> Vector:
@@ -100,7 +87,7 @@ class Vector:
 
     def as_mask(self) -> Vector:
         """Convert single bits to int32: 0 or -1."""
-        return self._cast("sext", I32)
+        return self.cast("sext", I32)
 
     def _intrinsic(self, name: str, element: str, *operands: Vector) -> Vector:
         """Call LLVM's intrinsic of that name; llvmlite declares only those of scalars."""
@@ -120,7 +107,7 @@ class Vector:
 
     def fused(self, factor: Vector, addend: Vector) -> Vector:
         """Return self * factor + addend with one rounding."""
-        return self._intrinsic("fma", "f64", factor, addend)
+        return self._intrinsic("fma", "f32" if self.element == FLOAT else "f64", factor, addend)
 
     def pairs_as(self, element: ir.Type) -> Vector:
         """Join pairs of elements to elements of twice the size, the first in the low half."""
@@ -132,34 +119,34 @@ class Vector:
         word = self.builder.bitcast(self.value, ir.IntType(self.value.type.count))
         return self.builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
 
-    def _cast(self, how: str, element: ir.Type) -> Vector:
+    def cast(self, how: str, element: ir.Type) -> Vector:
         kind = ir.VectorType(element, self.value.type.count)
         return self._with(getattr(self.builder, how)(self.value, kind))
 
     def bits_as(self, element: ir.Type) -> Vector:
-        return self._cast("bitcast", element)
+        return self.cast("bitcast", element)
 
     def truncated(self) -> Vector:
         """Convert floats to int32, towards zero."""
-        return self._cast("fptosi", I32)
+        return self.cast("fptosi", I32)
 
     def as_double(self) -> Vector:
-        return self._cast("sitofp" if self.element == I32 else "fpext", DOUBLE)
+        return self.cast("sitofp" if self.element == I32 else "fpext", DOUBLE)
 
     def as_float(self) -> Vector:
         """Convert doubles or int32 to the nearest floats."""
-        return self._cast("fptrunc" if self.element == DOUBLE else "sitofp", FLOAT)
+        return self.cast("fptrunc" if self.element == DOUBLE else "sitofp", FLOAT)
 
     def as_int64(self) -> Vector:
-        return self._cast("sext", I64)
+        return self.cast("sext", I64)
 
     def widened(self) -> Vector:
         """Convert f16 patterns in the low halves of int32 to floats."""
-        return self._cast("trunc", I16)._cast("bitcast", HALF)._cast("fpext", FLOAT)
+        return self.cast("trunc", I16).cast("bitcast", HALF).cast("fpext", FLOAT)
 
     def narrowed(self) -> Vector:
         """Round floats to the nearest f16, as patterns in int32."""
-        return self._cast("fptrunc", HALF)._cast("bitcast", I16)._cast("zext", I32)
+        return self.cast("fptrunc", HALF).cast("bitcast", I16).cast("zext", I32)
 
     def shuffled(self, places: Sequence[int], second: Vector | None = None) -> Vector:
         """Return the elements at these places; a second vector's follow the first's."""
@@ -207,6 +194,28 @@ def loop(builder: ir.IRBuilder, count: int, body: Callable[[ir.Value], Any]) -> 
         body(state.index)
 
 
+def switched(
+    builder: ir.IRBuilder, number: ir.Value, actions: Mapping[int, Callable[[], Sequence[ir.Value]]]
+) -> list[ir.Value]:
+    """Emit a switch over a number, for which there is an action; return the values that this one gives."""
+    end, unknown = builder.append_basic_block("end"), builder.append_basic_block("other")
+    switch, results = builder.switch(number, unknown), []
+    for case, action in actions.items():
+        block = builder.append_basic_block(f"case{case}")
+        switch.add_case(ir.Constant(number.type, case), block)
+        builder.position_at_end(block)
+        results.append((action(), builder.block))
+        builder.branch(end)
+    builder.position_at_end(unknown)
+    builder.unreachable()
+    builder.position_at_end(end)
+    chosen = [builder.phi(value.type) for value in results[0][0]]
+    for values, block in results:
+        for phi, value in zip(chosen, values, strict=True):
+            phi.add_incoming(value, block)
+    return chosen
+
+
 def either(
     builder: ir.IRBuilder,
     condition: ir.Value,
@@ -214,12 +223,5 @@ def either(
     second: Callable[[], Vector],
 ) -> Vector:
     """Emit two branches and return the value of the one that ran."""
-    came = []
-    with builder.if_else(condition) as branches:
-        for branch, code in zip(branches, (first, second), strict=True):
-            with branch:
-                came.append((code().value, builder.block))
-    chosen = builder.phi(came[0][0].type)
-    for value, block in came:
-        chosen.add_incoming(value, block)
-    return Vector(builder, chosen)
+    actions = {1: lambda: [first().value], 0: lambda: [second().value]}
+    return Vector(builder, *switched(builder, condition, actions))

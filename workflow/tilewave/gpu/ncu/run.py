@@ -22,6 +22,7 @@ import psutil
 from tilewave.basics.deadline import Deadline
 from tilewave.basics.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 from tilewave.basics.paths import child_environment
+from tilewave.basics.tables import table_beside
 from tilewave.records.counters import catalogue
 
 DOMAIN = "tilewave"
@@ -30,21 +31,9 @@ RANGE = "measure"
 GRACE_S = 30.0
 POLL_S = 0.1
 
-NO_PERMISSION = (
-    "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM): run as root, or "
-    "have the administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0 (options nvidia "
-    "NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot); in a container add "
-    "--cap-add SYS_ADMIN; a rented machine needs a provider that allows profiling"
-)
-# Text in ncu's log -> the reason for the user.
-REASONS = {
-    "ERR_NVGPUCTRPERM": NO_PERMISSION,
-    "driver resource was unavailable": "another tool holds the GPU's counters: stop DCGM, another profiler or a "
-    "monitoring agent, and run again",
-    "nsight-compute-lock": "ncu could not lock its lock file: remove another user's nsight-compute-lock in /tmp, "
-    "or set TMPDIR",
-    "Profiling is not supported": "this GPU, or this virtual slice of a GPU, does not support profiling",
-}
+REASONS: dict[str, str] = table_beside(__file__)
+"""Text in ncu's log, and the reason for the user."""
+NO_PERMISSION = REASONS["ERR_NVGPUCTRPERM"]
 NONE_PROFILED = "No kernels were profiled"
 UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(?:regex:\^)?([A-Za-z0-9_.:\\]+)")
 

@@ -60,19 +60,13 @@ def _exit(form: Form) -> None:
     form.trailing_predicates()
 
 
-@opcode("BSSY")
-def _bssy(form: Form) -> None:
+@opcode("BSSY", "BSYNC")
+def _converge(form: Form) -> None:
     form.drop("RECONVERGENT", "RELIABLE")
-    form.op(c.CONTROL, SET_CONVERGE)
+    form.op(c.CONTROL, SET_CONVERGE if form.base == "BSSY" else CONVERGE)
     form.row[c.BARRIER] = form.operands.pop(0).index
-    _target(form, form.operands.pop(0))
-
-
-@opcode("BSYNC")
-def _bsync(form: Form) -> None:
-    form.drop("RECONVERGENT", "RELIABLE")
-    form.op(c.CONTROL, CONVERGE)
-    form.row[c.BARRIER] = form.operands.pop(0).index
+    if form.base == "BSSY":
+        _target(form, form.operands.pop(0))
 
 
 @opcode("BREAK")
@@ -80,8 +74,8 @@ def _break(form: Form) -> None:
     form.drop("RELIABLE")
     form.op(c.CONTROL, BREAK)
     form.trailing_predicates()
-    while form.operands and form.is_predicate(form.operands[0]):
-        form.predicate_in(form.operands.pop(0))
+    for predicate in form.leading_predicates():
+        form.predicate_in(predicate)
     form.row[c.BARRIER] = form.operands.pop(0).index
 
 
@@ -91,13 +85,10 @@ def _bmov(form: Form) -> None:
     to, origin = form.operands.pop(0), form.operands.pop(0)
     form.op(c.CONTROL, BARRIER_MOVE)
     if to.kind == "barrier":
-        form.row[c.BARRIER] = to.index
+        form.row[[c.BARRIER, c.SUB]] = to.index, 1
         form.source(origin)
-        form.row[c.SUB] = 1
     else:
-        form.row[c.BARRIER] = origin.index
-        form.row[c.DST] = to.index
-        form.row[c.SUB] = 0
+        form.row[[c.BARRIER, c.DST]] = origin.index, to.index
 
 
 @opcode("WARPSYNC")
@@ -105,10 +96,7 @@ def _warpsync(form: Form) -> None:
     form.op(c.CONTROL, WARP_SYNC)
     form.row[c.SUB] = form.take("EXCLUSIVE") is not None  # lanes of other masks meet separately
     collective = form.take("COLLECTIVE") is not None
-    if form.take("ALL"):
-        form.source(parse("0xffffffff"))
-    else:
-        form.source(form.operands.pop(0))
+    form.source(parse("0xffffffff") if form.take("ALL") else form.operands.pop(0))
     if collective:
         _target(form, form.operands.pop())
 
@@ -149,23 +137,17 @@ def _ret(form: Form) -> None:
 @opcode("BAR")
 def _bar(form: Form) -> None:
     form.drop("DEFER_BLOCKING")
-    kind = form.take("SYNC", "ARV", "RED")
-    if kind is None:
-        raise form.fail()
+    kind = form.need("SYNC", "ARV", "RED")
     form.op(c.CONTROL, {"SYNC": BLOCK_SYNC, "ARV": BLOCK_ARRIVE, "RED": BLOCK_REDUCE}[kind])
     if kind == "RED":
-        op = form.take("AND", "OR", "POPC")
-        form.row[c.SUB] = ("AND", "OR", "POPC").index(op or "AND")
+        form.row[c.SUB] = form.number("AND", "OR", "POPC", default="AND")
     form.trailing_predicates()
-    form.source(form.operands.pop(0))
-    if form.operands:
-        form.source(form.operands.pop(0))
+    form.next_sources(2 if len(form.operands) > 1 else 1)
 
 
 @opcode("B2R")
 def _b2r(form: Form) -> None:
-    if not form.take("RESULT"):
-        raise form.fail()
+    form.need("RESULT")
     form.op(c.CONTROL, B2R)
     form.row[c.DST] = form.operands.pop(0).index
     if form.operands:
@@ -207,14 +189,8 @@ def _cluster_barrier(form: Form) -> None:
 @opcode("USETMAXREG")
 def _registers(form: Form) -> None:
     form.drop("CTAPOOL")
-    kind = form.take("TRY_ALLOC", "DEALLOC")
-    if kind is None:
-        raise form.fail()
-    taking = kind == "TRY_ALLOC"
+    taking = form.need("TRY_ALLOC", "DEALLOC") == "TRY_ALLOC"
     form.op(c.CLUSTER, K_TAKE_REGISTERS if taking else K_GIVE_REGISTERS)
     if taking:
         form.predicates_out([form.operands.pop(0)])
-    count = form.operands.pop(0)
-    if count.kind != "integer":
-        raise form.fail()
-    form.row[c.SUB] = int(count.value)
+    form.row[c.SUB] = form.whole()

@@ -41,8 +41,7 @@ def _conversion(form: Form, to: int, origin: int, rounding: int = 0) -> None:
 
 
 def _round_name(form: Form) -> int:
-    name = form.take(*ROUNDINGS)
-    return c.NEAREST if name is None else ROUNDINGS[name]
+    return ROUNDINGS[form.take(*ROUNDINGS) or "RN"]
 
 
 @opcode("F2F", "UF2F")
@@ -85,8 +84,8 @@ def _f2ip(form: Form) -> None:
     _conversion(form, to[0], c.T_F32, rounding)
     form.op(c.CONVERT, C_PACK_INT)
     form.destination()
-    for kind in ("f32", "f32", "int"):
-        form.source(form.operands.pop(0), kind)
+    form.next_sources(2, "f32")
+    form.next_sources(1)
 
 
 @opcode("F2I", "UF2I")
@@ -128,8 +127,7 @@ def _i2i(form: Form) -> None:
 
 @opcode("I2IP", "UI2IP")
 def _i2ip(form: Form) -> None:
-    if not form.take("SAT"):
-        raise form.fail()
+    form.need("SAT")
     to, *origin = _types(form, {**INT_TYPES, "S4": c.S4, "U4": c.U4})
     _conversion(form, to, (origin or [c.S32])[0])
     form.op(c.CONVERT, C_PACK_INT)

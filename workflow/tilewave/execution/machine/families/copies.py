@@ -39,12 +39,11 @@ def _depbar(form: Form) -> None:
         form.op(c.CONTROL, NOTHING)
         form.operands.clear()
         return
-    scoreboard, count = form.operands.pop(0), form.operands.pop(0)
-    if scoreboard.kind != "scoreboard" or count.kind != "integer":
+    scoreboard, form.row[c.SUB] = form.operands.pop(0), form.whole()
+    if scoreboard.kind != "scoreboard":
         raise form.fail()
     form.operands.clear()
     form.op(c.CONTROL, NOTHING if scoreboard.index else COPY_WAIT)
-    form.row[c.SUB] = int(count.value)
 
 
 def _uniform(form: Form, operand: SassOperand) -> int:

@@ -16,8 +16,7 @@ from tilewave.execution.machine.registry import opcode
 
 
 def _rounding(form: Form) -> None:
-    mode = form.take("RN", "RM", "RP", "RZ") or "RN"
-    form.row[c.SUB] = {"RN": c.NEAREST, "RM": c.DOWN, "RP": c.UP, "RZ": c.ZERO}[mode]
+    form.row[c.SUB] = form.number("RN", "RM", "RP", "RZ", default="RN")  # NEAREST, DOWN, UP, ZERO
 
 
 def _arithmetic(form: Form, op: int, count: int) -> None:
@@ -45,15 +44,17 @@ def _two(form: Form, op: int, count: int) -> None:
         form.row[at + c.XOR_HIGH] = form.row[at + c.XOR]
 
 
-@opcode("FMNMX", "UFMNMX")
+@opcode("FMNMX", "UFMNMX", "FMNMX3")
 def _fmnmx(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.flag("NAN", c.NAN_ABS)
-    form.op(c.F32, F_MINMAX)
+    three = form.base == "FMNMX3"
+    form.op(c.F32, F_MINMAX3 if three else F_MINMAX)
     form.destination()
     form.trailing_predicates()
-    for operand in sizes(form):
+    for operand in () if three else sizes(form):
         form.source(operand, "f32")
+    form.next_sources(3 if three else 0, "f32")
 
 
 def sizes(form: Form) -> list[SassOperand]:
@@ -66,36 +67,19 @@ def sizes(form: Form) -> list[SassOperand]:
     return [replace(operand, absolute=False) for operand in operands]
 
 
-@opcode("FMNMX3")
-def _fmnmx3(form: Form) -> None:
-    form.flag("FTZ", c.FTZ)
-    form.flag("NAN", c.NAN_ABS)
-    form.op(c.F32, F_MINMAX3)
-    form.destination()
-    form.trailing_predicates()
-    form.next_sources(3, "f32")
-
-
-@opcode("FSETP", "UFSETP")
-def _fsetp(form: Form) -> None:
+@opcode("FSETP", "UFSETP", "FSET", "UFSET")
+def _compared(form: Form) -> None:
+    """Decode a comparison to predicates or to numbers."""
     form.flag("FTZ", c.FTZ)
     form.boolean()
     form.comparison()
-    form.op(c.F32, F_COMPARE)
-    form.predicate_pair()
-    form.trailing_predicates()
-    form.next_sources(2, "f32")
-
-
-@opcode("FSET", "UFSET")
-def _fset(form: Form) -> None:
-    form.flag("FTZ", c.FTZ)
-    form.boolean()
-    if form.take("BF"):
-        form.set(c.TO_F32)
-    form.comparison()
-    form.op(c.F32, F_SET)
-    form.destination()
+    if form.base.endswith("P"):
+        form.op(c.F32, F_COMPARE)
+        form.predicate_pair()
+    else:
+        form.flag("BF", c.TO_F32)
+        form.op(c.F32, F_SET)
+        form.destination()
     form.trailing_predicates()
     form.next_sources(2, "f32")
 

@@ -68,16 +68,14 @@ def _compared(form: Form) -> None:
     """Decode a comparison to predicates or to numbers."""
     kind = _half_kind(form)
     form.boolean()
+    form.comparison()
     if form.base == "HSETP2":
         form.flag("H_AND", c.HIGH)
         form.op(c.F16, F_COMPARE)
+        form.predicate_pair()
     else:
         form.flag("BF", c.TO_F32)
         form.op(c.F16, F_SET)
-    form.comparison()
-    if form.base == "HSETP2":
-        form.predicate_pair()
-    else:
         form.destination()
     form.trailing_predicates()
     for _ in range(2):

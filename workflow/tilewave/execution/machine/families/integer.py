@@ -205,10 +205,8 @@ def _shf(form: Form) -> None:
     form.row[c.SUB] = int(left)
     form.op(c.INTEGER, FUNNEL)
     form.destination()
-    low, amount = form.operands.pop(0), form.operands.pop(0)
-    high = form.operands.pop(0) if form.operands else parse("RZ")
-    for operand in (low, amount, high):
-        form.source(operand)
+    form.operands += [parse("RZ")] * (3 - len(form.operands))
+    form.next_sources(3)
 
 
 @opcode("ISETP", "UISETP")
@@ -236,8 +234,7 @@ def _sel(form: Form) -> None:
 
 @opcode("PRMT", "UPRMT")
 def _prmt(form: Form) -> None:
-    mode = form.take("F4E", "B4E", "RC8", "ECL", "ECR", "RC16")
-    form.row[c.SUB] = ("", "F4E", "B4E", "RC8", "ECL", "ECR", "RC16").index(mode or "")
+    form.row[c.SUB] = form.number("IDX", "F4E", "B4E", "RC8", "ECL", "ECR", "RC16", default="IDX")
     _plain(form, PERMUTE, 3)
 
 
@@ -270,9 +267,7 @@ def _sgxt(form: Form) -> None:
 
 @opcode("IDP")
 def _idp(form: Form) -> None:
-    width = form.take("4A", "2A")
-    if width is None:
-        raise form.fail()
+    width = form.need("4A", "2A")
     kinds = form.take_all("S8", "U8", "S16", "U16")
     if len(kinds) != 2:
         raise form.fail()
@@ -304,11 +299,8 @@ def _vabsdiff4(form: Form) -> None:
 def _qspc(form: Form) -> None:
     """Decode a test of a generic address's space: G global, S shared, L local, D another block's."""
     form.drop("E")
-    space = form.take("G", "S", "L", "D")
-    if space is None:
-        raise form.fail()
+    form.row[c.SUB] = form.number("G", "S", "L", "D")
     form.op(c.INTEGER, SPACE_OF)
-    form.row[c.SUB] = "GSLD".index(space)
     form.destination()
     address = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
     if len(address.terms) != 1 or address.terms[0].uniform:

@@ -29,8 +29,7 @@ ARRIVALS = {
 @opcode("SYNCS")
 def _syncs(form: Form) -> None:
     if form.take("EXCH"):
-        if not form.take("64"):
-            raise form.fail()
+        form.need("64")
         form.op(c.MBARRIER, B_INIT)
         if form.operands.pop(0).text != "URZ":
             raise form.fail()
@@ -38,22 +37,20 @@ def _syncs(form: Form) -> None:
         form.source(form.plain("uniform"), "int", 2)
         return
     if form.take("CCTL"):
-        if not form.take("IV"):
-            raise form.fail()
+        form.need("IV")
         form.op(c.MBARRIER, B_INVALIDATE)
         form.address(form.operands.pop(0))
         return
     if form.take("PHASECHK"):
-        if not form.take("TRANS64"):
-            raise form.fail()
+        form.need("TRANS64")
         form.op(c.MBARRIER, B_CHECK)
         form.row[c.SUB] = form.take("TRYWAIT") is not None
         form.predicates_out([form.operands.pop(0)])
         form.address(form.operands.pop(0))
         form.source(form.plain())
         return
-    if not form.take("ARRIVE") or not form.take("TRANS64"):
-        raise form.fail()
+    form.need("ARRIVE")
+    form.need("TRANS64")
     form.drop("RED", "TMASK")  # RED returns no word; TMASK keeps the phase open
     drops = form.take("OPTOUT") is not None
     form.op(c.MBARRIER, B_ARRIVE)
@@ -68,8 +65,8 @@ def _syncs(form: Form) -> None:
 
 @opcode("ARRIVES")
 def _arrives(form: Form) -> None:
-    if not form.take("LDGSTSBAR") or not form.take("64"):
-        raise form.fail()
+    form.need("LDGSTSBAR")
+    form.need("64")
     how = form.take("TRANSCNT", "ARVCNT")  # neither on sm_80
     form.op(c.MBARRIER, B_COPIES if how else B_PLAIN_COPIES)
     form.row[c.SUB] = ONE_BYTE_FEWER if how == "TRANSCNT" else ONE_ARRIVAL

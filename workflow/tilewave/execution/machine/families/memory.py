@@ -81,12 +81,8 @@ def _store(form: Form) -> None:
 
 @opcode("LDSM", "STSM")
 def _ldsm(form: Form) -> None:
-    if not form.take("16"):
-        raise form.fail()
-    layout = form.take("M88", "MT88")
-    if layout is None:
-        raise form.fail()
-    if layout == "MT88":
+    form.need("16")
+    if form.need("M88", "MT88") == "MT88":
         form.set(c.TRANSPOSED)
     count = int(form.take("2", "4") or 1)
     store = form.base == "STSM"
@@ -115,23 +111,17 @@ def _atomic(form: Form) -> None:
     returns = form.base.startswith("ATOM")
     if form.base == "ATOMS" and form.take("ARRIVE"):
         # An arrival at an mbarrier of sm_80; it returns the old word.
-        if not form.take("64"):
-            raise form.fail()
+        form.need("64")
         form.op(c.MBARRIER, B_PLAIN_ARRIVE)
         form.register_out(2)
         form.address(form.operands.pop(0))
         form.source(parse("RZ"))
         return
-    spins = form.take("CAST")
+    spins = form.flag("CAST", c.SATURATE)  # it returns whether it swapped
     form.drop("SPIN")
-    extra = form.take("POPC")
-    name = "CAS" if spins else form.take(*ATOMICS)
-    if spins:
-        form.set(c.SATURATE)  # it returns whether it swapped
-    if extra:
-        name = "ADD"  # one for each lane: POPC.INC
-    if name is None:
-        raise form.fail()
+    extra = form.flag("POPC", c.POPC)
+    name = "CAS" if spins else form.need(*ATOMICS)
+    name = "ADD" if extra else name  # one for each lane: POPC.INC
     kinds = {
         "S32": c.S32, "U32": c.U32, "U64": c.U64, "S64": c.S64, "64": c.U64, "32": c.U32,
     }  # fmt: skip
@@ -153,8 +143,6 @@ def _atomic(form: Form) -> None:
         size = form.take(*kinds, "128")
         kind = kinds.get(size, c.U32) if size else c.U32
         words = 4 if size == "128" else 1
-    if extra:
-        form.set(c.POPC)
     space = {"S": c.SHARED, "G": c.GLOBAL}.get(form.base[-1], c.GENERIC)
     form.op(c.ATOMIC, ATOMICS.index(name))
     form.row[c.SUB] = kind | space << 8 | int(returns) << 16
@@ -166,12 +154,9 @@ def _atomic(form: Form) -> None:
             raise form.fail()
     form.row[c.WIDTH] = 4 * words
     if returns:
-        outputs = []
-        while form.operands and form.is_predicate(form.operands[0]):
-            outputs.append(form.operands.pop(0))
         # The predicate tells whether a compare-and-swap swapped, or that the address is not shared;
         # a generic access here always succeeds.
-        form.predicates_out(outputs)
+        form.predicates_out(form.leading_predicates())
         if form.operands[0].kind == "register":
             form.register_out(words)
     form.row[c.DST_WORDS] = words

@@ -1,7 +1,7 @@
 """Special functions, and special registers."""
 
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine.form import Form, f64_bits
+from tilewave.execution.machine.form import Form, bits_of
 from tilewave.execution.machine.operands import SassOperand
 from tilewave.execution.machine.registry import opcode
 
@@ -14,9 +14,7 @@ from tilewave.execution.machine.registry import opcode
 @opcode("MUFU")
 def _mufu(form: Form) -> None:
     names = ("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H")
-    function = form.take(*names)
-    if function is None:
-        raise form.fail()
+    function = form.need(*names)
     kind = "f32"
     if form.take("F16"):
         form.set(c.HIGH)
@@ -31,7 +29,7 @@ def _mufu(form: Form) -> None:
     operand = form.operands.pop(0)
     if function.endswith("64H") and operand.kind in ("integer", "float"):
         # The upper half of a double.
-        operand = SassOperand("integer", operand.text, value=f64_bits(operand.text) >> 32)
+        operand = SassOperand("integer", operand.text, value=bits_of(operand.text, "f64") >> 32)
         kind = "int"
     form.source(operand, kind)
 

@@ -21,17 +21,13 @@ FACTORS = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}
 
 @opcode("HMMA")
 def _hmma(form: Form) -> None:
-    shape = form.take("16816", "1688", "1684")
-    result = form.take("F32", "F16")
+    shape, result = form.need("16816", "1688", "1684"), form.need("F32", "F16")
     kind = form.take("BF16", "TF32")
-    if shape is None or result is None:
-        raise form.fail()
-    origin = FACTORS[kind]
     depth = {"16816": 16, "1688": 8, "1684": 4}[shape]
     if (depth == 16 and kind == "TF32") or (depth == 4 and kind != "TF32"):
         raise form.fail()
     # SUB: depth, type of the inputs, whether the sum is f32
-    form.row[c.SUB] = depth | origin << 8 | (result == "F32") << 16
+    form.row[c.SUB] = depth | FACTORS[kind] << 8 | (result == "F32") << 16
     form.op(c.HMMA, 0)
     form.destination(4 if result == "F32" else 2)
     for _ in range(3):
@@ -40,10 +36,8 @@ def _hmma(form: Form) -> None:
 
 @opcode("DMMA")
 def _dmma(form: Form) -> None:
-    shape = form.take("884", "8x8x4", "1684", "16x8x4", "1688", "16x8x8", "16816", "16x8x16")
+    shape = form.need("884", "8x8x4", "1684", "16x8x4", "1688", "16x8x8", "16816", "16x8x16")
     form.drop("RN")
-    if shape is None:
-        raise form.fail()
     rows, _, depth = SHAPES.get(shape) or map(int, shape.split("x"))
     form.row[c.SUB] = depth | rows << 8 | (DMMA_CUT if form.take("RZ") else 0)
     form.op(c.DMMA, 0)
@@ -53,24 +47,26 @@ def _dmma(form: Form) -> None:
 
 @opcode("IMMA")
 def _imma(form: Form) -> None:
-    shape = form.take("16832", "16816", "8816")
-    kinds = form.take_all("S8", "U8")
+    shape, signs = form.need("16832", "16816", "8816"), _signs(form)
     form.flag("SAT", c.SATURATE)
     form.drop("ROW", "COL")
-    if shape is None or len(kinds) != 2:
-        raise form.fail()
-    depth = int(shape[-2:])
-    signs = (kinds[0] == "S8") | (kinds[1] == "S8") << 1
-    form.row[c.SUB] = depth | signs << 8 | (IMMA_NARROW if shape == "8816" else 0)
+    form.row[c.SUB] = int(shape[-2:]) | signs << 8 | (IMMA_NARROW if shape == "8816" else 0)
     _integer_matrices(form, 2 if shape == "8816" else 4)
+
+
+def _signs(form: Form) -> int:
+    """Take the types of bytes; return whether those of A (bit 0) and of B (bit 1) are signed."""
+    kinds = form.take_all("S8", "U8")
+    if len(kinds) != 2:
+        raise form.fail()
+    return (kinds[0] == "S8") | (kinds[1] == "S8") << 1
 
 
 @opcode("BMMA")
 def _bmma(form: Form) -> None:
-    shape, how = form.take("168128", "168256", "88128"), form.take("AND", "XOR")
+    shape, how = form.need("168128", "168256", "88128"), form.need("AND", "XOR")
+    form.need("POPC")
     form.drop("ROW", "COL")
-    if shape is None or how is None or form.take("POPC") is None:
-        raise form.fail()
     # Bits lie in registers as bytes do, eight times as many.
     narrow = IMMA_NARROW if shape == "88128" else 0
     form.row[c.SUB] = int(shape[-3:]) // 8 | (IMMA_AND if how == "AND" else IMMA_XOR) | narrow
@@ -104,10 +100,9 @@ def _gmma(form: Form) -> None:
     form.modifiers.pop(0)
     columns, depth = int(shape["columns"]), int(shape["depth"])
     if form.base == "IGMMA":
-        kinds = form.take_all("S8", "U8")
-        if len(kinds) != 2 or depth != 32:
+        if depth != 32:
             raise form.fail()
-        form.row[c.SUB] = depth | ((kinds[0] == "S8") | (kinds[1] == "S8") << 1) << 8
+        form.row[c.SUB] = depth | _signs(form) << 8
         words = 4
     elif form.base == "QGMMA":
         sum_, *types = form.modifiers
@@ -121,8 +116,7 @@ def _gmma(form: Form) -> None:
         kind = form.take("BF16", "TF32")
         if depth != (8 if kind == "TF32" else 16):
             raise form.fail()
-        origin = FACTORS[kind]
-        form.row[c.SUB] = depth | origin << 8 | wide << 16
+        form.row[c.SUB] = depth | FACTORS[kind] << 8 | wide << 16
         words = 4 if wide else 2
     if columns % 8 or not 8 <= columns <= 256:
         raise form.fail()
@@ -154,10 +148,9 @@ def _warpgroup(form: Form) -> None:
     if form.take("ARRIVE"):  # the operands of a product are ready
         form.op(c.CONTROL, NOTHING)
         return
-    if not form.take("DEPBAR") or not form.take("LE"):
-        raise form.fail()
-    group, count = form.operands.pop(0), form.operands.pop(0)
-    if group.text != GROUP or count.kind != "integer":
+    form.need("DEPBAR")
+    form.need("LE")
+    if form.operands.pop(0).text != GROUP:
         raise form.fail()
     form.op(c.HGMMA, G_WAIT)
-    form.row[c.SUB] = int(count.value)
+    form.row[c.SUB] = form.whole()

@@ -42,8 +42,7 @@ def _plop3(form: Form) -> None:
 @opcode("P2R", "UP2UR", "R2P", "UR2UP")
 def _bank(form: Form) -> None:
     """Decode a move between a register and the predicates."""
-    half = form.take("B0", "B1", "B2", "B3")
-    form.row[c.SUB] = 8 * int((half or "B0")[1])
+    form.row[c.SUB] = 8 * form.number("B0", "B1", "B2", "B3", default="B0")
     reading = form.base in ("P2R", "UP2UR")
     form.op(c.LOGIC, L_P2R if reading else L_R2P)
     if reading:
@@ -57,8 +56,7 @@ def _bank(form: Form) -> None:
 
 @opcode("VOTE", "VOTEU")
 def _vote(form: Form) -> None:
-    mode = form.take("ALL", "ANY", "EQ")
-    form.row[c.SUB] = ("ALL", "ANY", "EQ").index(mode or "ALL")
+    form.row[c.SUB] = form.number("ALL", "ANY", "EQ", default="ALL")
     form.op(c.LOGIC, L_VOTE)
     outputs = []
     if form.operands[0].kind in ("register", "uniform"):
@@ -73,9 +71,8 @@ def _vote(form: Form) -> None:
 
 @opcode("MATCH")
 def _match(form: Form) -> None:
-    mode = form.take("ANY", "ALL")
+    form.row[c.SUB] = form.number("ANY", "ALL", default="ANY")
     words = 2 if form.take("U64") else 1
-    form.row[c.SUB] = int(mode == "ALL")
     form.op(c.LOGIC, L_MATCH)
     form.destination()
     form.source(form.operands.pop(0), "int", words)
@@ -83,8 +80,7 @@ def _match(form: Form) -> None:
 
 @opcode("REDUX", "CREDUX")
 def _redux(form: Form) -> None:
-    op = form.take("SUM", "MIN", "MAX", "AND", "OR", "XOR") or "AND"
-    form.row[c.SUB] = ("SUM", "MIN", "MAX", "AND", "OR", "XOR").index(op)
+    form.row[c.SUB] = form.number("SUM", "MIN", "MAX", "AND", "OR", "XOR", default="AND")
     if form.take("S32"):
         form.set(c.SIGNED)
     form.drop("U32")
@@ -105,10 +101,7 @@ def _elect(form: Form) -> None:
 
 @opcode("SHFL")
 def _shfl(form: Form) -> None:
-    mode = form.take("IDX", "UP", "DOWN", "BFLY")
-    if mode is None:
-        raise form.fail()
-    form.row[c.SUB] = ("IDX", "UP", "DOWN", "BFLY").index(mode)
+    form.row[c.SUB] = form.number("IDX", "UP", "DOWN", "BFLY")
     form.op(c.LANES, X_SHUFFLE)
     form.destination()
     form.next_sources(3)
@@ -116,8 +109,8 @@ def _shfl(form: Form) -> None:
 
 @opcode("MOVM")
 def _movm(form: Form) -> None:
-    if not (form.take("16") and form.take("MT88")):
-        raise form.fail()
+    form.need("16")
+    form.need("MT88")
     form.op(c.LANES, X_TRANSPOSE)
     form.destination()
     form.source(form.operands.pop(0))
