@@ -83,7 +83,8 @@ def repeat(area: np.ndarray, pattern: np.ndarray) -> None:
     libc, page, begin = ctypes.CDLL(None), mmap.PAGESIZE, area.ctypes.data
     libc.mmap.restype, word = ctypes.c_void_p, ctypes.c_size_t
     libc.mmap.argtypes = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    head, end = -begin % page, (begin + area.size) // page * page - begin
+    head = min(-begin % page, area.size)
+    end = max(head, (begin + area.size) // page * page - begin)
     area[:head], area[end:] = pattern[:head], pattern[: area.size - end]
     file = os.memfd_create("pattern")
     try:
