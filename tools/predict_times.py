@@ -83,15 +83,15 @@ def run(results: Path, processes: int) -> pd.DataFrame:
             row = {
                 "case": name, "code": job.code[:12], "kernel": job.kernel, "gpu": gpu,
                 "dtype": job.dtypes.get("a", ""), "half": half_of(job),
-                "measured": round(measured[name]), "predicted": cycles and round(cycles, 0),
-                "reason": reason,
+                "measured": round(measured[name]), "predicted": cycles, "reason": reason or None,
             }  # fmt: skip
             if most is not None:
                 wanted = (str(most["file"]) or Path(job.source).name, int(most["line"]))
                 row["line"] = places.index(wanted) + 1 if wanted in places else 0
             rows.append(row)
             print(f"{len(rows)}/{len(jobs)} {name}", file=sys.stderr, end="\r")
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows).dropna(axis="columns", how="all").sort_values("case")
+    return table.assign(predicted=table["predicted"].round().astype("Int64"))
 
 
 def _summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -129,7 +129,7 @@ if __name__ == "__main__":
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     if not options.table:
-        table = run(options.results, options.processes).sort_values("case")
+        table = run(options.results, options.processes)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         table.to_csv(options.output, index=False)
     show(pd.read_csv(options.output))
