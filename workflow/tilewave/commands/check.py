@@ -23,7 +23,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
-from tilewave.commands.wrapping.deriving import UNSIZED
+from tilewave.commands.wrapping.deriving import PAST, UNSIZED
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source, spelled
 from tilewave.execution import case as running
@@ -551,7 +551,8 @@ def _rests(source: _Source, tried: _Tried) -> bool:
 def _promised(source: _Source, decisive: _Tried) -> bool:
     """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not, or gets
     other memory from the host than it needs."""
-    unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
+    unjudged = decisive.outcome.verdict in (None, result.NOT_CHECKED)
+    unknown = source.problem == UNKNOWN and unjudged
     sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
     sure = sure and any(map(PATTERNS["promised"].match, source.faults))
@@ -673,7 +674,7 @@ def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])
     # An array whose size nobody states may be larger than it seems.
-    sure = [note for note in source.notes if ALLOCATED in note or not probing.PAST.search(note)]
+    sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]
     matches = list(filter(None, map(PATTERNS["failure"].search, sure)))
     ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
     faults += [end.replace(f": {running.HERE}", "") for end in ends]

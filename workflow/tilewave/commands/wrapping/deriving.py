@@ -57,6 +57,8 @@ LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12)
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
+PAST = re.compile(r"\) of (\w+), which has ")
+"""Message for an access behind the end of an array."""
 Extents = tuple[str | int, ...]
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
@@ -89,7 +91,13 @@ class DerivedOperation:
 
     def states(self, name: str, operand: Operand) -> bool:
         """Return whether the host allocates as many elements as an array has."""
-        return operand.extents == (self.allocated.get(name),)
+        return (*map(str, operand.extents),) == (self.allocated.get(name),)
+
+    def exceeds(self, failure: str, constant: bool = False) -> bool:
+        """Return whether an access is behind what the host allocates; constant: as many elements at all sizes."""
+        past = PAST.search(failure)
+        stated = past is not None and self.states(past[1], self.operands[past[1]])
+        return stated and not (constant and past and names_in(self.allocated[past[1]]))
 
     def operation(self) -> Operation:
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
@@ -156,7 +164,8 @@ def first(
         for item, value in zip(function.parameters, passed):
             kind = DTYPES.get(source.plain(item.type), "")
             many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
-            allocated |= {label(item.name): many} if names_in(many or "0") else {}
+            many = many if names_in(many or "n") else str(int(evaluate(many)))
+            allocated |= {label(item.name): many} if many else {}
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -299,7 +308,14 @@ def settled(
             if trial.problem.startswith(TIMED_OUT):
                 break
     if not seen:
-        return with_room(derived, first), first, -1, notes, False
+        with_most, stated = with_room(derived, first), dict[str, int]()
+        if "" in derived.sizes and not derived.indices:
+            stated = {of: int(many) for of, many in derived.allocated.items() if many.isdigit()}
+        operands = {
+            of: replace(operand, extents=(stated.get(of, *operand.extents),))
+            for of, operand in with_most.operands.items()
+        }
+        return replace(with_most, operands=operands), first, -1, notes, False
     operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
@@ -308,8 +324,11 @@ def settled(
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
         extents, many = _extents(derived.dimensions, last), derived.allocated.get(name)
-        if many and any(end <= int(evaluate(many, shape)) for shape, end in last):
-            extents = (many,)
+        constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
+        constant = constant and not (derived.indices or names_in(many or ""))
+        within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)
+        if many and (constant or (within and names_in(many))):
+            extents = (int(many) if constant else many,)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None

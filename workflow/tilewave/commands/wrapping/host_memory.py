@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, of_tokens
-from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
+from tilewave.commands.wrapping.reading import DTYPES, Function, Launch, Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
+from tilewave.theory.dtypes import SIZES
 
-SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
+SIZEOF = re.compile(r" \* sizeof \( ([\w ]+) \)|sizeof \( ([\w ]+) \) \* ")
 SAMPLES = 8
 
 
@@ -30,7 +31,10 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
     for name, passed, scope in _calls(launch, spelled(argument)):
         if name.startswith("cudaMalloc") and passed[1:]:
             value = scope.literal(scope.literal(passed[1]))
-            text = SIZEOF.sub("", spelled(value), count=1)
+            text, of_type = spelled(value), SIZEOF.search(spelled(value))
+            kind = DTYPES.get((of_type[1] or of_type[2]) if of_type else "")
+            if kind is None or SIZES[kind] == size:  # bytes of another type stay bytes
+                text = SIZEOF.sub("", text, count=1)
             try:
                 many = of_tokens(syntax.tokens(text), scope, names)
             except Unknown:
