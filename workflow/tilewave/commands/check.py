@@ -257,7 +257,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             # A name that misleads: all results are wrong as what it says.
             guess = wrapped.kernel.front.operation if wrapped.kernel else ""
             misled = first.startswith(result.WRONG) and guess in TABLES["misleading"]
-            named = named and not (misled or wrapped.problem.startswith("--arguments is missing"))
+            missing = PATTERNS["derived"].match(wrapped.problem)
+            named = named and not (misled or missing)
             problem = wrapped.problem if named else ""
             touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))

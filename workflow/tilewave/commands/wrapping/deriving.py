@@ -43,7 +43,9 @@ ROOM, MOST, LIMIT = 8, 1 << 22, 1 << 25
 no more than MOST elements unless the product is larger; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
-SMALL, ODD, PITCH = (re.compile(TABLES[key]) for key in ("small", "odd", "pitch"))
+SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
+    re.compile(TABLES[key]) for key in ("small", "odd", "pitch", "ends", "differ", "asserted")
+)
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
@@ -201,14 +203,18 @@ def _at_launch(
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}
+    alike = _alike(scope)
     for key in numbers:
         name = passed[key][0].text if len(passed[key]) == 1 else ""
         name = name or plain(passed[key], scope) * bool(EXTENT.fullmatch(lines[key]))
         named = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
-        if name and named and key not in kept:
-            sizes[name] = add(key)
+        free = scope.value(name) is None or name in scope.passed if name.isidentifier() else False
+        same = alike.get(name, name)
+        if name and named and key not in kept and not (free and sizes.get(same)):
+            sizes[same] = sizes[name] = add(key)
         elif passed[key]:
             computed.append(key)
+    sizes |= {name: sizes.get(of, "") for name, of in alike.items() if not sizes.get(name)}
     expressions, loose = dict[str, str](), list[str]()
     for key in computed:
         names = scope.names(passed[key])
@@ -230,6 +236,15 @@ def _at_launch(
         if free and name not in sizes:
             sizes[name] = add(name)
     return expressions, loose, {name: of for name, of in sizes.items() if of}
+
+
+def _alike(scope: Scope) -> dict[str, str]:
+    """Return the names that equal another one, because the host ends before the position where they differ."""
+    alike, text = dict[str, str](), spelled([token for token in scope.body if token.at < scope.at])
+    pairs = [pair for test in ENDS.findall(text) for pair in DIFFER.findall(test)]
+    for first, second in (*pairs, *ASSERTED.findall(text)):
+        alike[second] = alike.get(first, first)
+    return alike
 
 
 def _line(argument: Tokens, scope: Scope) -> str:
@@ -264,7 +279,8 @@ def trials(
     small = [name for name in names if SMALL.fullmatch(name) or name in steps]
     large = [name for name in dimensions if name not in small]
     yielded = list[dict[str, int]]()
-    sets = list(zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE))
+    last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
+    sets = list(zip((*LARGE[:2], last[0]), (*FEW[:2], last[1]), ALONE))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
         for unit in UNITS:
@@ -365,7 +381,10 @@ def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int
                 off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
                 short = -count - 1.5 * (factor > 1)
                 near = all(end <= size < NEAR * end for size, end in zip(sizes, ends))
-                score = (exact, short, -off) if exact else (0, near, -off, short)
+                close = all(
+                    size < NEAR * end and end < NEAR * size for size, end in zip(sizes, ends)
+                )
+                score = (exact, close, short, -off) if exact else (0, near, -off, short)
                 if score > best:
                     best = score
                     extents = (*chosen, factor) if factor > 1 or not chosen else chosen

@@ -276,17 +276,17 @@ class Source:
                 syntax.members(self.texts[path], outer) if outer.kind == "type" else [outer]
             )
             if kernel in item.identifiers
-            for values in [(self._instantiated(outer), self._passed(item))]
+            for values in [(self._instantiated(outer), self._call(item))]
         ]
         for macro in self.macros.values():
             pastes = "##" in macro.body and "<<" in macro.body
             for text in (macro.body, *(self._pasted(macro) if pastes else ())):
                 if re.search(rf"\b{kernel}\b", text) and "<<" in text:
                     body = syntax.tokens(text)
-                    bodies.append((body, functools.partial(self._defined, macro), ({}, {})))
+                    bodies.append((body, functools.partial(self._defined, macro), ({}, (None, {}))))
         launches = (
-            replace(launch, scope=replace(launch.scope, template=template, passed=passed))
-            for body, place, (template, passed) in bodies
+            replace(launch, scope=launch.scope.called_by(caller, given, template))
+            for body, place, (template, (caller, given)) in bodies
             for i, token in enumerate(body)
             if token.text == kernel
             for launch in self._launch(body, i, place)
@@ -323,18 +323,17 @@ class Source:
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
-    def _passed(self, function: Declaration) -> dict[str, Tokens]:
-        """Return the numbers that the first call of a host's function passes, by parameter."""
+    def _call(self, function: Declaration) -> tuple[Scope | None, dict[str, Tokens]]:
+        """Return the scope and the arguments of the first call of a host's function, by parameter."""
         if function.kind != "function" or function.name == "main":
-            return {}
+            return None, {}
         names = [item.name for item in signature(self.path, function).parameters]
         for _, caller in self.declarations(function.name):
             for i, (token, after) in enumerate(itertools.pairwise(caller.body)):
                 if token.text == function.name and after.text == "(" and caller is not function:
                     values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
-                    numbers = zip(names, map(Scope(self, caller.body, token.at).numbers, values))
-                    return {name: value for name, value in numbers if value}
-        return {}
+                    return Scope(self, caller.body, token.at), dict(zip(names, values))
+        return None, {}
 
     def _place(self, path: Path, at: int) -> str:
         line = f"line {syntax.line_of(self.texts[path], at)}"
@@ -533,6 +532,17 @@ class Scope:
     """Arguments of the template around the position, by parameter."""
     passed: Mapping[str, Tokens] = field(default_factory=dict)
     """Numbers of the call of the function around the position, by parameter."""
+    given: Mapping[str, Tokens] = field(default_factory=dict)
+    """Arguments of that call as they are written, by parameter; ``caller`` is where it stands."""
+    caller: Scope | None = None
+
+    def called_by(
+        self, caller: Scope | None, given: Mapping[str, Tokens], template: Mapping[str, Tokens]
+    ) -> Scope:
+        """Return the scope in a function with template arguments that is called with the given arguments."""
+        numbers = {name: caller.numbers(of) for name, of in given.items()} if caller else {}
+        passed = {name: value for name, value in numbers.items() if value}
+        return replace(self, template=template, passed=passed, given=given, caller=caller)
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
