@@ -2,11 +2,15 @@
 // edge_free: 1, which has 4000 bytes (1000 elements)
 // rows_of_two: 1, the host allocates no more
 __global__ void edge_free(const float* x, float* y) { y[blockIdx.x * 64 + threadIdx.x] = 2 * x[blockIdx.x * 64 + threadIdx.x]; }
-void run() {
+void run(int width, int unused) {
     float *x, *y;
     cudaMalloc(&x, 1000 * sizeof(float));
     cudaMalloc(&y, 500 * sizeof(double));
-    edge_free<<<16, 64>>>(x, y);
+    edge_free<<<16, width>>>(x, y);
+}
+void time() {
+    run(1, 0);
+    for (int width : {64, 128}) run(width, 1);
 }
 __global__ void rows_of_two(const float* x, float* y, int rows, int width, int height, int length) {
     int r = blockIdx.x * 64 + threadIdx.x;

@@ -281,6 +281,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 wrapped = other if decided or stated else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
+            elif not named:  # the sizes are those of an operation that is a guess
+                wrapped = replace(wrapped, problem=PATTERNS["sides"].sub("", wrapped.problem))
         if function and wrapped.kernel and not verdict.startswith(ENDED):
             again = {"operations": [str(home), *options.operations], "budget": options.budget}
             again |= {"new_operation": f"{stem}_later", "force": True}

@@ -324,16 +324,23 @@ class Source:
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
     def _call(self, function: Declaration) -> tuple[Scope | None, dict[str, Tokens]]:
-        """Return the scope and the arguments of the first call of a host's function, by parameter."""
+        """Return the scope and the arguments of a call of a host's function, by parameter: with most numbers, in most loops."""
         if function.kind != "function" or function.name == "main":
             return None, {}
         names = [item.name for item in signature(self.path, function).parameters]
+        calls = list[tuple[Scope, dict[str, Tokens]]]()
         for _, caller in self.declarations(function.name):
             for i, (token, after) in enumerate(itertools.pairwise(caller.body)):
                 if token.text == function.name and after.text == "(" and caller is not function:
+                    scope = Scope(self, caller.body, token.at)
                     values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
-                    return Scope(self, caller.body, token.at), dict(zip(names, values))
-        return None, {}
+                    calls.append((scope, dict(zip(names, map(scope.in_first_turn, values)))))
+
+        def known(call: tuple[Scope, dict[str, Tokens]]) -> tuple[int, int]:
+            scope, given = call
+            return sum(bool(scope.numbers(value)) for value in given.values()), scope.loops
+
+        return max(calls, key=known, default=(None, {}))
 
     def _place(self, path: Path, at: int) -> str:
         line = f"line {syntax.line_of(self.texts[path], at)}"
@@ -555,6 +562,32 @@ class Scope:
         if values and outside and EXTENT.fullmatch(spelled(values[0])):
             return [outside, *values]  # the command line may replace it
         return values or ([outside] if outside else [])
+
+    @property
+    def loops(self) -> int:
+        """The number of loops around this position."""
+        loops, body = 0, self.body
+        for i, token in enumerate(body):
+            if token.text in ("for", "while") and body[i + 1].text == "(" and token.at < self.at:
+                start = syntax.closing(body, i + 1) + 1
+                braced = body[start].text == "{"
+                ends = (j for j in range(start, len(body)) if body[j].text in ";{")
+                end = syntax.closing(body, start) if braced else next(ends, start)
+                end = syntax.closing(body, end) if body[end].text == "{" else end
+                loops += body[start].at <= self.at < body[end].at
+        return loops
+
+    def in_first_turn(self, expression: Tokens) -> Tokens:
+        """Return the first value of a name that a loop before this position counts, or takes from a list."""
+        name, before = spelled(expression), [of for of in self.body if of.at < self.at]
+        loop = rf"\bfor \( [\w :&]*\b{re.escape(name)} (?:= ([^;]+) ;|: (\w+|\{{ [^{{}}]* \}}) \))"
+        match = [*re.finditer(loop, spelled(before))][-1:] if name.isidentifier() else []
+        if not match:
+            return expression
+        start, listed = match[0].groups("")
+        inside = tuple(syntax.tokens(listed.strip("{}")))
+        values = parts(inside if "{" in listed else self.value(listed) or ()) if listed else []
+        return values[0] if values else tuple(syntax.tokens(start or name))
 
     @property
     def is_off(self) -> bool:
