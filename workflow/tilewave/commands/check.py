@@ -642,7 +642,10 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
         return f"{subject} {problem}: {end.reason}"
     if code == result.NOT_RIGHT and source.faults:
-        faults = "; ".join(source.faults).replace(f"{running.HERE}: ", "").replace(unjudged, "")
+        sure = PATTERNS["in_shared"].match(end.reason) and not _rests(source, decisive)
+        ends = [f"{problem} at {_size(case)}: {end.reason}"] if sure else []
+        faults = "; ".join([*source.faults, *ends])
+        faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         return f"{name} is {PATTERNS['twice'].sub('', faults)}"
     if code == result.RIGHT:
         return name + _right(source, outcome, case, ran)
