@@ -422,7 +422,8 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             if any("ceil" in str(side) for side in scaled):
                 guess.unknown["--grid"] = ", ".join(map(str, scaled))
         guess.front["grid"] = scaled
-    unused = not any(DYNAMIC.search(code.source.texts[of]) for of in code.source.kernel_files)
+    texts = (code.source.texts[path] for path in code.source.kernel_files)
+    unused = function.mentions("__shared__") and not any(map(DYNAMIC.search, texts))
     if launch.shared and spelled(launch.shared) != "0" and unused:
         given = f"{spelled(launch.shared)} bytes of dynamic shared memory in {launch.place}"
         guess.notes.append(f"{given} are left out: no code declares them, and they hide an overrun")
