@@ -343,8 +343,8 @@ def settled(
         constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
         constant = constant and not (derived.indices or names_in(many or ""))
         within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)
-        if many and (constant or (within and names_in(many))):
-            extents = (int(many) if constant else many,)
+        if many and (names_in(many) if within else constant):
+            extents = (many if within else int(many),)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None

@@ -1,17 +1,17 @@
 """What the host does with the arrays of a launch: their sizes, and what it sets before."""
 
+import contextlib
 import random
 import re
 from collections.abc import Iterator, Mapping
 
-from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, of_tokens, plain
-from tilewave.commands.wrapping.reading import DTYPES, Function, Launch, Scope, parts, spelled
+from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
+from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
-from tilewave.theory.dtypes import SIZES
 
-SIZEOF = re.compile(r" \* sizeof \( ([\w ]+) \)|sizeof \( ([\w ]+) \) \* ")
+SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
 SAMPLES = 8
 
 
@@ -38,19 +38,21 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
             for text, of in given
             if of and {size for name, size in given if name == text} == {of}
         }
+    found = set[str]()
     for name, passed, scope in _calls(around, pointer):
         if name.startswith("cudaMalloc") and passed[1:]:
-            value = scope.literal(scope.literal(passed[1]))
-            text, of_type = spelled(value), SIZEOF.search(spelled(value))
-            kind = DTYPES.get((of_type[1] or of_type[2]) if of_type else "")
-            if kind is None or SIZES[kind] == size:  # bytes of another type stay bytes
+            text = spelled(scope.literal(scope.literal(passed[1])))
+            of_type, each, whole = SIZEOF.search(text), size, text
+            with contextlib.suppress(Unknown):
+                each = number(syntax.tokens(of_type[0].strip(" *")), scope) if of_type else size
+            if each == size:  # bytes of another type stay bytes
                 text = SIZEOF.sub("", text, count=1)
             try:
                 many = of_tokens(syntax.tokens(text), scope, names)
             except Unknown:
                 return ""
-            return f"({many}) // {size}" if text == spelled(value) and size > 1 else many
-    return ""
+            found.add(f"({many}) // {size}" if text == whole and size > 1 else many)
+    return found.pop() if len(found) == 1 else ""
 
 
 def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
