@@ -23,7 +23,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.wrapping import compiled, finding, matching, probing, trying, writing
-from tilewave.commands.wrapping.deriving import UNSIZED
+from tilewave.commands.wrapping.deriving import PAST, UNSIZED
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source, spelled
 from tilewave.execution import case as running
@@ -257,7 +257,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             # A name that misleads: all results are wrong as what it says.
             guess = wrapped.kernel.front.operation if wrapped.kernel else ""
             misled = first.startswith(result.WRONG) and guess in TABLES["misleading"]
-            named = named and not (misled or wrapped.problem.startswith("--arguments is missing"))
+            missing = PATTERNS["derived"].match(wrapped.problem)
+            named = named and not (misled or missing)
             problem = wrapped.problem if named else ""
             touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
@@ -280,6 +281,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
                 wrapped = other if decided or stated else wrapped
             elif not (touched.kernel or named):
                 wrapped = touched
+            elif not named:  # the sizes are those of an operation that is a guess
+                wrapped = replace(wrapped, problem=PATTERNS["sides"].sub("", wrapped.problem))
         if function and wrapped.kernel and not verdict.startswith(ENDED):
             again = {"operations": [str(home), *options.operations], "budget": options.budget}
             again |= {"new_operation": f"{stem}_later", "force": True}
@@ -551,7 +554,8 @@ def _rests(source: _Source, tried: _Tried) -> bool:
 def _promised(source: _Source, decisive: _Tried) -> bool:
     """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not, or gets
     other memory from the host than it needs."""
-    unknown = source.problem == UNKNOWN and decisive.outcome.verdict == result.NOT_CHECKED
+    unjudged = decisive.outcome.verdict in (None, result.NOT_CHECKED)
+    unknown = source.problem == UNKNOWN and unjudged
     sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
     sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
     sure = sure and any(map(PATTERNS["promised"].match, source.faults))
@@ -638,7 +642,10 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
         return f"{subject} {problem}: {end.reason}"
     if code == result.NOT_RIGHT and source.faults:
-        faults = "; ".join(source.faults).replace(f"{running.HERE}: ", "").replace(unjudged, "")
+        sure = PATTERNS["in_shared"].match(end.reason) and not _rests(source, decisive)
+        ends = [f"{problem} at {_size(case)}: {end.reason}"] if sure else []
+        faults = "; ".join([*source.faults, *ends])
+        faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         return f"{name} is {PATTERNS['twice'].sub('', faults)}"
     if code == result.RIGHT:
         return name + _right(source, outcome, case, ran)
@@ -673,7 +680,7 @@ def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])
     # An array whose size nobody states may be larger than it seems.
-    sure = [note for note in source.notes if ALLOCATED in note or not probing.PAST.search(note)]
+    sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]
     matches = list(filter(None, map(PATTERNS["failure"].search, sure)))
     ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
     faults += [end.replace(f": {running.HERE}", "") for end in ends]

@@ -184,6 +184,9 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
                 guess, (front, outcome, shape) = by_block, retried
     operation = guess.operation
     if derived is not None:
+        failure = trying.described(outcome, shape)
+        if guess.place and derived.exceeds(failure, constant=True):
+            guess.faults.append(failure)
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
@@ -240,9 +243,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
 
 def _overruns(derived: DerivedOperation, fault: str) -> str:
     """Say of a fault behind an array's end that the host allocates no more, if it does."""
-    past = probing.PAST.search(fault)
-    stated = past and derived.states(past[1], derived.operands[past[1]])
-    return f"{fault}; the host allocates no more" if stated else fault
+    return f"{fault}; the host allocates no more" if derived.exceeds(fault) else fault
 
 
 def _stated(target: Target, guess: Guess) -> bool:

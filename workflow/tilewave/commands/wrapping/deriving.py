@@ -43,7 +43,9 @@ ROOM, MOST, LIMIT = 8, 1 << 22, 1 << 25
 no more than MOST elements unless the product is larger; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
-SMALL, ODD, PITCH = (re.compile(TABLES[key]) for key in ("small", "odd", "pitch"))
+SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
+    re.compile(TABLES[key]) for key in ("small", "odd", "pitch", "ends", "differ", "asserted")
+)
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
 MANY = (13, 5, 7, 11, 17, 3)
@@ -57,6 +59,8 @@ LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12)
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
+PAST = re.compile(r"\) of (\w+), which has ")
+"""Message for an access behind the end of an array."""
 Extents = tuple[str | int, ...]
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
@@ -89,7 +93,13 @@ class DerivedOperation:
 
     def states(self, name: str, operand: Operand) -> bool:
         """Return whether the host allocates as many elements as an array has."""
-        return operand.extents == (self.allocated.get(name),)
+        return (*map(str, operand.extents),) == (self.allocated.get(name),)
+
+    def exceeds(self, failure: str, constant: bool = False) -> bool:
+        """Return whether an access is behind what the host allocates; constant: as many elements at all sizes."""
+        past = PAST.search(failure)
+        stated = past is not None and self.states(past[1], self.operands[past[1]])
+        return stated and not (constant and past and names_in(self.allocated[past[1]]))
 
     def operation(self) -> Operation:
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
@@ -156,7 +166,8 @@ def first(
         for item, value in zip(function.parameters, passed):
             kind = DTYPES.get(source.plain(item.type), "")
             many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
-            allocated |= {label(item.name): many} if names_in(many or "0") else {}
+            many = many if names_in(many or "n") else str(int(evaluate(many)))
+            allocated |= {label(item.name): many} if many else {}
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
@@ -192,14 +203,18 @@ def _at_launch(
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}
+    alike = _alike(scope)
     for key in numbers:
         name = passed[key][0].text if len(passed[key]) == 1 else ""
         name = name or plain(passed[key], scope) * bool(EXTENT.fullmatch(lines[key]))
         named = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
-        if name and named and key not in kept:
-            sizes[name] = add(key)
+        free = scope.value(name) is None or name in scope.passed if name.isidentifier() else False
+        same = alike.get(name, name)
+        if name and named and key not in kept and not (free and sizes.get(same)):
+            sizes[same] = sizes[name] = add(key)
         elif passed[key]:
             computed.append(key)
+    sizes |= {name: sizes.get(of, "") for name, of in alike.items() if not sizes.get(name)}
     expressions, loose = dict[str, str](), list[str]()
     for key in computed:
         names = scope.names(passed[key])
@@ -221,6 +236,15 @@ def _at_launch(
         if free and name not in sizes:
             sizes[name] = add(name)
     return expressions, loose, {name: of for name, of in sizes.items() if of}
+
+
+def _alike(scope: Scope) -> dict[str, str]:
+    """Return the names that equal another one, because the host ends before the position where they differ."""
+    alike, text = dict[str, str](), spelled([token for token in scope.body if token.at < scope.at])
+    pairs = [pair for test in ENDS.findall(text) for pair in DIFFER.findall(test)]
+    for first, second in (*pairs, *ASSERTED.findall(text)):
+        alike[second] = alike.get(first, first)
+    return alike
 
 
 def _line(argument: Tokens, scope: Scope) -> str:
@@ -255,7 +279,8 @@ def trials(
     small = [name for name in names if SMALL.fullmatch(name) or name in steps]
     large = [name for name in dimensions if name not in small]
     yielded = list[dict[str, int]]()
-    sets = list(zip((*LARGE[:2], LARGE[2] if len(large) < 3 else MANY), FEW, ALONE))
+    last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
+    sets = list(zip((*LARGE[:2], last[0]), (*FEW[:2], last[1]), ALONE))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
         for unit in UNITS:
@@ -299,7 +324,14 @@ def settled(
             if trial.problem.startswith(TIMED_OUT):
                 break
     if not seen:
-        return with_room(derived, first), first, -1, notes, False
+        with_most, stated = with_room(derived, first), dict[str, int]()
+        if "" in derived.sizes and not derived.indices:
+            stated = {of: int(many) for of, many in derived.allocated.items() if many.isdigit()}
+        operands = {
+            of: replace(operand, extents=(stated.get(of, *operand.extents),))
+            for of, operand in with_most.operands.items()
+        }
+        return replace(with_most, operands=operands), first, -1, notes, False
     operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
@@ -308,8 +340,11 @@ def settled(
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
         extents, many = _extents(derived.dimensions, last), derived.allocated.get(name)
-        if many and any(end <= int(evaluate(many, shape)) for shape, end in last):
-            extents = (many,)
+        constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
+        constant = constant and not (derived.indices or names_in(many or ""))
+        within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)
+        if many and (names_in(many) if within else constant):
+            extents = (many if within else int(many),)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -346,7 +381,10 @@ def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int
                 off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
                 short = -count - 1.5 * (factor > 1)
                 near = all(end <= size < NEAR * end for size, end in zip(sizes, ends))
-                score = (exact, short, -off) if exact else (0, near, -off, short)
+                close = all(
+                    size < NEAR * end and end < NEAR * size for size, end in zip(sizes, ends)
+                )
+                score = (exact, close, short, -off) if exact else (0, near, -off, short)
                 if score > best:
                     best = score
                     extents = (*chosen, factor) if factor > 1 or not chosen else chosen

@@ -24,6 +24,8 @@ K_STEP, NUMBER, THREADS = (re.compile(TABLES[key]) for key in ("k_step", "number
 ASSERTED = str(TABLES["asserted"])
 C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(reading.DTYPES.items())}
 STEPS = (8, 16, 32, 64)
+DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
+"""What may use dynamic shared memory."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
 Names = dict[str, str]
@@ -420,7 +422,12 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             if any("ceil" in str(side) for side in scaled):
                 guess.unknown["--grid"] = ", ".join(map(str, scaled))
         guess.front["grid"] = scaled
-    if launch.shared and [token.text for token in launch.shared] != ["0"]:
+    texts = (code.source.texts[path] for path in code.source.kernel_files)
+    unused = function.mentions("__shared__") and not any(map(DYNAMIC.search, texts))
+    if launch.shared and spelled(launch.shared) != "0" and unused:
+        given = f"{spelled(launch.shared)} bytes of dynamic shared memory in {launch.place}"
+        guess.notes.append(f"{given} are left out: no code declares them, and they hide an overrun")
+    elif launch.shared and spelled(launch.shared) != "0":
         try:
             text = of_tokens(launch.shared, launch.scope, host_names)
             guess.front["shared_bytes"] = _simple(text, guess.macros())

@@ -1,10 +1,11 @@
 """What the host does with the arrays of a launch: their sizes, and what it sets before."""
 
+import contextlib
 import random
 import re
 from collections.abc import Iterator, Mapping
 
-from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, of_tokens
+from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
 from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
@@ -14,12 +15,12 @@ SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
 SAMPLES = 8
 
 
-def _calls(launch: Launch, pointer: str) -> Iterator[tuple[str, list[Tokens], Scope]]:
-    """Yield CUDA's functions that get a pointer first, before a launch: name, arguments, scope."""
-    body, source = launch.scope.body, launch.scope.source
+def _calls(around: Scope, pointer: str) -> Iterator[tuple[str, list[Tokens], Scope]]:
+    """Yield CUDA's functions that get a pointer first, before a position: name, arguments, scope."""
+    body, source = around.body, around.source
     for i, token in enumerate(body[:-1]):
         called = token.text.startswith("cudaM") and body[i + 1].text == "("
-        if called and token.at < launch.scope.at:
+        if called and token.at < around.at:
             passed = parts(body[i + 2 : syntax.closing(body, i + 1)]) or [()]
             if pointer and [of.text for of in passed[0] if of.word][-1:] == [pointer]:
                 yield token.text, passed, Scope(source, body, token.at)
@@ -27,16 +28,31 @@ def _calls(launch: Launch, pointer: str) -> Iterator[tuple[str, list[Tokens], Sc
 
 def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, str]) -> str:
     """Return the number of elements that the host allocates for an argument, in sizes; empty if unknown."""
-    for name, passed, scope in _calls(launch, spelled(argument)):
+    pointer, around = spelled(argument), launch.scope
+    if around.caller and pointer in around.given and not [*_calls(around, pointer)]:
+        given = [(plain(value, around.caller), names.get(of)) for of, value in around.given.items()]
+        pointer, around = spelled(around.given[pointer]), around.caller
+        # What the caller passes as two sizes may be either.
+        names = {
+            text: of
+            for text, of in given
+            if of and {size for name, size in given if name == text} == {of}
+        }
+    found = set[str]()
+    for name, passed, scope in _calls(around, pointer):
         if name.startswith("cudaMalloc") and passed[1:]:
-            value = scope.literal(scope.literal(passed[1]))
-            text = SIZEOF.sub("", spelled(value), count=1)
+            text = spelled(scope.literal(scope.literal(passed[1])))
+            of_type, each, whole = SIZEOF.search(text), size, text
+            with contextlib.suppress(Unknown):
+                each = number(syntax.tokens(of_type[0].strip(" *")), scope) if of_type else size
+            if each == size:  # bytes of another type stay bytes
+                text = SIZEOF.sub("", text, count=1)
             try:
                 many = of_tokens(syntax.tokens(text), scope, names)
             except Unknown:
                 return ""
-            return f"({many}) // {size}" if text == spelled(value) and size > 1 else many
-    return ""
+            found.add(f"({many}) // {size}" if text == whole and size > 1 else many)
+    return found.pop() if len(found) == 1 else ""
 
 
 def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
@@ -62,13 +78,13 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
     for at, argument in zip(function.tree, launch.arguments):
         name = spelled(argument)
         if (
-            any(of == "cudaMalloc" for of, _, _ in _calls(launch, name.removeprefix("* ")))
+            any(of == "cudaMalloc" for of, _, _ in _calls(launch.scope, name.removeprefix("* ")))
             and "*" in name
         ):
             text = f"the launch in {launch.place} reads {name.replace(' ', '')} on the host"
             yield f"{text}, but it lies on the device"
         adds = isinstance(at, int) and function.adds(function.parameters[at].name)
-        calls = list(_calls(launch, name)) if adds else []
+        calls = list(_calls(launch.scope, name)) if adds else []
         (allocation, *filled) = calls or [("", [()], launch.scope)]
         if allocation[0] != "cudaMalloc" or any(of != "cudaMemset" for of, _, _ in filled):
             continue
@@ -98,7 +114,9 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
 def zeroed(launch: Launch, argument: Tokens) -> bool:
     """Return whether the host's last call on an argument before a launch sets it to zeros."""
     calls = [
-        call for call in _calls(launch, spelled(argument)) if not call[0].startswith("cudaMalloc")
+        call
+        for call in _calls(launch.scope, spelled(argument))
+        if not call[0].startswith("cudaMalloc")
     ]
     name, passed, _ = calls[-1] if calls else ("", [], None)
     return name.startswith("cudaMemset") and spelled(passed[1]) == "0"

@@ -31,8 +31,6 @@ MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
 TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
 NOTHING = "it wrote nothing with the inputs that were drawn"
-PAST = re.compile(r"\) of (\w+), which has ")
-"""Message for an access behind the end of an array."""
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
@@ -73,7 +71,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
             front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
             if front is not None:
                 guess.front = front
-            elif derived.sizes.keys() != {""} or not PAST.search(trial.problem):
+            elif derived.sizes.keys() != {""} or not deriving.PAST.search(trial.problem):
                 return trial
             elif room == deriving.LIMIT:
                 problem = f"it takes no size, touches more than {room} elements, and is {TOO_LARGE}"

@@ -276,17 +276,17 @@ class Source:
                 syntax.members(self.texts[path], outer) if outer.kind == "type" else [outer]
             )
             if kernel in item.identifiers
-            for values in [(self._instantiated(outer), self._passed(item))]
+            for values in [(self._instantiated(outer), self._call(item))]
         ]
         for macro in self.macros.values():
             pastes = "##" in macro.body and "<<" in macro.body
             for text in (macro.body, *(self._pasted(macro) if pastes else ())):
                 if re.search(rf"\b{kernel}\b", text) and "<<" in text:
                     body = syntax.tokens(text)
-                    bodies.append((body, functools.partial(self._defined, macro), ({}, {})))
+                    bodies.append((body, functools.partial(self._defined, macro), ({}, (None, {}))))
         launches = (
-            replace(launch, scope=replace(launch.scope, template=template, passed=passed))
-            for body, place, (template, passed) in bodies
+            replace(launch, scope=launch.scope.called_by(caller, given, template))
+            for body, place, (template, (caller, given)) in bodies
             for i, token in enumerate(body)
             if token.text == kernel
             for launch in self._launch(body, i, place)
@@ -323,18 +323,24 @@ class Source:
         values = [*arguments, *(parameter.default for parameter in parameters[len(arguments) :])]
         return {parameter.name: of for parameter, of in zip(parameters, values) if of}
 
-    def _passed(self, function: Declaration) -> dict[str, Tokens]:
-        """Return the numbers that the first call of a host's function passes, by parameter."""
+    def _call(self, function: Declaration) -> tuple[Scope | None, dict[str, Tokens]]:
+        """Return the scope and the arguments of a call of a host's function, by parameter: with most numbers, in most loops."""
         if function.kind != "function" or function.name == "main":
-            return {}
+            return None, {}
         names = [item.name for item in signature(self.path, function).parameters]
+        calls = list[tuple[Scope, dict[str, Tokens]]]()
         for _, caller in self.declarations(function.name):
             for i, (token, after) in enumerate(itertools.pairwise(caller.body)):
                 if token.text == function.name and after.text == "(" and caller is not function:
+                    scope = Scope(self, caller.body, token.at)
                     values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
-                    numbers = zip(names, map(Scope(self, caller.body, token.at).numbers, values))
-                    return {name: value for name, value in numbers if value}
-        return {}
+                    calls.append((scope, dict(zip(names, map(scope.in_first_turn, values)))))
+
+        def known(call: tuple[Scope, dict[str, Tokens]]) -> tuple[int, int]:
+            scope, given = call
+            return sum(bool(scope.numbers(value)) for value in given.values()), scope.loops
+
+        return max(calls, key=known, default=(None, {}))
 
     def _place(self, path: Path, at: int) -> str:
         line = f"line {syntax.line_of(self.texts[path], at)}"
@@ -533,6 +539,17 @@ class Scope:
     """Arguments of the template around the position, by parameter."""
     passed: Mapping[str, Tokens] = field(default_factory=dict)
     """Numbers of the call of the function around the position, by parameter."""
+    given: Mapping[str, Tokens] = field(default_factory=dict)
+    """Arguments of that call as they are written, by parameter; ``caller`` is where it stands."""
+    caller: Scope | None = None
+
+    def called_by(
+        self, caller: Scope | None, given: Mapping[str, Tokens], template: Mapping[str, Tokens]
+    ) -> Scope:
+        """Return the scope in a function with template arguments that is called with the given arguments."""
+        numbers = {name: caller.numbers(of) for name, of in given.items()} if caller else {}
+        passed = {name: value for name, value in numbers.items() if value}
+        return replace(self, template=template, passed=passed, given=given, caller=caller)
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
@@ -545,6 +562,32 @@ class Scope:
         if values and outside and EXTENT.fullmatch(spelled(values[0])):
             return [outside, *values]  # the command line may replace it
         return values or ([outside] if outside else [])
+
+    @property
+    def loops(self) -> int:
+        """The number of loops around this position."""
+        loops, body = 0, self.body
+        for i, token in enumerate(body):
+            if token.text in ("for", "while") and body[i + 1].text == "(" and token.at < self.at:
+                start = syntax.closing(body, i + 1) + 1
+                braced = body[start].text == "{"
+                ends = (j for j in range(start, len(body)) if body[j].text in ";{")
+                end = syntax.closing(body, start) if braced else next(ends, start)
+                end = syntax.closing(body, end) if body[end].text == "{" else end
+                loops += body[start].at <= self.at < body[end].at
+        return loops
+
+    def in_first_turn(self, expression: Tokens) -> Tokens:
+        """Return the first value of a name that a loop before this position counts, or takes from a list."""
+        name, before = spelled(expression), [of for of in self.body if of.at < self.at]
+        loop = rf"\bfor \( [\w :&]*\b{re.escape(name)} (?:= ([^;]+) ;|: (\w+|\{{ [^{{}}]* \}}) \))"
+        match = [*re.finditer(loop, spelled(before))][-1:] if name.isidentifier() else []
+        if not match:
+            return expression
+        start, listed = match[0].groups("")
+        inside = tuple(syntax.tokens(listed.strip("{}")))
+        values = parts(inside if "{" in listed else self.value(listed) or ()) if listed else []
+        return values[0] if values else tuple(syntax.tokens(start or name))
 
     @property
     def is_off(self) -> bool:

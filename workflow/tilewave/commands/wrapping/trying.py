@@ -48,6 +48,8 @@ FEW = 3
 """Size of a dimension that is a side of the grid."""
 MOST_TILES = 256
 """Most tiles of a side, where the guessed size of a tile gave no block."""
+MOST_FITTED = 1 << 20
+"""Largest size that a grid which is rounded down gets to have a block."""
 SEVERAL_TILES = 256
 """Least divisor of a grid that may hold several tiles, as the stride of a block does."""
 
@@ -106,6 +108,8 @@ def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
         fits[name] += -fits[name] % step
         while step > 1 and list(fits.values()).count(fits[name]) > 1:
             fits[name] += step
+    while floored and max(fits.values()) < MOST_FITTED and (small := _too_small(guess, fits)):
+        fits |= {name: 2 * fits[name] for name in small}
     pitches = filter(PITCH.fullmatch, fits if fits != shape else ())
     return fits | dict.fromkeys(pitches, max(fits.values()))
 
