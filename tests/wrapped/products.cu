@@ -78,7 +78,7 @@ __global__ void gemm_of_pairs(const float* A, const float* B, float* C, int M, i
     int row = 4 * (blockIdx.y * 16 + threadIdx.y), column = 4 * (blockIdx.x * 16 + threadIdx.x);
     for (int j = 0; j < 16; ++j) {
         float sum = 0;
-        for (int i = 0; i < K; ++i) sum += A[(row + j / 4) * K + i] * B[i * N + column + j % 4];
+        for (int i = 0; i < K; ++i) sum += __half2float(__float2half(A[(row + j / 4) * K + i])) * B[i * N + column + j % 4];
         C[(row + j / 4) * N + column + j % 4] = sum;
     }
 }

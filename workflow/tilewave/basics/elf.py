@@ -104,7 +104,12 @@ def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
 
 
 def _spills(info: bytes) -> frozenset[int]:
-    words = [_word(of, at) for name, of in _attributes(info) if name == ANNOTATIONS for at in range(0, len(of), 4)]
+    words = [
+        _word(of, at)
+        for name, of in _attributes(info)
+        if name == ANNOTATIONS
+        for at in range(0, len(of), 4)
+    ]
     return frozenset(offset for kind, offset in zip(words[::2], words[1::2]) if kind == SPILL)
 
 

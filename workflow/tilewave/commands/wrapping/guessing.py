@@ -22,7 +22,9 @@ from tilewave.kernel.operations.base import Operation
 TABLES = table_beside(__file__)
 K_STEP, NUMBER, THREADS = (re.compile(TABLES[key]) for key in ("k_step", "number", "threads"))
 ASSERTED = str(TABLES["asserted"])
-C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(reading.DTYPES.items())}
+C_TYPES = {"tf32": "float", "f16in32": "float"} | {
+    dtype: kind for kind, dtype in reversed(reading.DTYPES.items())
+}
 STEPS = (8, 16, 32, 64)
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
@@ -268,7 +270,7 @@ def guessed(
     dtypes = guess.front["dtypes"]
     converts = any("2half" in name for name in function.declaration.identifiers)
     if converts and dtypes.get("a") == dtypes.get("accumulate") == "f32":
-        rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
+        rounded = {"a": "f16in32", "b": "f16in32", "accumulate": "f32"}
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
     for name, values in constant_memory.values(source, taken_names).items():
