@@ -69,7 +69,7 @@ __global__ void gemm_in_steps(const float* A, const float* B, float* C, int M, i
         bs[y][x] = B[(i + y) * N + column];
         __syncthreads();
         for (int j = 0; j < STEP; ++j) sum += as[y][j] * bs[j][x];
-        __syncthreads();
+        if (i / STEP + 1 < K / STEP) __syncthreads();
     }
     C[row * N + column] = sum;
 }
