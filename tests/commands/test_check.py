@@ -106,6 +106,8 @@ def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     for kernel, code, text in expected:
         assert entries[kernel]["exit_code"] == int(code) and text in entries[kernel]["sentence"]
     assert str(tmp_path / "tilewave-") not in json.dumps(document)
+    half = "it is correct with dtypes a f16in32; b f16in32; c f32; accumulate f32"
+    assert name != "products" or half in entries["gemm_of_pairs"]["wrapped"]
 
 
 def test_kernels_of_a_header_and_a_host_function_of_the_same_name(capsys, tmp_path):

@@ -28,7 +28,7 @@ template <class F> void run(unsigned grid, unsigned block, F f) {
 #define RUN_FILL(NAME) extern "C" void run_##NAME(void *p, u64 n, u32 s, u32 t) { \
     run(2, 4, [=] { NAME(p, n, s, t); }); }
 RUN_FILL(fill_f64) RUN_FILL(fill_f32) RUN_FILL(fill_tf32)
-RUN_FILL(fill_f16) RUN_FILL(fill_bf16) RUN_FILL(fill_i32) RUN_FILL(fill_i8)
+RUN_FILL(fill_f16in32) RUN_FILL(fill_f16) RUN_FILL(fill_bf16) RUN_FILL(fill_i32) RUN_FILL(fill_i8)
 RUN_FILL(fill_e4m3) RUN_FILL(fill_e5m2)
 #define RUN_REFERENCE(T) extern "C" void run_##T(void *a, void *b, void *c, double *o, int m, \
     int n, int k, double alpha, double beta, int ta, int tb, int tc, int ca, int cb, int cc) { \

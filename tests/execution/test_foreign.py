@@ -5,6 +5,7 @@ import pytest
 
 import executing_support as support
 from samples import needs_nvrtc
+from tilewave.execution.machine import codes as c
 
 pytestmark = needs_nvrtc
 
@@ -90,6 +91,12 @@ def test_tensor_operations():
     assert total(done, "executed", "LDSM") == 2 * 4 * (96 // 32) * (4 + 4)
     done = executed("dgemm_dmma", "64x32x48")
     assert total(done, "executed", "DMMA") == (64 // 8) * (32 // 8) * (48 // 4)
+
+
+def test_a_restored_register_may_be_undefined():
+    rows = executed("spill_registers", "ramp").program.rows
+    restores = rows[(rows[:, c.FAMILY] == c.LOAD) & (rows[:, c.OP] == c.LOCAL)]
+    assert len(restores) and np.all(restores[:, c.DEAD] == -1)
 
 
 def test_swizzle_has_no_conflicts_and_plain_rows_have():

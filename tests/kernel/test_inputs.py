@@ -33,7 +33,7 @@ def device_code(tmp_path_factory):
     return ctypes.CDLL(str(folder / "emulated.so"))
 
 
-REAL = ["f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2"]
+REAL = ["f64", "f32", "tf32", "f16in32", "f16", "bf16", "e4m3", "e5m2"]
 
 
 @pytest.mark.parametrize("dtype", [*REAL, "i32", "i8"])

@@ -25,6 +25,8 @@ KPARAM_INFO = 0x17
 MAX_THREADS, REQUIRED_BLOCK, CLUSTER = 0x05, 0x10, 0x3D
 MIN_STACK_SIZE = 0x12
 REGCOUNT = 0x2F
+ANNOTATIONS, SPILL = 0x55, 1
+"""The attribute of marked instructions, and the mark of one that saves or restores a register."""
 SIZED = 4  # format of an attribute whose value has its own length
 
 
@@ -37,7 +39,8 @@ class Image:
     8-byte slots of bank 4 that hold an address: (offset in the bank, section of the symbol, offset in that section).
     calls: slots of functions that the cubin lacks: (offset in the bank, symbol). block: x, y and z that a launch must
     have, or at most; empty where the cubin sets none. cluster: x, y and z that a launch must have; empty where the
-    cubin sets none. shared_alignment: the largest that an array in shared memory is declared with.
+    cubin sets none. shared_alignment: the largest that an array in shared memory is declared with. spills: byte
+    offsets of the instructions by which the compiler saves and restores registers.
     """
 
     entry: str
@@ -55,6 +58,7 @@ class Image:
     cluster: tuple[int, ...] = ()
     code: bytes = b""
     shared_alignment: int = 1
+    spills: frozenset[int] = frozenset()
 
     @property
     def parameter_sizes(self) -> tuple[int, ...]:
@@ -97,6 +101,16 @@ def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
     attributes = dict(_attributes(info))
     value = next((attributes[name] for name in wanted if name in attributes), b"")
     return tuple(_word(value, at) for at in range(0, len(value), 4))
+
+
+def _spills(info: bytes) -> frozenset[int]:
+    words = [
+        _word(of, at)
+        for name, of in _attributes(info)
+        if name == ANNOTATIONS
+        for at in range(0, len(of), 4)
+    ]
+    return frozenset(offset for kind, offset in zip(words[::2], words[1::2]) if kind == SPILL)
 
 
 MOST_RESERVED = 1 << 31
@@ -214,4 +228,5 @@ def read(cubin: bytes, entry: str) -> Image:
         cluster=_sides(info, CLUSTER),
         code=sections[f".text.{entry}"].data(),
         shared_alignment=max(int(shared["sh_addralign"]), 1) if shared is not None else 1,
+        spills=_spills(info),
     )

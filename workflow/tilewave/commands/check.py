@@ -13,7 +13,7 @@ import re
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.kernel.job import Job
+from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, kernels_study, reference_kernel, single, tables, trials
@@ -151,7 +152,8 @@ class _Source:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
     problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
     computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
-    named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong."""
+    named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong;
+    sizes_in_file: the file's names of sizes that have another one in front matter."""
 
     path: Path
     name: str
@@ -161,6 +163,7 @@ class _Source:
     launched: bool = True
     judge: str = ""
     named: bool = False
+    sizes_in_file: Mapping[str, str] = field(default_factory=dict)
     edge: str = ""
     sizes: Sequence[str] = ()
     judges: Sequence[Reference] = ()
@@ -289,7 +292,16 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[_Source]:
             faults = _later(function, source, plain | again)
             wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
-        yield replace(wrapped, notes=facts)
+        yield replace(wrapped, notes=facts, sizes_in_file=_in_file(function, wrapped.kernel))
+
+
+def _in_file(function: Function | None, kernel: Kernel | None) -> dict[str, str]:
+    """Return the file's names of the sizes that have another one in front matter."""
+    if function is None or kernel is None:
+        return {}
+    sizes = operations.load(kernel.front.operation).dimensions
+    pairs = zip(leaves(kernel.front.arguments), (of.name for of in function.parameters))
+    return {str(size): name for size, name in pairs if size in sizes and size != name.lower()}
 
 
 def _later(function: Function, source: Source, options: Mapping[str, Any]) -> Iterator[str]:
@@ -646,7 +658,7 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
         ends = [f"{problem} at {_size(case)}: {end.reason}"] if sure else []
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
-        return f"{name} is {PATTERNS['twice'].sub('', faults)}"
+        return f"{name} is {PATTERNS['twice'].sub('', faults)}{_named(source)}"
     if code == result.RIGHT:
         return name + _right(source, outcome, case, ran)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
@@ -660,13 +672,20 @@ def _sentence(source: _Source, outcome: Row, decisive: _Tried, ran: Sequence[_Tr
     if code == result.NOT_RIGHT:
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         as_named = f": {differs}" if differs else f" as {operation} " if by_name else " "
-        return f"{name} is not right{as_named}{at}"
+        return f"{name} is not right{as_named}{at}{_named(source) if sizes else ''}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"
     if differs:
         return f"{doubt}: {differs}{at}"
     rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
     return f"{doubt}{rests if source.guesses else ''}: {at}"
+
+
+def _named(source: _Source) -> str:
+    """Return the file's names of sizes that have other ones in a sentence, in parentheses."""
+    names = source.sizes_in_file
+    are = "is" if len(names) == 1 else "are"
+    return f" ({', '.join(names)} {are} the file's {', '.join(names.values())})" * bool(names)
 
 
 def _unknown(source: _Source, outcome: Row, at: str, problem: str) -> str:
@@ -709,7 +728,7 @@ def _right(source: _Source, outcome: Row, case: Case, ran: Sequence[_Tried]) -> 
     failed = f" ({', '.join(failures)})" if failures else ""
     texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
-    sentence += f", {' and '.join(wheres)}" if wheres and not source.judge else ""
+    sentence += f", {' and '.join(wheres)}{_named(source)}" if wheres and not source.judge else ""
     named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""

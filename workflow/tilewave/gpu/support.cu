@@ -125,6 +125,7 @@ __device__ inline u8 fp8_of_float(float value) {
 FILL(fill_f64, double, double_of(w))
 FILL(fill_f32, float, single_of(w))
 FILL(fill_tf32, float, tf32_of_float(single_of(w)))
+FILL(fill_f16in32, float, float_of_half(half_of_float(single_of(w))))
 FILL(fill_f16, u16, half_of_float(single_of(w)))
 FILL(fill_bf16, u16, bf16_of_float(single_of(w)))
 FILL(fill_i32, int, (int)(w >> 8) - (1 << 23))

@@ -197,8 +197,8 @@ class FrontMatter(Launched):
     provider: Provider | None = None
     """who runs it; required in a `.yaml` file without `cubin`"""
     dtypes: dict[str, str] = {}
-    """of each array, and `accumulate`: f64 f32 tf32 f16 bf16 e4m3 e5m2 i8 i32 i64 u32, f22 for FP8 sums of the tensor
-    cores; or an expression over macros"""
+    """of each array, and `accumulate`: f64 f32 tf32 f16in32 (f16 in f32) f16 bf16 e4m3 e5m2 i8 i32 i64 u32, f22
+    for FP8 sums; or an expression of macros"""
     layouts: dict[str, str] = {}
     """`row` (default) or `col` of each matrix"""
     strides: dict[str, Expression] = {}

@@ -49,6 +49,11 @@ def _to(storage: str) -> Callable[[np.ndarray], np.ndarray]:
     return lambda values: values.astype(storage)
 
 
+def _of_f16(values: np.ndarray) -> NDArray[np.float32]:
+    """Round to f16, in f32's storage."""
+    return values.astype(np.float16).astype(np.float32)
+
+
 def _to_tf32(values: np.ndarray) -> NDArray[np.float32]:
     """Round to 10 mantissa bits, ties away from zero (PTX ISA, cvt.rna.tf32.f32)."""
     bits = values.astype(np.float32).view(np.uint32)
@@ -127,7 +132,7 @@ FP8 = {"e4m3": E4M3, "e5m2": E5M2}
 class Dtype:
     """A type of elements; fields that do not apply are None or empty.
 
-    label: its name in figures. storage: NumPy's type of its elements (bf16 as its 16 bits, tf32 as f32).
+    label: its name in figures. storage: NumPy's type of its elements (bf16 as its 16 bits, tf32 and f16in32 as f32).
     tensor_map: its CUtensorMapDataType. whole: it holds whole numbers. from_bits: elements from 32 random
     bits each. read: numbers from elements. write: elements from numbers, rounded.
 
@@ -186,6 +191,7 @@ _FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "f64": {"from_bits": _double, "write": _to("float64")},
     "f32": {"from_bits": _single, "write": _to("float32")},
     "tf32": {"from_bits": lambda words: _to_tf32(_single(words)), "write": _to_tf32},
+    "f16in32": {"from_bits": lambda words: _of_f16(_single(words)), "write": _of_f16},
     "f16": {"from_bits": lambda words: _single(words).astype("float16"), "write": _to("float16")},
     "bf16": {
         "from_bits": lambda words: _to_bf16(_single(words)),

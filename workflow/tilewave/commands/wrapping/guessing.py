@@ -22,7 +22,9 @@ from tilewave.kernel.operations.base import Operation
 TABLES = table_beside(__file__)
 K_STEP, NUMBER, THREADS = (re.compile(TABLES[key]) for key in ("k_step", "number", "threads"))
 ASSERTED = str(TABLES["asserted"])
-C_TYPES = {"tf32": "float"} | {dtype: kind for kind, dtype in reversed(reading.DTYPES.items())}
+C_TYPES = {"tf32": "float", "f16in32": "float"} | {
+    dtype: kind for kind, dtype in reversed(reading.DTYPES.items())
+}
 STEPS = (8, 16, 32, 64)
 DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
 """What may use dynamic shared memory."""
@@ -43,7 +45,7 @@ class Guess:
     shape: sizes of an earlier execution; place: that of the launch, empty without one; launched: the sizes of the
     launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
     constants: the sizes that are constants outside of functions; fixed: a constant that each size seems to be, or 0;
-    named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
+    twin: the launched kernel whose block and grid it takes; named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
     names; asserted: multiples of sizes that the host demands; strides: whether a loop steps over the grid; faults:
     what is not right with the kernel as the file launches it.
 
@@ -64,6 +66,7 @@ class Guess:
     literal: list[int | str] = field(default_factory=list)
     constants: set[str] = field(default_factory=set)
     fixed: int = 0
+    twin: str = ""
     named: bool = False
     tested: frozenset[int] = frozenset()
     asserted: dict[str, int] = field(default_factory=dict)
@@ -242,6 +245,8 @@ def guessed(
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
+    if not guess.place and "--block" in guess.unknown:
+        code = _as_twin(guess, code, names, arguments)
     if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):
@@ -270,7 +275,7 @@ def guessed(
     dtypes = guess.front["dtypes"]
     converts = any("2half" in name for name in function.declaration.identifiers)
     if converts and dtypes.get("a") == dtypes.get("accumulate") == "f32":
-        rounded = {"a": "tf32", "b": "tf32", "accumulate": "f32"}  # a mantissa as long as f16's
+        rounded = {"a": "f16in32", "b": "f16in32", "accumulate": "f32"}
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
     for name, values in constant_memory.values(source, taken_names).items():
@@ -437,6 +442,32 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         guess.unknown["--shared"] = "bytes of dynamic shared memory"
 
 
+def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -> Code:
+    """Take the geometry of the likest launched kernel that takes the same, if any; return the code with its launch."""
+    function, common, likest = code.function, guess.front, 0.0
+
+    def interface(of: Function) -> tuple[Any, ...]:
+        flat = [(item.type, item.stars) for item in of.parameters]
+        return flat, of.mentions("threadIdx", ".", "y"), of.template
+
+    twins = [of for of in code.source.functions() if interface(of) == interface(function)]
+    for twin in twins if not function.template else ():
+        words = function.declaration.identifiers, twin.declaration.identifiers
+        alike = len(words[0] & words[1]) / len(words[0] | words[1])
+        for launch in code.source.launches(twin.name)[:1] if alike > likest else ():
+            of_twin = replace(code, launch=replace(launch, place=""))
+            tried = replace(guess, front={**common}, unknown={}, notes=[], launched={})
+            _geometry(tried, of_twin, names, arguments)
+            if not (tried.unknown or tried.notes):
+                guess.front, guess.alternatives, guess.twin = tried.front, [common], twin.name
+                for key in ("block", "grid"):
+                    sides = ", ".join(map(str, tried.front[key]))
+                    guess.unknown[f"--{key}"] = f"{sides}, as of {twin.name}"
+                guess.unknown.pop("--shared", None)
+                likest, code = alike, of_twin
+    return code
+
+
 def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     """Return the grid with numbers of blocks as the launch's sizes, or one that the kernel does not take, by tiles."""
     front, names = guess.front, _extents(guess.operation)[::-1]
@@ -510,7 +541,7 @@ def _stride(function: Function, axis: str) -> Stream:
     text = function.text
     for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
         text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
-    index, factor = rf"threadIdx \. {axis}(?! \*)", r"(?!blockDim\b)(\w+)"
+    index, factor = rf"threadIdx \. {axis}(?! [*/%])", r"(?!blockDim\b)(\w+)"
     block = rf"(?:blockIdx \. {axis} \* {factor}|{factor} \* blockIdx \. {axis})"
     match = re.search(rf"{block} \+ {index}|{index} \+ {block}", text)
     if match is None:

@@ -148,7 +148,7 @@ def with_tile(target: Target, guess: Guess) -> None:
     operands = guess.operation.operands
     (written, *more_outputs) = [name for name, operand in operands.items() if operand.written]
     extents = operands[written].extents
-    has_grid = "--grid" not in guess.unknown or target.options.grid or guess.literal
+    has_grid = "--grid" not in guess.unknown or target.options.grid or guess.literal or guess.twin
     if has_grid or more_outputs or guess.operation.tiles == ():
         return
     shape = dict.fromkeys(guess.operation.dimensions, WIDE)

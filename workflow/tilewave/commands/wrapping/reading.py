@@ -102,11 +102,12 @@ class Function:
         return spelled(self.declaration.body)
 
     def tests(self, name: str) -> bool:
-        """Return whether the body compares a parameter, other than as the end of a loop."""
+        """Return whether the body compares a parameter, other than as the end of a loop; a number of tiles is none."""
         text, name = self.text, name.replace(".", r" \. ")
         aliases = re.findall(rf"\b(\w+) = {name} ;", text)
         name = rf"(?:{'|'.join([name, *aliases])})"
         text = re.sub(r"\bfor \( [^;]*;[^;]*;", "", text)
+        text = re.sub(r"\w+ (?:[-+] \w+ \) )?(?:/|%|> >) (?:\( )?\w+", "", text)
         return bool(re.search(rf"(?:<|> =) (?:\( )?{name}\b|\b{name} (?:>|< =)", text))
 
     @property

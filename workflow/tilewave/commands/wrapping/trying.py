@@ -325,7 +325,8 @@ def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[Front, st
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
-        return "; ".join(map(_shown, value.values()))
+        pairs = value.items()
+        return "; ".join(_shown(of) if isinstance(of, list) else f"{key} {of}" for key, of in pairs)
     return ", ".join(map(str, value))
 
 

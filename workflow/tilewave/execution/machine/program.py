@@ -201,6 +201,8 @@ def load(cubin: bytes, entry: str, listing: str) -> Program:
     _mark_tests(rows)
     exchanges.mark_exposed(rows)
     liveness.mark(rows)
+    # A restored register may be undefined: then nothing that counts depends on it, as on one that stays.
+    rows[[index[at] for at in image.spills if at in index], c.DEAD] = liveness.EVERY
     instructions = tuple(
         Instruction(address, raw.opcode, text)
         for (address, _), (raw, text, _, _) in zip(lines, decoded)
