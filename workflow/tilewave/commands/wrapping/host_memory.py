@@ -38,7 +38,7 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
             for text, of in given
             if of and {size for name, size in given if name == text} == {of}
         }
-    found = set[str]()
+    counts = set[str]()
     for name, passed, scope in _calls(around, pointer):
         if name.startswith("cudaMalloc") and passed[1:]:
             text = spelled(scope.literal(scope.literal(passed[1])))
@@ -51,8 +51,8 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
                 many = of_tokens(syntax.tokens(text), scope, names)
             except Unknown:
                 return ""
-            found.add(f"({many}) // {size}" if text == whole and size > 1 else many)
-    return found.pop() if len(found) == 1 else ""
+            counts.add(f"({many}) // {size}" if text == whole and size > 1 else many)
+    return counts.pop() if len(counts) == 1 else ""
 
 
 def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:

@@ -1,0 +1,83 @@
+"""How far a verdict rests on a guess, on a name, or on what the file promises."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from tilewave.commands import outcome as outcomes
+from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
+from tilewave.commands.checking.sources import COMPUTES, UNBUILT, CheckedKernel
+from tilewave.commands.checking.tried import LEAST, WHOLE, TriedCase, undefined
+from tilewave.commands.wrapping import matching
+from tilewave.commands.wrapping.deriving import UNSIZED
+from tilewave.kernel import operations, result
+from tilewave.kernel.front_matter import GUESSED, Kernel
+from tilewave.kernel.result import Result
+
+EMPTY = " of shared memory, which has 0 bytes"
+"""Part of the reason of a launch without dynamic shared memory, which no size causes."""
+GROSS = 0.05
+"""The least relative error of a whole output that is no matter of rounding."""
+
+
+def is_gross(end: Result) -> bool:
+    """Return whether a result is wrong by more than other roundings or a fast function explain."""
+    figures = {of["metric"]: of["value"] for of in end.notes["check"]["figures"]}
+    return not figures.get("relative_error", math.nan) < GROSS
+
+
+def rests_on_guess(source: CheckedKernel, tried: TriedCase) -> bool:
+    """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told."""
+    end, kernel = tried.outcome, tried.case.kernel
+    marked = dict(kernel.marked(GUESSED))
+    sure = end.verdict in result.FINDINGS
+    empty = EMPTY in end.reason
+    if tried.name in (WHOLE, LEAST) or empty:
+        typed = any(note.startswith("type ") for note in source.guesses)
+        sure = sure or ((tried.name == LEAST or empty) and not typed)
+        sure = sure and PATTERNS["in_shared"].match(end.reason) is not None
+        partly = any(note.startswith("grid of the launch") for note in source.notes)
+        for key in ("operation", *["grid"] * partly) if sure else ():
+            marked.pop(key, None)
+    rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
+    if unbuilt and source.problem:
+        rests += undefined(source.path, end.reason)
+    if not sure:
+        types = "type " if unbuilt else ""
+        rests += [guess for guess in source.guesses if guess.startswith(types)]
+        rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []
+    if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
+        rests.append("operation")
+    return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
+
+
+def is_promised(source: CheckedKernel, decisive: TriedCase) -> bool:
+    """Return whether a kernel of an unknown operation fails where its own bounds test promises that it does not, or gets
+    other memory from the host than it needs."""
+    unjudged = decisive.outcome.verdict in (None, result.NOT_CHECKED)
+    unknown = source.problem == UNKNOWN and unjudged
+    sure = unknown and source.launched and not decisive.case.kernel.marked(GUESSED)
+    sure = sure and not any(note.startswith(UNSIZED) for note in source.notes)
+    sure = sure and any(map(PATTERNS["promised"].match, source.faults))
+    return sure or any(map(PATTERNS["of_host"].search, source.faults))
+
+
+def is_wrong_as_named(source: CheckedKernel, deciding: Sequence[TriedCase]) -> bool:
+    """Return whether each element of each trial is wrong, and the kernel's name says what it computes and no more."""
+    kernel, words = deciding[0].case.kernel, {*matching.snake(source.name).split("_")}
+    wanted = {*kernel.front.operation.split("_")}
+    named = wanted <= words <= wanted | matching.NEUTRAL
+    named = named and kernel.front.operation in TABLES["named"]
+    sole = [*kernel.marked(GUESSED)] == ["operation"]
+    sole = sole and all(note.startswith((COMPUTES, "operation ")) for note in source.guesses)
+    ends = [entry.outcome for entry in deciding]
+    wrong = all(of.verdict == result.WRONG and PATTERNS["every"].search(of.reason) for of in ends)
+    return named and sole and wrong
+
+
+def _scatters(kernel: Kernel, end: Result) -> bool:
+    """Return whether each race is between stores, at places that may depend on an array that wrap filled."""
+    file = operations.MODULES.file(kernel.front.operation)
+    filled = file is not None and "def inputs(" in file.read_text("utf-8")
+    messages = [fault["message"] for fault in end.notes["faults"]]
+    return filled and all(re.search(" writes? .* has written", text) for text in messages)

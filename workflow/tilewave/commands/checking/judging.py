@@ -1,0 +1,177 @@
+"""The verdict on a kernel: what its trials decide, and how far a guess of `wrap` bears on it."""
+
+import re
+import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tilewave.basics.errors import UserError
+from tilewave.basics.paths import relative
+from tilewave.commands import execute
+from tilewave.commands import outcome as outcomes
+from tilewave.commands.checking.doubts import (
+    is_gross,
+    is_promised,
+    is_wrong_as_named,
+    rests_on_guess,
+)
+from tilewave.commands.checking.notes import TABLES, UNKNOWN
+from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
+from tilewave.commands.checking.sources import CheckedKernel, at_size
+from tilewave.commands.checking.tried import EVEN, LIMIT_S, TriedCase, size_of, tried_cases
+from tilewave.execution import least, trust
+from tilewave.kernel import result
+from tilewave.kernel.front_matter import Kernel
+from tilewave.kernel.inputs import SPECIAL
+from tilewave.kernel.job import Job
+from tilewave.pipeline import jobs, single, tables, trials
+from tilewave.pipeline.cases import Case
+from tilewave.report import advice
+from tilewave.theory import architectures
+
+WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
+"""Exit codes, the one that decides first."""
+
+
+def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[str, Any]:
+    """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
+    outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
+    differing = dict[str, Any]()
+    for judge in source.judges:
+        named = judge.exact and judge.alike and source.launched and not source.guesses
+        judged = replace(source, problem="", judge=source.put(judge), judges=(), named=named)
+        document = verdict_on(judged, options, machine)
+        if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
+            return document
+        if judge.exact and document.get("verdict") == result.WRONG:
+            differing = differing or document
+    if source.judges:
+        source.put(None)
+        return differing or verdict_on(replace(source, judges=(), sizes=()), options, machine)
+    if source.kernel is None:
+        reason = f"{GUESSING}: {source.problem}"
+        if missing := re.match(r"(--[a-z]+) is missing", source.problem):
+            path = relative(source.path, quoted=True)
+            command = f"tilewave check {path} --kernel {source.name} {missing[1]} ..."
+            reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
+        sentence = f"could not tell whether {source.name} is right: {reason}"
+        return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        try:
+            kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
+            runs = (
+                tried_cases(source, kernel, options, Path(folder), machine) for kernel in kernels
+            )
+            tried = [entry for run in runs for entry in run]
+        except UserError as error:  # of guessed front matter: its file is a temporary one
+            if source.kernel.path == source.path:
+                raise
+            problem = str(error).removeprefix(f"{error.where_file}: ")
+            return verdict_on(replace(source, kernel=None, problem=problem), options, machine)
+        return outcome | _document(source, tried, options)
+
+
+def _noted(ran: Sequence[TriedCase], name: str) -> list[str]:
+    """Return the notes of that name of all trials, each once."""
+    return list(dict.fromkeys(text for entry in ran for text in entry.outcome.notes.get(name, [])))
+
+
+def _document(
+    source: CheckedKernel, tried: Sequence[TriedCase], options: Namespace
+) -> dict[str, Any]:
+    kernel = tried[0].case.kernel
+    ran = [entry for entry in tried if entry.done is not None]
+    # A trial that did not fit the budget, or the kernel, decides nothing where others are right.
+    deciding = [entry for entry in ran if entry.outcome.status != result.NOT_MEASURED] or tried
+    if kernel.path != source.path:  # its file does not say what it computes from infinity
+        special = (trials.NAMES[SPECIAL], result.WRONG)
+        finite = [item for item in deciding if (item.name, item.outcome.verdict) != special]
+        deciding = finite or deciding
+    off = [of for of in deciding if source.judge and of.outcome.verdict == result.WRONG]
+    edges = [of for of in off if of.case.id != deciding[0].case.id]
+    if edges and edges == off and not any("ceil" in str(side) for side in kernel.front.grid):
+        deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
+        text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
+        source = replace(source, edge=text.partition(JUDGED_BY)[0])
+    codes = [(WORST.index(entry.exit_code), rests_on_guess(source, entry)) for entry in deciding]
+    decisive = deciding[codes.index(min(codes))]
+    code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
+    if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:
+        source = replace(source, judge="", problem=UNKNOWN)
+    differs = bool(source.judge) and decisive.outcome.verdict == result.WRONG
+    unclear = unclear or (differs and not (source.named and is_gross(decisive.outcome)))
+    unclear = unclear and not is_wrong_as_named(source, deciding)
+    if is_promised(source, decisive):
+        code, unclear = result.NOT_RIGHT, False
+    code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
+    arch = execute.arch_of(options)
+    outcome = {
+        "exit_code": result.UNCLEAR if unclear else code,
+        "variant": decisive.case.variant.id,
+        "arch": arch,
+        "code": decisive.entry.get("code", ""),
+        **decisive.outcome.only("status", "reason", "verdict"),
+        "trials": [outcomes.trial_row(entry.name, entry.outcome) for entry in tried],
+        "findings": [fault for entry in ran for fault in entry.outcome.notes.get("faults", [])],
+        "hints": _noted(ran, "hints"),
+        "wrapped": list(source.notes),
+        "bound": None,
+        "fix": [],
+    }
+    complete = [entry for entry in ran if entry.outcome.status == result.OK]
+    rows = [entry.done.rows() for entry in complete if entry.done is not None]
+    outcome["trust"] = trust.of_instructions(rows, architectures.number(arch)) | {
+        "not_run": [
+            f"{entry.name or entry.case.id}: {entry.outcome.reason}"
+            for entry in tried
+            if entry.done is None or entry.outcome.status == result.NOT_MEASURED
+        ],
+        "guessed": source.guesses,
+        "not_searched": _noted(ran, "not_searched"),
+        "not_looked_for": [*trust.NOT_LOOKED_FOR, *_other_variants(kernel, decisive.case)],
+    }
+    if complete:
+        largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
+        outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
+    return outcome | {"sentence": sentence(source, outcome, decisive, deciding)}
+
+
+def _other_variants(kernel: Kernel, case: Case) -> list[str]:
+    """Return a line about the macros' other values, if there are any."""
+    others = [
+        f"{name} {', '.join(str(value) for value in values if value != case.variant.names[name])}"
+        for name, values in kernel.front.macros.items()
+        if len(values) > 1 and case.probe_case is None
+    ]
+    return [f"other variants: {'; '.join(others)} (--macro NAME=VALUE)"] if others else []
+
+
+def _counts(source: CheckedKernel, tried: TriedCase, options: Namespace) -> dict[str, Any]:
+    """Return counts by line, the least time and the advice for an executed case."""
+    assert tried.done is not None
+    arch, target = execute.arch_of(options), execute.target_of(options)
+    gpu, config = execute.gpu_of(options), single.config(options.seed, LIMIT_S)
+    job = jobs.of_case(result.EXECUTE, tried.case, {arch: tried.entry}, arch, config)
+    counted = outcomes.document(arch, tried.case, job, tried.entry, tried.done)
+    # A file that was wrapped is a header of the temporary file.
+    lines = counted["headers"].pop(source.path.name, counted["lines"])
+    row = tables.case_row(tried.case, tried.entry)
+    resources = tried.entry.get("resources", {}).get(tried.case.kernel.entry, {})
+    device, rows = target["device"], counted["instructions"]
+    subject = advice.Subject(row, counted["counters"], rows, resources, device)
+    findings = advice.for_case(subject) if len(tried.done.ran) == 1 else []
+    findings = [finding for finding in findings if finding.rule not in TABLES["of_shapes"]]
+    bound = least.of_execution(tried.done, job, gpu) if isinstance(job, Job) and gpu else None
+    return {
+        "counted": {name: counted[name] for name in TABLES["counted"]}
+        | {"lines": [row for row in lines if row["executed"]]},
+        "bound": bound,
+        "fix": [
+            {"rule": finding.rule, "sentence": finding.sentence, "amount": round(finding.amount, 4),
+             "file": finding.origin.file, "line": finding.origin.line}
+            for finding in findings
+        ],
+    }  # fmt: skip

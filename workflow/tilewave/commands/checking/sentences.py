@@ -1,0 +1,135 @@
+"""The sentence of a verdict."""
+
+import math
+from collections.abc import Sequence
+
+from tilewave.basics.paths import relative
+from tilewave.commands import wrap
+from tilewave.commands.checking.doubts import rests_on_guess
+from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
+from tilewave.commands.checking.sources import UNBUILT, CheckedKernel
+from tilewave.commands.checking.tried import Row, TriedCase, size_of
+from tilewave.commands.wrapping import probing
+from tilewave.commands.wrapping.deriving import PAST, UNSIZED
+from tilewave.execution import case as running
+from tilewave.kernel import operations, result
+from tilewave.kernel.front_matter import GUESSED
+from tilewave.kernel.inputs import SPECIAL
+from tilewave.pipeline import trials
+from tilewave.pipeline.cases import Case
+from tilewave.report.cells import plural
+
+NOTABLE = 0.1
+"""The least amount of an advice that the sentence has."""
+ALLOCATED = "; the host allocates no more"
+"""End of a note on an access behind an array."""
+GUESSING = "front matter cannot be guessed"
+JUDGED_BY = "; judged by what "
+"""Start of the end of a reason, which names a temporary file."""
+
+
+def sentence(
+    source: CheckedKernel, outcome: Row, decisive: TriedCase, ran: Sequence[TriedCase]
+) -> str:
+    code, end, case = outcome["exit_code"], decisive.outcome, decisive.case
+    written = case.probe_case is None and case.kernel.path == source.path
+    name = outcome["variant"] if written else source.name
+    doubt, operation = f"could not tell whether {name} is right", case.kernel.front.operation
+    unjudged = f"; the operation {operation} has no reference"
+    problem = str(end.verdict if end.status == result.OK else end.status)
+    if problem == UNBUILT and (code == result.USAGE or source.problem):
+        subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
+        return f"{subject} {problem}: {end.reason}"
+    if code == result.NOT_RIGHT and source.faults:
+        sure = PATTERNS["in_shared"].match(end.reason) and not rests_on_guess(source, decisive)
+        ends = [f"{problem} at {size_of(case)}: {end.reason}"] if sure else []
+        faults = "; ".join([*source.faults, *ends])
+        faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
+        return f"{name} is {PATTERNS['twice'].sub('', faults)}{_named(source)}"
+    if code == result.RIGHT:
+        return name + _right(source, outcome, case, ran)
+    reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
+    reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
+    reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
+    kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
+    sizes = f" {size_of(case)}" if case.shape else ""
+    hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
+    at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
+    differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
+    if code == result.NOT_RIGHT:
+        by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
+        as_named = f": {differs}" if differs else f" as {operation} " if by_name else " "
+        return f"{name} is not right{as_named}{at}{_named(source) if sizes else ''}"
+    if source.problem:
+        return f"{doubt}: {_unknown(source, outcome, at, problem)}"
+    if differs:
+        return f"{doubt}: {differs}{at}"
+    rests = f" (its front matter is guessed: {'; '.join(source.guesses)})"
+    return f"{doubt}{rests if source.guesses else ''}: {at}"
+
+
+def _named(source: CheckedKernel) -> str:
+    """Return the file's names of sizes that have other ones in a sentence, in parentheses."""
+    names = source.sizes_in_file
+    are = "is" if len(names) == 1 else "are"
+    return f" ({', '.join(names)} {are} the file's {', '.join(names.values())})" * bool(names)
+
+
+def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
+    """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
+    why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
+    notes = (
+        note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED, probing.NOTHING))
+    )
+    faults = [note.removeprefix(wrap.FAULT) for note in notes]
+    if problem != result.NOT_CHECKED:
+        chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
+        return "; ".join([why, chosen + at, *faults])
+    # An array whose size nobody states may be larger than it seems.
+    sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]
+    matches = list(filter(None, map(PATTERNS["failure"].search, sure)))
+    ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
+    faults += [end.replace(f": {running.HERE}", "") for end in ends]
+    threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
+    sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
+    only = ", the only size tried: that of the launch" if sole else ""
+    shown = f"{TABLES['searched']} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
+    shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))
+    return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), source.name)}"
+
+
+def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedCase]) -> str:
+    """Return the rest of the sentence on a kernel that is right: where, and what to fix first."""
+    front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
+    if case.probe_case is not None:
+        return f" ran as its front matter says in {plural(shapes, 'case')}"
+    equal = f": equal to {source.judge}" if source.judge else ""
+    operands = operations.load(front.operation).operands.items() if source.judge else ()
+    zeroed = [name for name, operand in operands if operand.zeroed]
+    equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
+    inputs = f"{plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
+    sentence = f" is right{equal} at {inputs}"
+    if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
+        sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
+    failures = [match[1] for match in map(PATTERNS["failure"].search, source.notes) if match]
+    failed = f" ({', '.join(failures)})" if failures else ""
+    texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
+    wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
+    sentence += f", {' and '.join(wheres)}{_named(source)}" if wheres and not source.judge else ""
+    named = [of.split()[0] for of in source.guesses if of.startswith(("grid ", "block "))]
+    sentence += f", with a guessed {' and '.join(named)}" if named else ""
+    sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
+    sentence += source.edge
+    special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
+    if any(row["verdict"] == result.WRONG for row in special):
+        sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
+    notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
+    return "; ".join([sentence, *map(_advice, notable)])
+
+
+def _advice(fix: Row) -> str:
+    ratio: str | None = TABLES["ratios"].get(fix["rule"])
+    if ratio is None:
+        return str(fix["sentence"])
+    at = f" (line {fix['line']} of {fix['file']})" if fix["line"] else ""
+    return ratio.format(1 + fix["amount"]) + at

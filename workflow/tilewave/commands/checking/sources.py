@@ -1,0 +1,248 @@
+"""The kernels of a file or a folder, as `check` judges them: with front matter, or wrapped first."""
+
+import contextlib
+import functools
+import io
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tilewave.basics.errors import HERE, NoKernel, UserError
+from tilewave.commands import execute, flags, wrap
+from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
+from tilewave.commands.wrapping import compiled, finding, matching, probing, writing
+from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
+from tilewave.commands.wrapping.reading import Function, Source, spelled
+from tilewave.kernel import operations, result
+from tilewave.kernel.discovery import gathered, reasons
+from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
+from tilewave.kernel.launches import leaves
+
+WRAPPING = 4
+"""Budgets of the trials after `wrap`'s first one."""
+UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
+UNBUILT = result.FAILED_TO_COMPILE
+JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
+"""Outcomes of trials that say something about a kernel, whose arguments are known then."""
+ENDED = (*result.FINDINGS, *result.ENDS)
+LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
+"""Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
+COMPUTES = "That the kernel computes "
+GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
+"""The flags of `wrap` that replace a guess."""
+
+
+@dataclass(frozen=True)
+class CheckedKernel:
+    """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
+    problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
+    computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
+    named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong;
+    sizes_in_file: the file's names of sizes that have another one in front matter."""
+
+    path: Path
+    name: str
+    kernel: Kernel | None
+    notes: Sequence[str] = ()
+    problem: str = ""
+    launched: bool = True
+    judge: str = ""
+    named: bool = False
+    sizes_in_file: Mapping[str, str] = field(default_factory=dict)
+    edge: str = ""
+    sizes: Sequence[str] = ()
+    judges: Sequence[Reference] = ()
+    put: Callable[[Reference | None], str] = lambda judge: ""
+
+    @property
+    def limits(self) -> tuple[list[str], list[str]]:
+        """The requirements on sizes that `wrap` wrote: of the code, and those inferred from trials."""
+        texts: tuple[list[str], list[str]] = ([], [])
+        if self.kernel is not None and self.kernel.path != self.path:
+            names = re.findall(r"\w+", self.kernel.marked(INFERRED).get("requires", ""))
+            for name, of in self.kernel.front.requires.items():
+                sizes = [f"{name} % {of} == 0"] if name != "arch" else []
+                texts_of = map(str, of) if name == "conditions" else sizes
+                summed = r"each block sums \1 elements"
+                texts[name in names].extend(PATTERNS["each"].sub(summed, text) for text in texts_of)
+        return texts
+
+    @property
+    def faults(self) -> list[str]:
+        """What is not right with the kernel as the file launches it."""
+        return [note for note in self.notes if note.startswith(wrap.FAULT)]
+
+    @property
+    def guesses(self) -> list[str]:
+        marked = self.kernel.marked(GUESSED) if self.kernel else {}
+        notes = [note for note in self.notes if " is a guess" in note]
+        named = {"operation"} if any(note.startswith(COMPUTES) for note in notes) else set()
+        named |= {note.split(maxsplit=1)[0] for note in notes}
+        return [*notes, *(f"{key} is a guess of wrap" for key in marked if key not in named)]
+
+
+def checked_kernels(
+    options: Namespace, folder: Path, skipped: dict[str, str]
+) -> Iterator[CheckedKernel]:
+    """Yield the kernels of a file or folder. ``skipped`` gets files with mistakes. Raises UserError."""
+    path: Path = options.path
+    if not path.exists():
+        raise UserError.because(HERE, f"{path} does not exist", "Give a kernel file or a folder")
+    plain = [path]
+    if path.is_dir():
+        left_out: dict[str, UserError] = {}
+        for kernel in gathered([path], left_out).values():
+            if kernel.provider == "nvrtc":
+                yield CheckedKernel(kernel.path, kernel.name, kernel)
+        mistakes, no_kernels = reasons(left_out)
+        skipped.update(mistakes)
+        names = [Path(left_out[name].where_file) for name in no_kernels]
+        plain = [name for name in names if name.suffix == ".cu"]
+    elif path.suffix not in (compiled.SUFFIX, *TABLES["headers"]):
+        with contextlib.suppress(NoKernel):
+            kernel = execute.kernel_of(path)
+            yield CheckedKernel(path, kernel.name, kernel)
+            return
+    for file in plain:
+        yield from _wrapped(file, options, folder)
+
+
+def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKernel]:
+    """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
+    names, functions = [options.kernel], dict[str | None, Function]()
+    if path.suffix != compiled.SUFFIX:
+        source, _ = finding.read(path.resolve(), macros=options.macro)
+        every = source.functions()
+        functions = {item.name: item for item in every if item.file == source.path}
+        if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
+            functions = {**{item.name: item for item in every}, **functions}
+        if not functions and "__global__" in source.texts[source.path]:
+            problem = "its kernels cannot be read: a bracket is not closed"
+            raise UserError.because(path, problem, "Compile it first")
+        names = names if options.kernel else [*functions]
+    parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
+    kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
+    plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
+    plain["arch"] = execute.arch_of(options)
+    for at, name in enumerate(names):
+        operations.MODULES.use(map(Path, options.operations))  # without another kernel's
+        home = folder / f"{path.stem}-{at}"
+        (home / "touched").mkdir(parents=True)
+        stem, suffix = matching.snake(name or path.stem), path.suffix
+        # The name of trials: what they have compiled serves the kernels of the whole file.
+        output = f"{writing.TRIAL}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
+        plain |= {"kernel": name, "output": str(home / output)}
+        function = functions.get(name)
+        named = function is None or matching.named_operation(function, source) is not None
+        budget = {"budget": options.budget * (WRAPPING if named else 1)}
+        wrapped = CheckedKernel(path, name or path.stem, None)
+        wrapped, settled, first = _attempt(wrapped, plain | budget)
+        verdict = first
+        if function and not (plain["operation"] or settled):
+            # An operation of what the kernel touches judges no values, but races are found under it.
+            folders = [str(home), *options.operations]
+            derived: dict[str, Any] = {"operations": folders, "roomy": True}
+            derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
+            derived["output"] = str(home / "touched" / output)
+            # A name that misleads: all results are wrong as what it says.
+            guess = wrapped.kernel.front.operation if wrapped.kernel else ""
+            misled = first.startswith(result.WRONG) and guess in TABLES["misleading"]
+            missing = PATTERNS["derived"].match(wrapped.problem)
+            named = named and not (misled or missing)
+            problem = wrapped.problem if named else ""
+            touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
+            late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
+            late = late or probing.TOO_LARGE in problem
+            undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
+            decided = undecided or verdict.startswith(result.FINDINGS)
+            unlike = first.startswith(result.WRONG) and verdict.startswith(result.NOT_CHECKED)
+            if touched.kernel and (decided or unlike):
+                *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
+                kernel = at_size(touched.kernel, size)
+                given = options.grid and (options.block or function.bound)
+                near = finding.bearing(source, function.name)
+                launched = bool(near.launches(function.name) or given)
+                problem = problem or UNKNOWN
+                other = replace(touched, kernel=kernel, problem=problem, launched=launched)
+                if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
+                    other = _with_judges(other, function, near)
+                # The file's own function judges better than a name.
+                stated = any(judge.exact and judge.item for judge in other.judges)
+                wrapped = other if decided or stated else wrapped
+            elif not (touched.kernel or named):
+                wrapped = touched
+            elif not named:  # the sizes are those of an operation that is a guess
+                wrapped = replace(wrapped, problem=PATTERNS["sides"].sub("", wrapped.problem))
+        if function and wrapped.kernel and not verdict.startswith(ENDED):
+            again = {"operations": [str(home), *options.operations], "budget": options.budget}
+            again |= {"new_operation": f"{stem}_later", "force": True}
+            faults = _later(function, source, plain | again)
+            wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
+        facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
+        yield replace(wrapped, notes=facts, sizes_in_file=_in_file(function, wrapped.kernel))
+
+
+def _in_file(function: Function | None, kernel: Kernel | None) -> dict[str, str]:
+    """Return the file's names of the sizes that have another one in front matter."""
+    if function is None or kernel is None:
+        return {}
+    sizes = operations.load(kernel.front.operation).dimensions
+    pairs = zip(leaves(kernel.front.arguments), (of.name for of in function.parameters))
+    return {str(size): name for size, name in pairs if size in sizes and size != name.lower()}
+
+
+def _later(function: Function, source: Source, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the faults of a kernel at its further launches, those that no size of an array may explain."""
+    seen = set[tuple[str, ...]]()
+    for at, launch in enumerate(finding.bearing(source, function.name).launches(function.name)):
+        sides = (launch.grid, launch.block, launch.shared, *launch.template)
+        key = tuple(spelled(launch.scope.literal(side)) for side in sides)
+        if 0 < len(seen) <= MOST_LATER and key not in seen and not launch.scope.is_off:
+            tried, _, end = _attempt(
+                CheckedKernel(source.path, function.name, None), {**options, "later": at}
+            )
+            sure = end.startswith(LATER) or (
+                end.startswith(ENDED) and PATTERNS["in_shared"].search(end)
+            )
+            if sure and not tried.guesses:
+                yield f"{wrap.FAULT}as launched in {launch.place}: {PATTERNS['unjudged'].sub('', end)}"
+        seen.add(key)
+
+
+def _with_judges(source: CheckedKernel, function: Function, near: Source) -> CheckedKernel:
+    """Let functions of the host judge a kernel of an unknown operation, those that may compute the same."""
+    empty = any("the host fills: zero here" in note for note in source.notes)
+    if empty or source.faults or source.kernel is None:
+        return source
+    judges = references(function, near, source.kernel)
+    put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
+    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match and judges]
+    return replace(source, judges=judges, put=put, sizes=sizes[1:])
+
+
+def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[CheckedKernel, bool, str]:
+    """Wrap a kernel. Return it, whether its verdict stands, and the verdict, empty if wrap refuses it."""
+    notes = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(notes):
+            code, verdict = wrap.wrap_kernel(Namespace(**options))
+    except UserError as error:
+        if error.key in ("--kernel", "--dtype") and error.value:
+            raise
+        return replace(source, problem=source.problem or str(error)), False, ""
+    lines = [line.strip() for line in notes.getvalue().splitlines()]
+    kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name))
+    settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
+    settled = settled or "operation" not in kernel.marked(GUESSED)
+    return replace(source, kernel=kernel, notes=lines), settled, verdict
+
+
+def at_size(kernel: Kernel, size: str) -> Kernel:
+    """Return a kernel that takes one shape only, at which `wrap` saw what it touches."""
+    names = operations.load(kernel.front.operation, kernel.path).dimensions
+    fixed = [f"{name} == {side}" for name, side in zip(names, size.split("x"))]
+    front = kernel.front.model_copy(update={"requires": {"conditions": fixed}})
+    return replace(kernel, front=front)

@@ -1,0 +1,116 @@
+"""The trials of a kernel that `check` judges by."""
+
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tilewave.commands import execute, flags
+from tilewave.commands.checking.notes import PATTERNS
+from tilewave.commands.checking.sources import CheckedKernel
+from tilewave.commands.wrapping import trying
+from tilewave.execution import case as running
+from tilewave.execution.case import CaseExecution
+from tilewave.kernel import result, trial
+from tilewave.kernel.front_matter import Kernel
+from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
+from tilewave.pipeline import jobs, kernels_study, single, trials
+from tilewave.pipeline.cases import Case
+from tilewave.pipeline.resolving import resolve
+from tilewave.pipeline.shapes import Shape
+
+Row = Mapping[str, Any]
+LIMIT_S = 60.0
+"""Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
+EVEN = "even sizes"
+"""The trial whose counts are shown, if the kernel takes its sizes."""
+WHOLE, LEAST = "whole tiles", "one block"
+"""Trials after an invalid access that may come from a guess; a fault in shared memory there has no size as its cause."""
+
+
+@dataclass(frozen=True)
+class TriedCase:
+    """A trial with its case and the entry of what was compiled."""
+
+    case: Case
+    entry: Row
+    name: str
+    outcome: Result
+    done: CaseExecution | None
+
+    @property
+    def exit_code(self) -> int:
+        if self.case.expects(self.outcome):
+            return result.RIGHT
+        judged = self.case.probe_case is None
+        return result.exit_code(self.outcome.status, self.outcome.verdict, judged)
+
+
+def tried_cases(
+    source: CheckedKernel, kernel: Kernel, options: Namespace, folder: Path, machine: Any
+) -> Iterator[TriedCase]:
+    """Compile and execute the trials of a kernel. Raises UserError."""
+    wrapped = kernel.path != source.path
+    arch, target = execute.arch_of(options), execute.target_of(options)
+    if kernel.front.operation == "probe":
+        cases = [execute.probe_case(kernel, name) for name in kernel.front.cases]
+    else:  # the judge chooses the shapes
+        cases = [Case(execute.variant_of(kernel, options.macro))]
+        trial.try_out(cases[0].variant)
+    for case in cases:
+        entry = single.compiled(case.variant, arch, folder)
+        for outcome in trials.judged(
+            case, arch, target, entry,
+            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine, finite=wrapped,
+        ):  # fmt: skip
+            sizes = outcome.trial.sizes
+            shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
+            name = outcome.trial.name if sizes else ""
+            yield TriedCase(resolve(shaped, target), entry, name, outcome.result, outcome.done)
+        shapes = dict[str, Shape]()
+        ended = wrapped and outcome.result.status == result.INVALID_ACCESS
+        if (outcome.right or ended) and case.probe_case is None:
+            size = str(kernels_study.small(kernel.front.operation, ())[-1])
+            shape = flags.shape(size, case.variant.operation.dimensions, "shape")
+            if ended:
+                fits = trying.shape_of(dict(shape.resolve({})), {"requires": kernel.front.requires})
+                shape = Shape(tuple(fits.items()))
+            shapes[WHOLE if ended else EVEN] = shape
+        unknown, sides = bool(source.problem), (kernel.front.shared_bytes, *kernel.front.block)
+        stated = source.launched and not source.guesses and all(isinstance(of, int) for of in sides)
+        if ended and PATTERNS["in_shared"].match(outcome.result.reason) and (stated or not unknown):
+            if unknown:  # the shape at which it was touched limits nothing
+                free = replace(kernel, front=kernel.front.model_copy(update={"requires": {}}))
+                case, shapes = replace(case, variant=replace(case.variant, kernel=free)), {}
+            least_sizes = trials.least(case.variant, {**target["device"], "arch": target["arch"]})
+            if least_sizes != outcome.trial.sizes:
+                shapes[LEAST] = Shape(tuple(least_sizes.items()))
+        for name, shape in shapes.items():
+            sized = resolve(replace(case, shape=shape), target)
+            config = single.config(options.seed, min(LIMIT_S, options.budget))
+            job = jobs.of_case(result.EXECUTE, sized, {arch: entry}, arch, config)
+            if isinstance(job, Job):
+                done = running.run(job, machine)
+                if name == LEAST and unknown:  # other inputs must end at the same byte
+                    again = running.run(replace(job, seed=job.seed + 1), machine).result.reason
+                    if not PATTERNS["past"].search(again) or again != done.result.reason:
+                        continue
+                if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
+                    yield TriedCase(sized, entry, name, done.result, done)
+
+
+def size_of(case: Case) -> str:
+    return "" if case.shape is None else trying.named(case.shape.resolve({}))
+
+
+def undefined(path: Path, reason: str) -> list[str]:
+    """Return the macros of other files around the line of a compiler's message."""
+    text, at = path.read_text("utf-8", "replace"), re.search(r":(\d+): ", reason)
+    if at is None or not reason.startswith(path.name):
+        return [reason]
+    near = "\n".join(text.splitlines()[max(int(at[1]) - 2, 0) : int(at[1]) + 1])
+    names = PATTERNS["macro"].findall(near)
+    return [name for name in names if not re.search(rf"define\s+{name}\b", text)]
