@@ -337,11 +337,11 @@ class Source:
                     values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
                     calls.append((scope, dict(zip(names, map(scope.in_first_turn, values)))))
 
-        def known(call: tuple[Scope, dict[str, Tokens]]) -> tuple[int, int]:
+        def numbers_and_loops(call: tuple[Scope, dict[str, Tokens]]) -> tuple[int, int]:
             scope, given = call
             return sum(bool(scope.numbers(value)) for value in given.values()), scope.loops
 
-        return max(calls, key=known, default=(None, {}))
+        return max(calls, key=numbers_and_loops, default=(None, {}))
 
     def _place(self, path: Path, at: int) -> str:
         line = f"line {syntax.line_of(self.texts[path], at)}"
