@@ -4,11 +4,16 @@ import contextlib
 from collections.abc import Iterable
 from importlib import metadata
 
-from tilewave.basics.tables import table_beside
+# Packages whose version can change a figure.
+MEASURING = (
+    "cuda-bindings cuda-core nvidia-cuda-nvrtc nvidia-cublas nvmath-python nvtx numpy numba".split()
+)
 
-TABLES = table_beside(__file__)
-MEASURING: list[str] = TABLES["measuring"]
-PACKAGES = [*MEASURING, *TABLES["others"]]
+PACKAGES = [
+    *MEASURING,
+    *"cuda-python ncu-report nvidia-cuda-runtime nvidia-cuda-nvdisasm".split(),
+    *"nvidia-ml-py pandas pyarrow snakemake".split(),
+]
 
 
 def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:
