@@ -23,6 +23,7 @@ from tilewave import execution
 from tilewave.basics.errors import NoTime
 from tilewave.execution import case as cases
 from tilewave.execution.machine.compiling import compile_units
+from tilewave.execution.predicted import by_line
 from tilewave.kernel.job import Job
 from tilewave.pipeline import project as projects
 from tilewave.pipeline import rules
@@ -45,12 +46,7 @@ def predict(job: Job, gpu: str) -> tuple[float, str, list[tuple[str, int]]]:
         launch = cases.timed(job, sheet)[job.leading]
     except (NoTime, ValueError, MemoryError) as error:
         return float("nan"), str(error), []
-    sums: dict[tuple[str, int], float] = {}
-    for instruction, spent in zip(launch.program.instructions, launch.time.stalls.sum(axis=1)):
-        origin = launch.places(instruction.address)
-        place = origin.file or Path(job.source).name, origin.line
-        sums[place] = sums.get(place, 0.0) + float(spent)
-    return launch.time.cycles, "", sorted(sums, key=lambda place: -sums[place])[:3]
+    return launch.time.cycles, "", [(file, line) for file, line, _ in by_line([launch])][:3]
 
 
 def run(results: Path, processes: int) -> pd.DataFrame:

@@ -273,6 +273,14 @@ def test_accesses_that_cannot_be_drawn_are_executed_again(folder):
     assert captured.are_patterns([])
 
 
+def test_an_error_of_arrow_alone_is_damage(folder, monkeypatch):
+    def capacity(data: bytes, name: str) -> None:
+        raise pa.ArrowException("too large")
+
+    monkeypatch.setattr(recorded_module.recorded_form, "table", capacity)
+    assert "too large" in Recorded(folder).damage["results.parquet"]
+
+
 def test_a_recording_without_checksums_is_damage(folder):
     (folder / "SHA256SUMS").unlink()
     recording = Recorded(folder)

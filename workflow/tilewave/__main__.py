@@ -29,9 +29,8 @@ import select
 import signal
 import sys
 import traceback
-import typing
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import SCHEMA_VERSION
@@ -101,16 +100,8 @@ def _leaving() -> Iterator[None]:
 
 
 SUBCOMMANDS = (
-    "check",
-    "execute",
-    "wrap",
-    "report",
-    "record",
-    "compare",
-    "explain",
-    "figure",
-    "mcp",
-)
+    "check", "execute", "wrap", "report", "record", "compare", "explain", "figure", "mcp",
+)  # fmt: skip
 """Each is a module of `commands`, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""
@@ -124,7 +115,7 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     named = [name for name in arguments[:1] if name in SUBCOMMANDS]
     for name in named or SUBCOMMANDS:  # each loads much that the others do not need
         importlib.import_module(f"tilewave.commands.{name}").add(commands)
-    return typing.cast(argparse.ArgumentParser, command_line)
+    return cast(argparse.ArgumentParser, command_line)
 
 
 @_leaving()

@@ -37,7 +37,7 @@ class Deadline:
         return self.over
 
     def slept(self, least: float = ASLEEP_S) -> float:
-        """Return the seconds until now that do not count; a pause of more than ``least`` does not."""
+        """Return the seconds until now that do not count: the pauses of more than ``least`` seconds."""
         now = time.monotonic()
         if now - self._looked > least:
             self._asleep += now - self._looked

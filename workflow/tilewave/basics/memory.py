@@ -1,4 +1,4 @@
-"""A limit of the memory of this process, above what it has already (Linux; elsewhere there is none)."""
+"""Memory of this process: a limit above what it has already, and areas that repeat a pattern (Linux)."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from tilewave.kernel.launches import MapPlan, leaves
 from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.padding import POISON
 from tilewave.theory.dtypes import DTYPES
+
+PATTERN_SIZE, PATTERN_BYTES = 1024, 4 << 20
+"""Sizes of the smaller case whose operands larger ones repeat, and so many of their bytes."""
 
 
 def poisoned(dtype: Any, count: int) -> np.ndarray:
@@ -56,6 +60,18 @@ def zeros(operation: Operation, job: Job) -> dict[str, np.ndarray]:
         arrays[name] = blank(*operation.stored(job, name))
         arrays[name].flags.writeable = operand.written
     return arrays
+
+
+def patterns_of(operation: Operation, job: Job) -> dict[str, np.ndarray]:
+    """Return what each operand with values repeats: those of the same case with smaller sizes."""
+    sizes = {name: min(size, PATTERN_SIZE) for name, size in job.shape.items()}
+    small = replace(job, shape=sizes, strides={})
+    drawn = operands(operation, small, operation.inputs(small), 0.0, blank)
+    return {
+        name: np.resize(array.reshape(-1).view(np.uint8), PATTERN_BYTES)
+        for name, array in drawn.items()
+        if array.any()
+    }
 
 
 def scratch(job: Job) -> dict[str, np.ndarray]:

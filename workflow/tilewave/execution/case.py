@@ -17,14 +17,21 @@ from tilewave import execution
 from tilewave.basics import memory
 from tilewave.compiling import sass
 from tilewave.execution import cost, counters
-from tilewave.execution.buffers import blank, cluster_and_memory, operands, packed, scratch, zeros
+from tilewave.execution.buffers import (
+    blank,
+    cluster_and_memory,
+    operands,
+    packed,
+    patterns_of,
+    scratch,
+    zeros,
+)
 from tilewave.execution.places import SHOWN, Places, by_lines, described, in_short, sentence
 from tilewave.kernel import operations
 from tilewave.kernel import result as model
 from tilewave.kernel.inputs import UNIFORM
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations import kernel_reference
-from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.result import Result
 from tilewave.kernel.tolerance import Judgement
 from tilewave.records.counters.instructions import of_launches
@@ -50,8 +57,7 @@ SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
 UNALIGNED = "an array in shared memory is declared with an alignment of {} bytes, and the memory begins at byte {} on sm_{}"
 FILLED_BYTES = 64 << 20
-PATTERN_SIZE, PATTERN_BYTES = 1024, 4 << 20
-"""Largest operands that are drawn for a prediction as a whole; sizes of a smaller case, and bytes, that others repeat."""
+"""The largest operands that are drawn as a whole for a prediction."""
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
 ADDRESSES = "c[0x4]"
 """The constant bank with the addresses of the module's variables; a kernel that does not read it has none."""
@@ -421,18 +427,6 @@ class TimedLaunch:
     time: Any
 
 
-def _patterns(operation: Operation, job: Job) -> dict[str, np.ndarray]:
-    """Return what each operand with values repeats: those of the same case with smaller sizes."""
-    sizes = {name: min(size, PATTERN_SIZE) for name, size in job.shape.items()}
-    small = replace(job, shape=sizes, strides={})
-    drawn = operands(operation, small, operation.inputs(small), 0.0, blank)
-    return {
-        name: np.resize(array.reshape(-1).view(np.uint8), PATTERN_BYTES)
-        for name, array in drawn.items()
-        if array.any()
-    }
-
-
 def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
     """Predict the time of each launch of a case, from one block of each.
 
@@ -447,7 +441,7 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
     if filled:
         buffers = operands(operation, job, operation.inputs(job), 0.0, blank)
     elif sys.platform == "linux" and not job.layouts:  # no product's time depends on values
-        patterns = _patterns(operation, job)
+        patterns = patterns_of(operation, job)
     buffers |= {buffer.name: blank("u1", buffer.nbytes) for buffer in job.launch.scratch}
     for step in case.job.steps:
         program, footprint = case.programs[step.entry], sum(a.nbytes for a in buffers.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,19 +34,8 @@ def of_case(job: Job, gpu: DataSheet, machine: Any = None) -> dict[str, Any] | N
         launches = case.timed(job, gpu, machine)
     except (NoTime, Unsupported, BadLaunch, ValueError, MemoryError) as error:
         return {"gpu": gpu.name, "reason": str(error)}
-    lines: dict[tuple[str, int], np.ndarray] = defaultdict(
-        lambda: np.zeros(len(launches[0].time.reasons))
-    )
-    texts: dict[tuple[str, int], str] = {}
-    for launch in launches:
-        for instruction, spent in zip(launch.program.instructions, launch.time.stalls, strict=True):
-            if spent.any():
-                origin = launch.places(instruction.address)
-                place = origin.file or launch.places.source.name, origin.line
-                lines[place] += spent
-                texts[place] = origin.text
-    total = sum(spent.sum() for spent in lines.values()) or 1.0
-    ranked = sorted(lines.items(), key=lambda pair: -pair[1].sum())
+    waits = by_line(launches)
+    total = sum(spent.sum() for spent in waits.values()) or 1.0
     cycles = sum(launch.time.cycles for launch in launches)
     return {
         "gpu": gpu.name,
@@ -59,12 +48,25 @@ def of_case(job: Job, gpu: DataSheet, machine: Any = None) -> dict[str, Any] | N
                 "line": line,
                 "share": float(spent.sum() / total),
                 "reason": launches[0].time.reasons[int(spent.argmax())],
-                "text": texts[file, line],
+                "text": text,
             }
-            for (file, line), spent in ranked
+            for (file, line, text), spent in waits.items()
             if spent.sum() >= LEAST_SHARE * total
         ],
     }
+
+
+def by_line(launches: Sequence[case.TimedLaunch]) -> dict[tuple[str, int, str], np.ndarray]:
+    """Return the cycles that warps waited at each line (file, number, text) by reason, the largest first."""
+    lines: dict[tuple[str, int, str], np.ndarray] = defaultdict(
+        lambda: np.zeros(len(launches[0].time.reasons))
+    )
+    for launch in launches:
+        for instruction, spent in zip(launch.program.instructions, launch.time.stalls, strict=True):
+            if spent.any():
+                origin = launch.places(instruction.address)
+                lines[origin.file or launch.places.source.name, origin.line, origin.text] += spent
+    return dict(sorted(lines.items(), key=lambda pair: -pair[1].sum()))
 
 
 def sentence(document: Mapping[str, Any]) -> str:

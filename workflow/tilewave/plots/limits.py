@@ -60,7 +60,7 @@ def parts(study: StudyData) -> pd.DataFrame:
 
 
 def predicted(measured: pd.Series) -> pd.Series:
-    """Return predicted over measured cycles of the cases whose cycles tools/predict_times.py found recorded."""
+    """Return predicted over measured cycles of the cases with recorded cycles (tools/predict_times.py)."""
     table = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="case")
     of_case = table.reindex(measured.index)
     return (of_case["predicted"] / measured).where(of_case["measured"] == measured.round())

@@ -59,6 +59,9 @@ def environments(data: bytes, name: str) -> dict[str, dict[str, Any]]:
 class Folder:
     """Read access to the files of a folder of recorded values, and to its environments."""
 
+    unreadable: tuple[type[Exception], ...] = (ValueError, TypeError, OSError, RecursionError)
+    """What a parser raises for a file of another form."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.name = folder.name
@@ -102,14 +105,7 @@ class Folder:
         except MemoryError:
             self._lost[name] = memory.exceeded()
             return None
-        except (
-            ValueError,
-            TypeError,
-            OSError,
-            RecursionError,
-            LookupError,
-            NotImplementedError,
-        ) as error:
+        except self.unreadable as error:
             detail = (str(error).splitlines() or ["it has another form"])[0][:120]
             self._lost[name] = f"it cannot be understood: {detail}"
             return None

@@ -36,7 +36,7 @@ from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import EXECUTE, EXECUTED, OK, Result
 from tilewave.records import recorded_form
-from tilewave.records.folder import (  # fmt: skip
+from tilewave.records.folder import (
     ACCESSES,
     COMPILED,
     ENVIRONMENTS,
@@ -47,7 +47,7 @@ from tilewave.records.folder import (  # fmt: skip
     Folder,
     digest,
     folders,
-)  # fmt: skip
+)
 from tilewave.records.keys import of_more
 from tilewave.records.measured import INSTRUCTIONS, STALLS, instruction_rows, sample_rows
 from tilewave.records.store import write_atomically
@@ -62,6 +62,8 @@ PACKING = {"compression": "zstd", "compression_level": 19}
 
 class Recorded(Folder):
     """Read access to one folder of recorded values."""
+
+    unreadable = (pa.ArrowException, *Folder.unreadable)
 
     @functools.cached_property
     def damage(self) -> dict[str, str]:
