@@ -3,7 +3,7 @@
 import re
 import tempfile
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,15 @@ from tilewave.commands.checking.doubts import (
 from tilewave.commands.checking.notes import TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
 from tilewave.commands.checking.sources import CheckedKernel, at_size
-from tilewave.commands.checking.tried import EVEN, LIMIT_S, TriedCase, size_of, tried_cases
+from tilewave.commands.checking.tried import (
+    EVEN,
+    LIMIT_S,
+    TriedCase,
+    sampled,
+    size_of,
+    tried_cases,
+)
+from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.execution import least, trust
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
@@ -40,17 +48,20 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
     """Return the document of one kernel; a mistake in its file is the verdict. Raises UserError."""
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     differing = dict[str, Any]()
-    for judge in source.judges:
+    for judge in _judges(source, options, machine):
         named = judge.exact and judge.alike and source.launched and not source.guesses
-        judged = replace(source, problem="", judge=source.put(judge), judges=(), named=named)
+        judged = replace(
+            source, problem="", judge=source.put(judge), judges=(), search=None, named=named
+        )
         document = verdict_on(judged, options, machine)
         if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
             return document
         if judge.exact and document.get("verdict") == result.WRONG:
             differing = differing or document
-    if source.judges:
+    if source.search:
         source.put(None)
-        return differing or verdict_on(replace(source, judges=(), sizes=()), options, machine)
+        plain = replace(source, judges=(), search=None, sizes=())
+        return differing or verdict_on(plain, options, machine)
     if source.kernel is None:
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
@@ -72,6 +83,15 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             problem = str(error).removeprefix(f"{error.where_file}: ")
             return verdict_on(replace(source, kernel=None, problem=problem), options, machine)
         return outcome | _document(source, tried, options)
+
+
+def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator[Reference]:
+    """Yield what may judge a kernel of an unknown operation: the host's functions, then formulas with its values."""
+    yield from source.judges
+    if source.search and source.kernel:
+        kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
+        if samples := [of for kernel in kernels[:2] for of in sampled(kernel, options, machine)]:
+            yield from source.search(samples)
 
 
 def _noted(ran: Sequence[TriedCase], name: str) -> list[str]:

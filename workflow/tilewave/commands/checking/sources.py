@@ -13,9 +13,17 @@ from typing import Any
 from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
-from tilewave.commands.wrapping import compiled, finding, matching, probing, writing
+from tilewave.commands.wrapping import (
+    compiled,
+    finding,
+    matching,
+    probing,
+    recognising,
+    writing,
+)
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source, spelled
+from tilewave.commands.wrapping.recognising import Sample
 from tilewave.kernel import operations, result
 from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel
@@ -40,7 +48,7 @@ class CheckedKernel:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
     problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
     computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
-    named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong;
+    search: yields formulas that may be; named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong;
     sizes_in_file: the file's names of sizes that have another one in front matter."""
 
     path: Path
@@ -56,6 +64,7 @@ class CheckedKernel:
     sizes: Sequence[str] = ()
     judges: Sequence[Reference] = ()
     put: Callable[[Reference | None], str] = lambda judge: ""
+    search: Callable[[Sequence[Sample]], Iterator[Reference]] | None = None
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -219,8 +228,9 @@ def _with_judges(source: CheckedKernel, function: Function, near: Source) -> Che
         return source
     judges = references(function, near, source.kernel)
     put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
-    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match and judges]
-    return replace(source, judges=judges, put=put, sizes=sizes[1:])
+    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
+    search = functools.partial(recognising.references, function=function, source=near)
+    return replace(source, judges=judges, put=put, search=search, sizes=sizes[1:])
 
 
 def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[CheckedKernel, bool, str]:

@@ -1,6 +1,7 @@
 """The trials of a kernel that `check` judges by."""
 
 import re
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,9 +12,10 @@ from tilewave.commands import execute, flags
 from tilewave.commands.checking.notes import PATTERNS
 from tilewave.commands.checking.sources import CheckedKernel
 from tilewave.commands.wrapping import trying
+from tilewave.commands.wrapping.recognising import Sample
 from tilewave.execution import case as running
 from tilewave.execution.case import CaseExecution
-from tilewave.kernel import result, trial
+from tilewave.kernel import operations, result, trial
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
@@ -100,6 +102,23 @@ def tried_cases(
                         continue
                 if done.result.status not in (result.TIMED_OUT, result.NOT_MEASURED):
                     yield TriedCase(sized, entry, name, done.result, done)
+
+
+def sampled(kernel: Kernel, options: Namespace, machine: Any) -> Iterator[Sample]:
+    """Yield what a kernel that takes one shape gives for uniform inputs, if it ends without a fault. Raises UserError."""
+    arch, target = execute.arch_of(options), execute.target_of(options)
+    sides = [text.split(" == ") for text in kernel.front.requires["conditions"]]
+    shape = Shape(tuple((name, int(side)) for name, side in sides))
+    case = resolve(Case(execute.variant_of(kernel, options.macro), shape=shape), target)
+    with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
+        entry = single.compiled(case.variant, arch, Path(folder))
+        config = single.config(options.seed, LIMIT_S)
+        job = jobs.of_case(result.EXECUTE, case, {arch: entry}, arch, config)
+        if isinstance(job, Job):
+            given = operations.load(job.operation).inputs(job)
+            run = running.run_unjudged(job, given, machine)
+            if not run.problem:
+                yield Sample(job, given, run.buffers)
 
 
 def size_of(case: Case) -> str:

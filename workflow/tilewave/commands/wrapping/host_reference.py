@@ -1,4 +1,4 @@
-"""Code that computes what a kernel does, as the reference of its operation: a function of the host, or what its name says."""
+"""A function of the host that computes what a kernel does, as the reference of its operation."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,10 @@ Operands = Mapping[str, Operand]
 
 @dataclass(frozen=True)
 class Reference:
-    """What a kernel may compute: a name, and the statement that does it with the kernel's parameters.
+    """What a kernel may compute: a name, and the statement that does it with the kernel's parameters, or, without a function
+    of the host (item), the expression of `formulas.computed`.
 
-    counts: arrays whose numbers of elements it needs; item, path: a function of the host; exact: whether it has the
+    counts: arrays whose numbers of elements it needs; path: of the function; exact: whether it has the
     kernel's parameters in their order; alike: whether it has the kernel's name, too.
     """
 
@@ -45,7 +46,7 @@ class Reference:
 
 
 def references(function: Function, source: Source, kernel: Kernel) -> list[Reference]:
-    """Return what may compute what the kernel does: functions of its files, the likeliest first, then what its name says."""
+    """Return the functions of a kernel's files that may compute what it does, the likeliest first."""
     operands = operations.load(kernel.front.operation).operands
     launches = rf"\b{function.name}\b[^;{{}}]*<<<"
     types = dict(
@@ -64,26 +65,7 @@ def references(function: Function, source: Source, kernel: Kernel) -> list[Refer
         for call in _calls(function, source, path, item, operands, constants)
     ]
     calls.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(_words(of.name))))
-    return calls[:MOST] + list(_by_name(function, operands))
-
-
-def _by_name(function: Function, operands: Operands) -> Iterator[Reference]:
-    """Yield what a part of a kernel's name says that it computes of one or two arrays."""
-    arrays = {of.name: operands[label(of.name)] for of in function.parameters if of.stars}
-    given = [name for name, operand in arrays.items() if operand.stream is not None]
-    written = [name for name, operand in arrays.items() if operand.written]
-    plain = all(of.type in reading.DTYPES and of.stars < 2 for of in function.parameters)
-    if len(written) != 1 or not given or not plain:
-        return
-    reals = [of.name for of in function.parameters if of.type in reading.REAL and not of.stars]
-    drawn = TABLES["drawn"].format(given[0], given[-1], *written, *(reals or "0"))
-    for key, formulas in TABLES["formulas"].items():
-        for name, code in formulas.items() if {*key.split("|")} & {*_words(function.name)} else ():
-            used, whole = {*re.findall(r"\b[abs]\b", code)}, "q_[" in code
-            # A number that the formula has not would be right at one value only.
-            if len(given) == (len(used - {"s"}) or 1) and len(reals) == ("s" in used):
-                text = drawn + (code if whole else TABLES["each"].format(code))
-                yield Reference(name, text, [given[0], *written])
+    return calls[:MOST]
 
 
 def _words(name: str) -> list[str]:
@@ -159,11 +141,13 @@ def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: S
     """Make a reference, as a kernel of one thread, that of a kernel's operation, or take it back; return its name."""
     file, code = operations.MODULES.file(kernel.front.operation), "None"
     assert file is not None
-    if of is not None:
+    if of is not None and of.item is None:
+        code = of.text
+    elif of is not None:
         path = kernel.path.with_name(f"{ENTRY}.cu")
         path.write_text(_code(of, kernel, function, source), encoding="utf-8")
         code = f'"{path}"'
-    judged = re.sub(r"reference = .*", f"reference = {code}", file.read_text("utf-8"))
+    judged = re.sub(r" reference = .*", lambda _: f" reference = {code}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
     return of.name if of else ""

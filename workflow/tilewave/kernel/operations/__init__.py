@@ -16,7 +16,7 @@ MODULES = Modules(
     __name__,
     __path__,
     "TILEWAVE_OPERATIONS",
-    helpers=("base", "kernel_reference", "user_defined"),
+    helpers=("base", "formulas", "kernel_reference", "user_defined"),
 )
 
 

@@ -99,6 +99,8 @@ class Operation:
     """Kinds of inputs that it defines besides uniform ones (`inputs.KINDS`)."""
     specials: ClassVar[tuple[float, float]] = (math.nan, math.inf)
     """The numbers among `SPECIAL` inputs that are not finite."""
+    rounded: ClassVar[bool] = False
+    """True if a real output may differ from `reference` by what `kernel_reference.rounding` allows."""
     rehearsed: ClassVar[bool] = True
     """True if a launch precedes the one whose counters are collected."""
 
@@ -346,6 +348,8 @@ class Operation:
         def output(name: str) -> JudgedOutput:
             usual = self.output(job, name, alpha, beta)
             bound = self.bound_of_kind(job, name, kind, usual.bound)
+            if self.rounded:
+                bound = kernel_reference.rounding(self, job, name, want[name])
             return replace(usual, bound=bound, special=kind == SPECIAL)
 
         return Judgement.worst(
@@ -356,6 +360,7 @@ class Operation:
                 self.dtype(job, name),
             )
             for name, wanted in want.items()
+            if wanted is not None
         )
 
     def judge_large(

@@ -127,9 +127,13 @@ def _inputs(operation: Operation, job: Job, arrays: Any, file: Path) -> Any:
 
 
 def _reference(operation: Operation, job: Job, outputs: Any, file: Path) -> dict[str, np.ndarray]:
-    wanted = {name: operation.extents(job, name) for name in operation.outputs(job)}
+    """Check that each output has its shape, or is None, which is not judged. Raises UserError."""
     by_name = outputs if isinstance(outputs, Mapping) else {"": outputs}
-    shapes = {name: np.shape(array) for name, array in by_name.items()}
+    outputs = {name: array for name, array in by_name.items() if array is not None}
+    skipped = by_name.keys() - outputs.keys() if outputs else ()
+    names = [name for name in operation.outputs(job) if name not in skipped]
+    wanted = {name: operation.extents(job, name) for name in names}
+    shapes = {name: np.shape(array) for name, array in outputs.items()}
     if shapes != wanted:
         listed = ", ".join(f"{name} of shape {sizes}" for name, sizes in wanted.items())
         problem = f"reference returns arrays of shapes {shown(shapes)}"

@@ -1,0 +1,172 @@
+"""References as formulas of NumPy: what `tilewave check` recognises a kernel by, and a short way to write a reference.
+
+    reference = computed(y=("softmax(rows(a, u))", {"a": "x", "u": "columns"}))
+
+A formula takes flat arrays of float64, as they are before the launch, and numbers by letter. Besides, N is the number of
+elements of its output, B the threads of a block and G the blocks of the launch.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from tilewave.kernel.job import Job
+
+Array = Any
+"""An array of float64."""
+Names = Mapping[str, Any]
+
+
+def rows(flat: Array, width: float) -> Array:
+    """Return the rows of a matrix."""
+    return flat.reshape(-1, int(width))
+
+
+def planes(flat: Array, height: float, width: float) -> Array:
+    """Return matrices: an array of three dimensions."""
+    return flat.reshape(-1, int(height), int(width))
+
+
+def sums(x: Array) -> Array:
+    """Return the sum of each row as a column."""
+    return x.sum(-1, keepdims=True)
+
+
+def most(x: Array) -> Array:
+    """Return the maximum of each row as a column."""
+    return x.max(-1, keepdims=True)
+
+
+def softmax(x: Array) -> Array:
+    powers = np.exp(x - most(x))
+    return powers / sums(powers)
+
+
+def norm(x: Array, eps: float) -> Array:
+    """Return each row with the mean 0 and the variance 1."""
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+
+
+def rms(x: Array, eps: float) -> Array:
+    """Return each row divided by the root of its mean square."""
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+
+
+def causal(x: Array) -> Array:
+    """Return scores without those of later keys."""
+    return np.where(np.tri(*x.shape[-2:]) > 0, x, -np.inf)
+
+
+def attention(
+    q: Array, k: Array, v: Array, scale: float, mask: Callable[[Array], Array] = np.asarray
+) -> Array:
+    """Return softmax(mask(q k^T scale)) v of matrices."""
+    return softmax(mask(q @ k.swapaxes(-1, -2) * scale)) @ v
+
+
+def chunks(flat: Array, each: float, fill: float = 0.0) -> Array:
+    """Return rows of ``each`` elements, the last one filled up."""
+    padded = np.full(-(-flat.size // int(each)) * int(each), fill)
+    padded[: flat.size] = flat
+    return padded.reshape(-1, int(each))
+
+
+def parts(flat: Array, each: float, count: float, fill: float = 0.0) -> Array:
+    """Return the elements of each of ``count`` blocks that take ``each`` elements in turn, as rows."""
+    turns = chunks(chunks(flat, each, fill).ravel(), int(each) * int(count), fill)
+    return turns.reshape(-1, int(count), int(each)).swapaxes(0, 1).reshape(int(count), -1)
+
+
+def before(x: Array) -> Array:
+    """Return the sums of what is before each element of a row."""
+    return np.cumsum(x, -1) - x
+
+
+def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array:
+    """Return what lies around each element: its windows' dimensions are the last. mode: of `numpy.pad`; empty for none."""
+    whole = tuple(map(int, sides))
+    around = [(0, 0)] * (x.ndim - len(whole)) + [((side - 1) // 2, side // 2) for side in whole]
+    padded = np.pad(x, around, mode) if mode else x  # type: ignore[call-overload]
+    axes = tuple(range(x.ndim - len(whole), x.ndim))
+    return np.lib.stride_tricks.sliding_window_view(padded, whole, axis=axes)
+
+
+def filtered(x: Array, weights: Array, mode: str = "constant") -> Array:
+    """Return the sum of each window times the weights, which have its dimensions."""
+    axes = tuple(range(-weights.ndim, 0))
+    return np.sum(windows(x, weights.shape, mode) * weights, axis=axes)
+
+
+def taken(x: Array, at: Array) -> Array:
+    """Return the elements, or rows, at these indices."""
+    return x[at.astype(int)]
+
+
+def by_row(starts: Array, columns: Array, values: Array, x: Array) -> Array:
+    """Return the product of a sparse matrix in CSR form and a vector."""
+    terms = np.concatenate([[0.0], np.cumsum(values * taken(x, columns))])
+    first, last = starts[:-1].astype(int), starts[1:].astype(int)
+    return np.where(last > first, terms[last] - terms[np.minimum(first, last)], 0.0)
+
+
+def counted(flat: Array, count: float) -> Array:
+    """Return how many elements are 0, 1, ... below ``count``."""
+    inside = flat[(flat >= 0) & (flat < count)]
+    return np.bincount(inside.astype(int), minlength=int(count)).astype(float)
+
+
+erf = np.vectorize(math.erf, otypes=[float])
+CALLED: tuple[Callable[..., Any], ...] = (
+    *(rows, planes, sums, most, softmax, norm, rms, causal, attention),
+    *(chunks, parts, before, windows, filtered, taken, by_row, counted),
+)
+NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
+NUMPY += " argmax argmin cumsum repeat tile outer inf pi kron"
+FUNCTIONS = {function.__name__: function for function in CALLED} | {"erf": erf}
+FUNCTIONS |= {name: getattr(np, name) for name in NUMPY.split()}
+
+
+@functools.cache
+def _compiled(formula: str) -> CodeType:
+    return compile(formula, formula, "eval")
+
+
+def value(formula: str, names: Names) -> Array:
+    """Return a formula's value, flat; NaN in each of N elements where its sizes do not fit together."""
+    try:
+        with np.errstate(all="ignore"):
+            flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()
+    except (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError, MemoryError):
+        flat = np.empty(0)
+    return flat if flat.size == names["N"] else np.full(names["N"], math.nan)
+
+
+def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
+    """Return the numbers that every formula of an output may use."""
+    count = math.prod(operation.extents(job, output))
+    return {"N": count, "B": math.prod(job.launch.block), "G": math.prod(job.launch.grid)}
+
+
+def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | None]]:
+    """Return a method `reference` of formulas: those of the outputs; others are not judged.
+
+    Each comes with the operand, the size or the number that each of its letters is.
+    """
+
+    def reference(
+        self: Any, job: Job, given: Mapping[str, Array], alpha: float = 1.0, beta: float = 0.0
+    ) -> dict[str, Array | None]:
+        wanted: dict[str, Array | None] = dict.fromkeys(self.outputs(job))
+        for name, (formula, letters) in outputs.items():
+            names: dict[str, Any] = launched(self, job, name)
+            for letter, of in letters.items():
+                array = self.wide(job, of, given[of]).ravel() if of in given else None
+                names[letter] = job.shape.get(of, of) if array is None else array
+            wanted[name] = value(formula, names).reshape(self.extents(job, name))
+        return wanted
+
+    return reference
