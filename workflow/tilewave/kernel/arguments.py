@@ -1,8 +1,5 @@
 """A kernel's arguments: from front matter's names to the values that the compiled kernel takes.
-
-A cubin holds the bytes of each parameter (EIATTR_KPARAM_INFO), and no more. A number gets the width that
-the kernel takes; an argument that has no such width is a mistake in the front matter.
-"""
+A cubin holds no more than each parameter's bytes (EIATTR_KPARAM_INFO). A number gets that width."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -64,11 +64,8 @@ class Scratch:
 
 @dataclass(frozen=True)
 class MapPlan:
-    """A tensor map of one launch, the contiguous dimension first.
-
-    sizes, box: elements. strides: bytes from one element to the next along each dimension but the first, empty
-    where the array has no gaps. element_strides: those of the box, empty where each is 1.
-    """
+    """A tensor map of one launch, the contiguous dimension first; sizes and box in elements. strides: bytes
+    along each dimension but the first, empty without gaps. element_strides: of the box, empty if 1."""
 
     name: str
     of: str

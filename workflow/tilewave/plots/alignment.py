@@ -1,10 +1,8 @@
 """Alignment: what cuBLAS loses with one dimension off its power of two, by dtype.
 
-The figure has the dimension that costs a dtype most; the table has all, and the other kernels.
-
-All shapes of a line are the reference shape with one dimension a little smaller, so that the number of tiles
-hardly changes. A smaller product takes no longer, so its rate is at least its share of the reference's size. A
-rate below that is the cost of the alignment.
+The figure has the dimension that costs a dtype most; the table has all, and the other kernels. Shapes of a
+line are the reference with one dimension a little smaller, in hardly fewer tiles. That takes no longer, so
+the rate is at least its share of the reference's size. A rate below that is the cost of the alignment.
 """
 
 from __future__ import annotations
@@ -129,10 +127,7 @@ def lines(study: StudyData) -> list[Line]:
 
 def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
     """Return one row per line: the cost of its alignments, and the smallest alignment that costs nothing.
-
-    Losses (%) are against the share that a smaller product keeps at any alignment. The recommended multiples
-    are those of `theory.alignment.RECOMMENDED`.
-    """
+    Losses (%) are against a smaller product's share; multiples: `theory.alignment.RECOMMENDED`."""
     rows = []
     for line in all_lines:
         aligned = line.points.loc[line.points["size"] == _reference(study), "tflops"]

@@ -81,11 +81,8 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
-    """Return the arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
-
-    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'. Where its
-    instructions were counted, it has the roofs of its own instruction (mma.sync or wgmma).
-    """
+    """Return the arithmetic roof of a case: the lowest of its dtype that is no lower than its rate. It is the
+    tensor cores', if it used them, else FMA's; if counted, that of its instruction (mma.sync, wgmma)."""
     of_dtype = limits.of(dtype)
     if pd.notna(row["tensor"]):
         of_dtype = [peak for peak in of_dtype if (peak.unit != "fma") == bool(row["tensor"] > 0)]
