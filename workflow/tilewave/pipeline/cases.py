@@ -391,11 +391,9 @@ def expand(
     if not selected_cases:
         problem = f" selects no case: none has all of {config.only!r}"
         raise refusal(where_file, "only", problem, "Give names that at least one case has")
-    return Plan(
-        {
-            name: _requested(case, requests[name])
-            for name, case in cases.items()
-            if name in selected_cases
-        },
-        {name: list(members) for name, members in studies.items()},
-    )
+    narrowed = {
+        name: _requested(case, requests[name])
+        for name, case in cases.items()
+        if name in selected_cases
+    }
+    return Plan(narrowed, {name: list(members) for name, members in studies.items()})

@@ -145,9 +145,8 @@ class Pipeline:
         for stage in executing.REPLACED if when == "no_gpu" and not self.target["live"] else ():
             for case, entry in self.planned(stage).items():
                 replaced.setdefault(case, []).append(entry)
-        return executing.wanted(
-            list(self.cases.values()), replaced, self.target, self.recorded, when
-        )
+        cases = list(self.cases.values())
+        return executing.wanted(cases, replaced, self.target, self.recorded, when)
 
     def sources(self, stage: str) -> Sources:
         recorded = self.deterministic if stage == result.EXECUTE else self.recorded

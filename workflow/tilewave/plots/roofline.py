@@ -48,16 +48,12 @@ def _bypassing(study: StudyData, loaded: Mapping[str, float]) -> pd.DataFrame:
     rows = study.instructions
     bypass = rows["opcode"].map(demand.passes_l1) if len(rows) else pd.Series(dtype=bool)
     copies = rows[bypass & (rows["executed"] > 0)] if bypass.any() else rows.iloc[:0]
-    sums = {
-        str(case): (
-            demand.through_l1(
-                rows[rows["case"] == case].to_dict("records"), {_LOADED: loaded[str(case)]}
-            )[1],
-            float(part["wavefronts_shared"].sum()),
-        )
-        for case, part in copies.groupby("case")
-        if case in loaded
-    }
+    sums = {}
+    for case, part in copies.groupby("case"):
+        if case in loaded:
+            of_case = rows[rows["case"] == case].to_dict("records")
+            _, sectors = demand.through_l1(of_case, {_LOADED: loaded[str(case)]})
+            sums[str(case)] = sectors, float(part["wavefronts_shared"].sum())
     return pd.DataFrame.from_dict(sums, "index", columns=["sectors", "wavefronts"], dtype=float)
 
 
