@@ -12,9 +12,9 @@ from tilewave.kernel.launches import Argument, Typed
 from tilewave.theory.dtypes import scalar_type
 
 ADDRESS, TENSOR_MAP = 8, 128
+"""Bytes of a pointer (to a tensor map too), and of a tensor map by value."""
 MAP_ALIGNMENTS = 64, 128
 """Of a tensor map in a struct: cuda.h before 13.0 declares 64 bytes, since 13.0 128."""
-"""Bytes of a pointer (to a tensor map too), of a tensor map by value, and of its alignment."""
 WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL = {2: np.float16, 4: np.float32, 8: np.float64}
 
