@@ -1,8 +1,5 @@
-"""The library files that a module's results depend on: the closure of its imports.
-
-Rules take the digest as a parameter, so that a change of the code reruns what depends on it: Snakemake
-does not see the modules that a script imports. Files are read as text, so that nothing is imported.
-"""
+"""The library files that a module's results depend on: the closure of its imports, read as text.
+Rules take the digest as a parameter, because Snakemake does not see the modules that a script imports."""
 
 import functools
 import hashlib

@@ -125,11 +125,8 @@ class NoKernel(KernelRefused):
 
 
 class Unsupported(Exception):
-    """An instruction, operand or section that the machine does not know.
-
-    ``opcode`` is the full opcode with its modifiers, or the part of the cubin. ``address`` is the
-    instruction's byte offset in its kernel, -1 where there is none.
-    """
+    """An instruction, operand or section that the machine does not know. ``opcode``: with modifiers, or the
+    part of the cubin. ``address``: the instruction's byte offset in its kernel, -1 where there is none."""
 
     def __init__(self, opcode: str, address: int = -1, detail: str = "") -> None:
         self.opcode, self.address, self.detail = opcode, address, detail

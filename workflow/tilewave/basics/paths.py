@@ -1,8 +1,5 @@
 """Paths of Tilewave's files: kernels, configs, recorded values, rules, scripts and templates.
-
-In a checkout they lie around the library (``workflow/tilewave``). A wheel carries them, in the same
-order, in the library's folder ``_home``.
-"""
+They lie around the library (``workflow/tilewave``), or, in a wheel, in its folder ``_home``."""
 
 import contextlib
 import functools

@@ -1,8 +1,5 @@
-"""Lines of a long job at the terminal: what it does, how far it is, and how long it will take.
-
-Plain lines on standard error: one at the start, then one when an item is done, but not more often than
-every `TERMINAL_S` or `LOG_S`. The stage prints the end itself, with its counts.
-"""
+"""Lines of a long job at the terminal: what it does, how far it is, and how long it will take. They go to
+standard error, one at most every `TERMINAL_S` or `LOG_S`. The stage prints the end, with its counts."""
 
 import contextlib
 import itertools
@@ -61,11 +58,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class Progress:
-    """A job on its way through its items. If there are any, it prints a first line at once.
-
-    what: the job's name (``execute``). unit: name of the items (``cases``). studies: the studies of each
-    item, by its name. weights: cost of each item relative to the others; default 1.
-    """
+    """A job on its way through its items. what: its name (``execute``). unit: the items' name (``cases``).
+    studies: of each item, by its name. weights: cost of each item relative to the others; default 1."""
 
     def __init__(
         self,

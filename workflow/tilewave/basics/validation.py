@@ -65,11 +65,8 @@ def yaml_of(text: str) -> Any:
 
 
 def check_data(data: Any) -> None:
-    """Refuse data that no document may hold. Raises NoYaml.
-
-    These are types other than YAML's plain ones, control characters, keys that are not text, numbers that are not finite or
-    wider than 64 bits, and more values or levels than `MOST_VALUES` and `MOST_DEPTH`.
-    """
+    """Refuse data that no document may hold. Raises NoYaml for types that YAML lacks, control characters,
+    keys that are no text, numbers not finite or over 64 bits, more than `MOST_VALUES` or `MOST_DEPTH`."""
     waiting: list[tuple[tuple[str, ...], Any]] = [((), data)]
     count = 0
     while waiting:

@@ -1,8 +1,5 @@
-"""Subcommands of `tilewave`, a module each.
-
-A module has ``add(commands)``, which gives its parser to argparse's subparsers and sets ``run`` to a
-function from the parsed options to the exit code. `tilewave.__main__` lists them.
-"""
+"""Subcommands of `tilewave`, a module each; `tilewave.__main__` lists them. ``add(commands)`` gives argparse
+a parser, and sets ``run``: a function from the parsed options to the exit code."""
 
 from tilewave.basics.garbage import collect_seldom
 

@@ -1,8 +1,5 @@
-"""The declarations of a CUDA C++ text at namespace scope.
-
-This is no parser: it separates functions, types and variables, device code and host code, and collects the
-identifiers that they mention.
-"""
+"""The declarations of a CUDA C++ text at namespace scope, and the identifiers that they mention.
+This is no parser: it separates functions, types and variables, device code and host code."""
 
 import functools
 import re

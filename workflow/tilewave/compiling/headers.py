@@ -1,8 +1,5 @@
 """The CUDA headers that a kernel includes, passed to NVRTC in memory.
-
-Headers on disk would put their absolute paths into the cubin's line table, so the same kernel would give
-different bytes on every machine. A header in memory has only the name of its #include.
-"""
+On disk, their absolute paths would enter the cubin's line table, and its bytes would differ by machine."""
 
 import functools
 import hashlib
@@ -22,11 +19,8 @@ class Toolkit(NamedTuple):
 
 
 def toolkit(text: str, kernel_headers: Mapping[str, str], nvcc: bool = False) -> Toolkit:
-    """Return the headers that ``text`` includes, directly or not, besides ``kernel_headers``.
-
-    cuda.h and headers of the C library that NVRTC lacks have stand-ins; with ``nvcc`` also those of host
-    code. NVRTC reports any other missing header, with file and line.
-    """
+    """Return the headers that ``text`` includes, directly or not, besides ``kernel_headers``. cuda.h, headers
+    of the C library and (``nvcc``) of host code have stand-ins where NVRTC lacks them."""
     texts = (text, *kernel_headers.values())
     wanted = {name for source in texts for _, name in includes.INCLUDE.findall(source)}
     # crt/ last: it has another mma.h, and the runtime's may lie in a later site folder.

@@ -172,11 +172,8 @@ class NoSymbol(ValueError):
 
 
 def symbol(entry: str, names: Iterable[str]) -> str:
-    """Return the name in the cubin of the kernel that the front matter calls ``entry``.
-
-    A kernel that is not ``extern "C"`` has a mangled name (Itanium C++ ABI: each identifier follows its
-    length). Raises NoSymbol if no name contains the entry in this form, or several do.
-    """
+    """Return the name in the cubin (mangled by the Itanium C++ ABI, unless ``extern "C"``) of the kernel
+    ``entry``. Raises NoSymbol if no name contains the entry in this form, or several do."""
     all_names = sorted(names)
     if entry in all_names:
         return entry
@@ -198,11 +195,8 @@ def symbol(entry: str, names: Iterable[str]) -> str:
 
 
 def compile_kernel(kernel: Kernel, arch: str, macros: Names) -> Compiled:
-    """Compile one kernel file with its macros for ``arch``.
-
-    If NVRTC refuses a file for nvcc, the adapted text (`nvcc.adapted`) is compiled. A kernel that does not
-    compile gives no cubin but the compiler's first message with file and line; it raises nothing.
-    """
+    """Compile one kernel file with its macros for ``arch``; adapted (`nvcc.adapted`) if NVRTC refuses it as
+    it is. Without a cubin there is the compiler's first message with file and line; nothing is raised."""
     chosen, names = options(kernel, arch, macros), expressions(kernel)
     file, kernel_headers = kernel.path.name, kernel.headers
     toolkit = headers.toolkit(kernel.text, kernel_headers).texts

@@ -40,9 +40,7 @@ def disassembler() -> str | None:
         for folder in nvidia.__path__:
             for path in sorted(Path(folder).glob("cu*/bin/nvdisasm")):
                 return str(path)
-    return shutil.which("nvdisasm") or (
-        "/usr/local/cuda/bin/nvdisasm" if Path("/usr/local/cuda/bin/nvdisasm").exists() else None
-    )
+    return shutil.which("nvdisasm") or shutil.which("/usr/local/cuda/bin/nvdisasm")
 
 
 def as_text(cubin: Path) -> str:

@@ -1,8 +1,5 @@
-"""The lines of code in a kernel's text, without comments.
-
-Comments, front matter and empty lines change no machine code, so they are no part of a compilation's key.
-They move later lines, though: `moved` maps the lines of an older text to the present ones.
-"""
+"""The lines of code in a kernel's text, without comments, front matter and empty lines.
+These are no part of a compilation's key. `moved` maps the lines of an older text to the present ones."""
 
 import functools
 import re

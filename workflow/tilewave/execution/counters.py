@@ -1,8 +1,5 @@
-"""Counters of an execution under Nsight Compute's names.
-
-They are those that the machine predicts: instructions, operations, shared wavefronts, requests, sectors
-and the launch. Caches, cycles and DRAM depend on time, which the machine does not simulate.
-"""
+"""Counters of an execution under Nsight Compute's names, those that the machine predicts.
+Caches, cycles and DRAM depend on time, which it does not simulate."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The check of a kernel's output against its operation, with a verdict for each case.
-
-If the reference consists of matrix products, the comparison runs on the device, otherwise on the host.
-Outputs are poisoned (NaN) before each launch, and the guard bands of every buffer must be intact after it.
-"""
+"""The check of a kernel's output: on the device where the reference consists of matrix products, else on the
+host. Outputs are poisoned (NaN) before each launch; every buffer's guard bands must be intact after it."""
 
 from __future__ import annotations
 

@@ -69,11 +69,8 @@ def _scalar(dtype: str, value: float) -> Any:
 def contiguous_layouts(
     shape: Mapping[str, int], layouts: Mapping[str, str], strides: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return layouts of a, b and c in which a vector without a given leading dimension is contiguous.
-
-    A matrix of one column (row) has the same bytes in either layout, but a leading dimension of 1 excludes algorithms
-    that need aligned rows.
-    """
+    """Return layouts of a, b and c in which a vector without a given leading dimension is contiguous. Its
+    bytes are the same in either, but a leading dimension of 1 excludes algorithms that need aligned rows."""
     chosen = {name: layouts.get(name, "row") for name in "abc"}
     for name in chosen:
         rows, columns = Matmul.operands[name].sizes(shape)
@@ -294,11 +291,8 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
         return chosen
 
     def _timed(self, block_of: Callable[[bytes], Block]) -> dict[int, float]:
-        """Return rank -> microseconds of a product of the fastest: the median of three blocks.
-
-        Of the others, those `BEATEN` have one block, those not `CLOSE` two. The order alternates: after a heavy
-        kernel the clock takes some milliseconds to recover, and in one fixed order the first algorithms would pay for it.
-        """
+        """Return rank -> microseconds of a product: of the fastest the median of three blocks, of others
+        fewer. The order alternates, because a heavy kernel lowers the clock for the next one."""
         with contextlib.ExitStack() as stack:
             blocks: dict[int, Block] = {}
             for rank, algorithm in enumerate(self.algorithms):

@@ -1,8 +1,5 @@
 """Launches of kernels: load a cubin, pack arguments, enqueue.
-
-cuda.core loads code and gives a kernel's facts and its occupancy. The launch itself is the driver's: cuda.core's
-`launch` takes numbers and pointers, but no struct, FP8 number or tensor map of raw bytes by value.
-"""
+The launch is the driver's: cuda.core's takes no struct, FP8 number or tensor map by value."""
 
 from __future__ import annotations
 

@@ -39,11 +39,8 @@ class Map(ctypes.Structure):
 
 @functools.cache
 def _encoder() -> Callable[..., int]:
-    """Return the driver's cuTensorMapEncodeTiled.
-
-    The function of cuda.bindings keeps its result in a Python object, whose address is no multiple of 64.
-    Raises CudaError for a driver before CUDA 12.
-    """
+    """Return the driver's cuTensorMapEncodeTiled. Raises CudaError for a driver before CUDA 12.
+    That of cuda.bindings keeps its result in a Python object, whose address is no multiple of 64."""
     from cuda.bindings import driver
 
     flags = driver.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT

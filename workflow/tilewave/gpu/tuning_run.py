@@ -164,11 +164,8 @@ Opened = Callable[[Sequence[Job], Callable[[str], None], Callable[[Result], None
 
 
 def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
-    """Return the result of a candidate whose part in the run has ended.
-
-    tune_spent: ms of GPU time of its launches. tune_full_cost: ms for all rounds without elimination and without a
-    paired kernel.
-    """
+    """Return the result of a candidate whose part in the run has ended. tune_spent: ms of GPU time of its
+    launches. tune_full_cost: of all rounds, without elimination and without a paired kernel."""
     low, duration, high = (float(x) for x in np.percentile(outcome.samples, (25, 50, 75)))
     operations = 2.0 * math.prod(job.shape.values())
     notes = {key: value for key, value in about.items() if key != "launches"}

@@ -1,8 +1,5 @@
 """A kernel's arguments: from front matter's names to the values that the compiled kernel takes.
-
-A cubin holds the bytes of each parameter (EIATTR_KPARAM_INFO), and no more. A number gets the width that
-the kernel takes; an argument that has no such width is a mistake in the front matter.
-"""
+A cubin holds no more than each parameter's bytes (EIATTR_KPARAM_INFO). A number gets that width."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,9 +12,9 @@ from tilewave.kernel.launches import Argument, Typed
 from tilewave.theory.dtypes import scalar_type
 
 ADDRESS, TENSOR_MAP = 8, 128
+"""Bytes of a pointer (to a tensor map too), and of a tensor map by value."""
 MAP_ALIGNMENTS = 64, 128
 """Of a tensor map in a struct: cuda.h before 13.0 declares 64 bytes, since 13.0 128."""
-"""Bytes of a pointer (to a tensor map too), of a tensor map by value, and of its alignment."""
 WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 REAL = {2: np.float16, 4: np.float32, 8: np.float64}
 

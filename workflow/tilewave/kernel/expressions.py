@@ -1,8 +1,5 @@
-"""Arithmetic in front matter and config, evaluated without Python's `eval`.
-
-An expression is a number, a keyword or Python-like arithmetic over names: ``ceil(n / TILE)``,
-``256 * sms``, ``f64 if WIDTH == 8 else f32``. Dtypes and layouts are keywords and stand for themselves.
-"""
+"""Arithmetic in front matter and config, evaluated without Python's `eval`: ``f64 if WIDTH == 8 else f32``.
+An expression is a number, a keyword (a dtype or layout) or Python-like arithmetic over names."""
 
 import ast
 import functools

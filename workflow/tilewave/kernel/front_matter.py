@@ -373,11 +373,8 @@ def _split(path: Path, text: str) -> tuple[str, str | None]:
 
 
 def load_kernel(path: Path) -> Kernel:
-    """Read one kernel file.
-
-    Raises KernelRefused for a file that may not be read (see `files.content`) or is too long, NoKernel for
-    one without front matter, UserError for a mistake in its front matter.
-    """
+    """Read one kernel file. Raises UserError for a mistake in its front matter, NoKernel for a file without
+    any, KernelRefused for one that may not be read (see `files.content`) or is too long."""
     try:
         text = files.text(path)
     except KernelRefused:

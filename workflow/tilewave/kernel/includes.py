@@ -53,11 +53,8 @@ def provided(name: str) -> bool:
 
 @functools.cache
 def folders() -> tuple[Path, ...]:
-    """Return the folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's.
-
-    The wheels of one toolkit may lie in several site folders; all of them count, the wheels first. Without the
-    packages of the extra `execute` there is none.
-    """
+    """Return the folders of the CUDA headers: the runtime's (with ``crt/``) and CCCL's, the wheels' first.
+    A toolkit's wheels may lie in several site folders. Without the extra `execute` there are none."""
     try:
         import nvidia
         from cuda import pathfinder

@@ -64,11 +64,8 @@ class Scratch:
 
 @dataclass(frozen=True)
 class MapPlan:
-    """A tensor map of one launch, the contiguous dimension first.
-
-    sizes, box: elements. strides: bytes from one element to the next along each dimension but the first, empty
-    where the array has no gaps. element_strides: those of the box, empty where each is 1.
-    """
+    """A tensor map of one launch, the contiguous dimension first; sizes and box in elements. strides: bytes
+    along each dimension but the first, empty without gaps. element_strides: of the box, empty if 1."""
 
     name: str
     of: str
@@ -170,12 +167,11 @@ class LaunchPlan:
         return math.prod(self.cluster or ())
 
     def exceeded_limit(self, device: Names) -> str:
-        """Return the limit of CUDA that the launch exceeds (CUDA programming guide, compute capabilities);
-        empty if it exceeds none.
+        """Return the limit of CUDA that the launch exceeds (programming guide, compute capabilities), or "".
 
-        Compiled code has further limits: `exceeded_code_limit`. Arguments are not checked, because ptxas refuses
-        a kernel with too many: 4,096 bytes before compute capability 7.0 or CUDA 12.1 and 32,764 since
-        (programming guide, ``__global__`` function parameters).
+        Compiled code has further limits: `exceeded_code_limit`. ptxas refuses a kernel with too many
+        arguments: over 4,096 bytes before compute capability 7.0 or CUDA 12.1, over 32,764 since
+        (``__global__`` function parameters).
         """
         reasons = [step._exceeded_limit(device) for step in self.steps]
         if self.series:

@@ -1,8 +1,5 @@
-"""The placement of an array's elements in memory: without gaps, or with padding between them.
-
-Padding holds `POISON` before a launch, so that a kernel that reads it gives a wrong result, and must still
-hold it afterwards.
-"""
+"""The placement of an array's elements in memory: without gaps, or with padding between them. Padding holds
+`POISON` before a launch, so that reading it gives a wrong result, and must hold it afterwards."""
 
 import math
 from collections.abc import Mapping

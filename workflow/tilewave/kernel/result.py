@@ -156,10 +156,9 @@ class Result:
     def keepable(self) -> bool:
         """True if the result holds for the next run too.
 
-        A job that was interrupted or disturbed is tried again on the next run, one that this machine could not do
-        (no permission, no time) once the machine can do more. A library that has no product for a case lacks it as long as its version
-        lasts, which the environment names. A case that its front matter refuses has no key, and is refused
-        again at no cost.
+        An interrupted or disturbed job is tried again, one that this machine could not do (no permission, no
+        time) once it can do more. A library lacks a product as long as its version lasts, which the
+        environment names. A case that its front matter refuses has no key, and is refused again at no cost.
         """
         answered = self.status == UNSUPPORTED and bool(self.key) and self.stage != EXECUTE
         return not self.transient and (self.status in (OK, *FAILURES) or answered)

@@ -1,8 +1,5 @@
-"""The comparison of an output with its reference, for the GPU and for execution on the CPU.
-
-An output is compared element by element and in the Frobenius norm with a float64 reference of the same
-rounded inputs. Of several launches, the one nearest to its tolerance, or farthest past it, decides the case.
-"""
+"""The comparison of an output with its float64 reference, for the GPU and for execution on the CPU. It is by
+element and in the Frobenius norm. Of several launches the worst, relative to its tolerance, decides."""
 
 from __future__ import annotations
 
@@ -172,11 +169,8 @@ def judged(
 
 
 def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -> Judgement:
-    """Compare an output with its reference, both in memory's order (one dimension).
-
-    dtype: dtype of ``got``, see `inputs.to_float64`; the reference is float64. A NaN is wrong unless the reference is
-    NaN there; an infinite reference must be equal.
-    """
+    """Compare an output with its float64 reference, both in memory's order (one dimension); NaN equals NaN
+    alone. dtype: dtype of ``got``, see `inputs.to_float64`. An infinite reference must be equal."""
     bound = output.bound
     if got.shape != want.shape:
         return Judgement(

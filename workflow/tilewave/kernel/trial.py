@@ -26,11 +26,8 @@ TRIAL_DEVICE = {
 
 
 def try_out(variant: Variant) -> None:
-    """Evaluate the front matter once, with stand-ins for the sizes and the device.
-
-    A mistake in an expression is then found when the project is loaded. Raises UserError for an unknown
-    name (in any branch), an expression without a value, and an unknown dtype, layout or requirement.
-    """
+    """Evaluate the front matter once, with stand-ins for sizes and device, to find mistakes before the run.
+    Raises UserError for an unknown name, dtype, layout or requirement, and an expression without a value."""
     _check_requires(variant)
     _check_places(variant)
     _check_names(variant)

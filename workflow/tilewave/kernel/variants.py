@@ -215,11 +215,8 @@ class Variant:
         return [name for name in identifiers if name not in numbers]
 
     def arguments(self, shape: Sizes, device: Names) -> tuple[Argument, ...]:
-        """Return the arguments of the leading launch: names of buffers, sizes and so on, numbers, None for null.
-
-        device: at least the attributes that they use (`device_of_arguments`). Raises UserError for an expression
-        without a value.
-        """
+        """Return the arguments of the leading launch: names of buffers, sizes and so on, numbers, None for
+        null. device: at least `device_of_arguments`. Raises UserError for an expression without a value."""
         before, launch = list(self.launched)[self.kernel.leading]
         return self._arguments(before, launch, {**device, **shape})
 

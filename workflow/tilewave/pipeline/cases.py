@@ -1,8 +1,5 @@
 """Cases: a variant at a shape, expanded from the studies of a config.
-
-Shapes stay symbolic here (``256 * sms``), because the DAG follows from the config alone.
-`Shape.resolve` gives whole numbers once the target's device is known.
-"""
+Shapes stay symbolic (``256 * sms``), as the DAG follows from the config; `Shape.resolve` needs the device."""
 
 from __future__ import annotations
 
@@ -225,11 +222,8 @@ def expand_study(
 
 
 def wants(stage: str, case: Case) -> bool:
-    """Return whether a stage has anything to do for a case.
-
-    A probe answers in its check; it is timed only if it says how much work it does. Code on the host has no GPU
-    counters, and only a cubin is executed. Everything that a GPU runs may be tuned, except probes.
-    """
+    """Return whether a stage has anything to do for a case. A probe is timed only if it says how much work it
+    does. Code on the host has no GPU counters, only a cubin is executed, and no probe is tuned."""
     kernel = case.kernel
     if stage == "time":
         rated = kernel.front.operation != "probe" or kernel.front.work is not None
@@ -248,10 +242,7 @@ def wants(stage: str, case: Case) -> bool:
 
 def sampled(cases: Iterable[Case]) -> list[Case]:
     """Return the cases of stage sample: each kernel's largest of its first variant with counted instructions.
-
-    One is enough: samples show where warps wait, which shape and macros hardly change, and ncu runs a launch dozens
-    of times for its rules. The kernel's page shows this variant's code.
-    """
+    One is enough: where warps wait hardly depends on shape and macros, and ncu runs a launch many times."""
     by_kernel: dict[str, Case] = {}
     for case in cases:
         if case.refusal is not None or not wants(SAMPLE, case):
@@ -400,11 +391,9 @@ def expand(
     if not selected_cases:
         problem = f" selects no case: none has all of {config.only!r}"
         raise refusal(where_file, "only", problem, "Give names that at least one case has")
-    return Plan(
-        {
-            name: _requested(case, requests[name])
-            for name, case in cases.items()
-            if name in selected_cases
-        },
-        {name: list(members) for name, members in studies.items()},
-    )
+    narrowed = {
+        name: _requested(case, requests[name])
+        for name, case in cases.items()
+        if name in selected_cases
+    }
+    return Plan(narrowed, {name: list(members) for name, members in studies.items()})

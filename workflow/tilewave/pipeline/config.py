@@ -1,8 +1,5 @@
-"""The config: a typed model, its loading and its errors.
-
-``config/config.yaml`` is the full study, ``config/smoke.yaml`` the small one. Every mistake is a
-UserError that names the file, the key, the value and what to do.
-"""
+"""The config: a typed model, its loading, and its errors, which name the file, the key and what to do.
+``config/config.yaml`` is the full study, ``config/smoke.yaml`` the small one."""
 
 from __future__ import annotations
 

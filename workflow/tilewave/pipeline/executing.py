@@ -1,8 +1,5 @@
-"""Stage execute: the choice of the cases that this machine's CPU executes.
-
-Its results have the source ``executed`` and stand beside those of the other stages. Without a GPU and
-without a recorded value, the stages check and counters take their results from here.
-"""
+"""Stage execute: the choice of the cases that this machine's CPU executes, with the source ``executed``.
+Without a GPU and a recorded value, the stages check and counters take their results from here."""
 
 from __future__ import annotations
 
@@ -31,11 +28,8 @@ def wanted(
     recorded: Recorded | None,
     when: str,
 ) -> set[str]:
-    """Return the cases to execute, by the config's `execute.when`.
-
-    These are all, or those of studies that ask for it, and, without a GPU, those that lack a recorded
-    check or counters, and those of `checked_here`. replaced: jobs and results of the stages in REPLACED, by case.
-    """
+    """Return the cases to execute, by `execute.when`: all, or those of studies that ask, and without a GPU
+    those that lack a recorded result or are `checked_here`. replaced: jobs and results of REPLACED."""
     if when == "never":
         return set()
     names = {
@@ -63,11 +57,8 @@ def checked_here(case: Case, check: Job) -> bool:
 
 
 def informative(cases: Collection[Case]) -> set[str]:
-    """Return the cases whose execution is shown anywhere.
-
-    No page shows the execution of a case that is only timed. It is executed if it is its variant's smallest,
-    to find out whether the variant is correct.
-    """
+    """Return the cases whose execution is shown anywhere. No page shows that of a case that is only timed,
+    but if it is its variant's smallest, it tells whether the variant is correct."""
 
     def size(case: Case) -> tuple[int, bool]:
         return math.prod(case.sizes.values()), case.only_timed

@@ -104,9 +104,8 @@ class Sources:
             return None
         here, gpus = self.environment(job), self.target.get("gpus", ())
         environments = dict.fromkeys((here, *(gpus if here in gpus else ())))
-        for store, environment in itertools.product(
-            (self.store, self.failed_attempts), environments
-        ):
+        stores = self.store, self.failed_attempts
+        for store, environment in itertools.product(stores, environments):
             outcome = store and store.get(environment, job.stage, job.key)
             if outcome and _answers(outcome, job, self.target):
                 return replace(outcome, case=job.case)

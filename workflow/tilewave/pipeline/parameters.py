@@ -1,8 +1,5 @@
 """Values for the Snakefile: folders, studies, and the digests that make a rule run again.
-
-Only the standard library is imported, because every job of a run reads the Snakefile again. `project.load`
-reports mistakes in a config or a kernel file.
-"""
+Only the standard library is imported: every job reads the Snakefile. `project.load` reports mistakes."""
 
 from __future__ import annotations
 

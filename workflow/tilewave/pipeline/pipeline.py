@@ -1,8 +1,5 @@
-"""The way of a case through the stages of one target: compiled, looked up or measured, collected.
-
-`Pipeline` plans each stage for each case (`planned`), does what is missing (`provide`, `measure`) and collects
-the results (`collected`). A job of the workflow does this for its part of the cases.
-"""
+"""The way of a case through the stages of one target: planned, looked up or measured, collected.
+A job of the workflow does this for its part of the cases."""
 
 from __future__ import annotations
 
@@ -53,11 +50,8 @@ def _group(case: Case) -> tuple[float, str]:
 
 
 class Pipeline:
-    """The cases of a project's resolved plan, or of its part (``2-of-3``), for one target.
-
-    compiled: entries by variant and architecture; default: those of the store and the recording.
-    cores: limit of processes that compile what a stage lacks.
-    """
+    """The cases of a project's resolved plan, or of its part (``2-of-3``), for one target. cores: limit for
+    compiling. compiled: entries by variant and architecture; default: of the store and the recording."""
 
     def __init__(
         self,
@@ -151,9 +145,8 @@ class Pipeline:
         for stage in executing.REPLACED if when == "no_gpu" and not self.target["live"] else ():
             for case, entry in self.planned(stage).items():
                 replaced.setdefault(case, []).append(entry)
-        return executing.wanted(
-            list(self.cases.values()), replaced, self.target, self.recorded, when
-        )
+        cases = list(self.cases.values())
+        return executing.wanted(cases, replaced, self.target, self.recorded, when)
 
     def sources(self, stage: str) -> Sources:
         recorded = self.deterministic if stage == result.EXECUTE else self.recorded

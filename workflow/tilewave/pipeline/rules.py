@@ -488,11 +488,8 @@ def _watch(run: Run, pipeline: Pipeline, wanted: list[jobs.Job], threads: int) -
 
 
 def record(run: Run, pipeline: Pipeline, results: Results) -> str:
-    """Merge the run's measurements into the live GPU's recording, in the run's working folder.
-
-    Raises UserError if nothing was measured live, or the tree is not a clean commit: a recorded
-    figure must name its code.
-    """
+    """Merge the run's measurements into the live GPU's recording, in the run's working folder. Raises
+    UserError if nothing was measured live, or at no clean commit: a recorded figure must name its code."""
     from tilewave.records import recorded as shipped
 
     aim = run.target

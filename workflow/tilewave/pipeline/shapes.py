@@ -101,11 +101,8 @@ def bounded(count: int, unit: str, where_file: object, key: str, most: int = MOS
 def expand_shapes(
     entries: list[Any], dimensions: tuple[str, ...], where_file: object, key: str
 ) -> Iterator[Shape]:
-    """Yield the shapes of a config list for an operation with these dimensions.
-
-    A number or expression sets every dimension. ``512x256x128`` gives them in order. A mapping gives each dimension
-    its values; the shapes are their product, in order.
-    """
+    """Yield the shapes of a config list for these dimensions: a number or expression sets each,
+    ``512x256x128`` all in order, a mapping gives each its values, whose product, in order, are the shapes."""
     for index, entry in enumerate(entries):
         item = f"{key}.{index}"
         combinations: list[tuple[int | str, ...]]

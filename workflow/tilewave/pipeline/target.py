@@ -1,8 +1,5 @@
-"""The target: the GPU whose figures a run shows, live or recorded.
-
-Jobs resolve symbolic shapes and ``arch: auto`` for it. It is one JSON document that every later stage
-reads, so that all of them mean the same device.
-"""
+"""The target: the GPU whose figures a run shows, live or recorded, and for which shapes and ``auto`` are
+resolved. It is one JSON document, so that all later stages mean the same device."""
 
 from __future__ import annotations
 

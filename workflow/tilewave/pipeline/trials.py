@@ -1,8 +1,5 @@
 """The judge of a kernel: an ordered list of runs with other shapes, scalars and inputs, each affordable.
-
-`tilewave execute` and `tilewave check` execute them on the CPU. A study's stage *check* has the runs of its
-operation (`Operation.runs`) at the study's shapes.
-"""
+A study's stage *check* has those of its operation (`Operation.runs`) at its shapes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Panels over N of one sweep, which both quantization figures share, with their notes.
-
-Lines are closed forms of tilewave.theory, points are measurements. The model takes a single number from a
-sweep: the time of a wave (tilewave.plots._sweeps).
-"""
+Lines are closed forms with one measured number, the time of a wave (`_sweeps`); points are measurements."""
 
 from __future__ import annotations
 

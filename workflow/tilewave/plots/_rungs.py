@@ -28,11 +28,8 @@ class Rungs(Named):
 
 
 def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = False) -> pd.DataFrame:
-    """Return the rows (columns kernel, variant, dtype) that are drawn, by dtype and variant, with their `label`.
-
-    They are those of the options; without `dtypes` the first ones of the rows, as many as that; without
-    `variants` the first rungs. vendors: whether cuBLAS is drawn, after the others.
-    """
+    """Return the rows that are drawn, by dtype and variant, with their `label`: those of the options, by
+    default the first rungs of as many dtypes. vendors: whether cuBLAS is drawn, after the others."""
     options, of_vendor = Rungs.of(study), rows["kernel"].isin(base.vendors(study))
     wanted = options.dtypes or tuple(dict.fromkeys(rows["dtype"].dropna()))[:dtypes]
     kept = []

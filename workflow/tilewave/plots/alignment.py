@@ -1,16 +1,14 @@
 """Alignment: what cuBLAS loses with one dimension off its power of two, by dtype.
 
-The figure has the dimension that costs a dtype most; the table has all, and the other kernels.
-
-All shapes of a line are the reference shape with one dimension a little smaller, so that the number of tiles
-hardly changes. A smaller product takes no longer, so its rate is at least its share of the reference's size. A
-rate below that is the cost of the alignment.
+The figure has the dimension that costs a dtype most; the table has all, and the other kernels. Shapes of a
+line are the reference with one dimension a little smaller, in hardly fewer tiles. That takes no longer, so
+the rate is at least its share of the reference's size. A rate below that is the cost of the alignment.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -121,18 +119,13 @@ def lines(study: StudyData) -> list[Line]:
                 along=", ".join(along).upper() or "none", alignment=extents.map(theory.alignment),
                 enough=share >= (1 - TOLERANCE) * share.max() * least,
             ).sort_values(["alignment", "size"], ignore_index=True)  # fmt: skip
-            all_lines.append(
-                Line(str(variant), str(row["kernel"]), str(row["dtype"]), dimension, points)
-            )
+            all_lines.append(Line(str(variant), row["kernel"], row["dtype"], dimension, points))
     return all_lines
 
 
 def totals(study: StudyData, all_lines: list[Line]) -> pd.DataFrame:
     """Return one row per line: the cost of its alignments, and the smallest alignment that costs nothing.
-
-    Losses (%) are against the share that a smaller product keeps at any alignment. The recommended multiples
-    are those of `theory.alignment.RECOMMENDED`.
-    """
+    Losses (%) are against a smaller product's share; multiples: `theory.alignment.RECOMMENDED`."""
     rows = []
     for line in all_lines:
         aligned = line.points.loc[line.points["size"] == _reference(study), "tflops"]
@@ -231,7 +224,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     ax.axhline(100, color=GREY, linewidth=0.6, zorder=1)
     ax.set(xlim=(-0.3, len(steps) - 0.7), ylim=(0, 112))
     ax.set_xlabel("largest power of two that divides M, N or K, whichever costs the dtype most")
-    ax.set_ylabel(f"speed (% of that at {_reference(study)}³)")
+    size = _reference(study)
+    ax.set_ylabel(f"speed (% of that at {size}³)")
     shown = [at for at in range(len(steps)) if at != 1 or not style.narrow]
     ax.set_xticks(shown, [str(steps[at]) for at in shown])
     look.grid(ax, "y")
@@ -239,12 +233,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
     places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
     names_beside(ax, list(places), tall - 14, style)
-    return look.finish(fig, study, style, notes=list(_notes(study)), stages=_STAGES)
-
-
-def _notes(study: StudyData) -> Iterator[str]:
-    size = _reference(study)
-    yield (
+    note = (
         f"100 % is the product with m = n = k = {size}. The alignment is the largest power of two, in elements, that "
         f"divides the size; the other sizes stay at {size}. M, N or K behind a dtype is the dimension that varies."
     )
+    return look.finish(fig, study, style, notes=[note], stages=_STAGES)

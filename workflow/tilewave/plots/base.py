@@ -1,12 +1,10 @@
 """The data of a figure, and the questions that every figure asks of it.
 
-All values come from the tidy table (one row per value of a case). Three rules are kept here for all figures. A
-case whose verdict is not *correct* never ranks. All that is missing is listed with its status and reason.
-Ratios are formed only between records of one environment.
+All values come from the tidy table (one row per value of a case). No figure ranks a case whose verdict is not
+*correct*; all that is missing is listed with its status and reason; ratios need records of one environment.
 
-A study's values are derived once, by its module's `table`. `draw` gets that frame and takes them from its
-columns (`column`). Data for the drawing alone, such as a model's line between points, go with the frame
-(`with_derived`, `derived`) and not into the CSV.
+A module's `table` derives a study's values once; `draw` takes them from its columns (`column`). Data for the
+drawing alone go with the frame (`with_derived`, `derived`), not into the CSV.
 """
 
 from __future__ import annotations
@@ -191,11 +189,8 @@ def ranking(study: StudyData) -> list[str]:
 
 
 def missing_cases(study: StudyData, stages: Iterable[str] | None = None) -> list[Missing]:
-    """Return every case that is not correct, not ok or was disturbed, in the config's order.
-
-    A case with both troubles is listed once: by its status where that is not ok, else by its verdict (a failed
-    check gives no verdict).
-    """
+    """Return every case that is not correct, not ok or was disturbed, once, in the config's order:
+    by its status where that is not ok, else by its verdict, which a failed check does not give."""
     listed = []
     by_verdict = verdicts(study)
     wanted = None if stages is None else {"check", *stages}

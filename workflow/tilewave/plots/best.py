@@ -1,8 +1,5 @@
-"""Best variant by shape: the winner of each tuning run as a share of cuBLAS.
-
-The figure has one row per dtype; the table has every shape. A tuning run (`tilewave.theory.tuning_run`) times all
-variants of one dtype at one shape in turn.
-"""
+"""Best variant by shape: the winner of each tuning run as a share of cuBLAS, a row per dtype.
+A tuning run (`tilewave.theory.tuning_run`) times all variants of one dtype at one shape in turn."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Correctness: the verdict of every kernel at every shape, or the status that prevented one.
-
-A row is a dtype, a dot the error of a case's result; the table has each case. A probe that ended badly as
-its kernel file announces is no failure.
-"""
+"""Correctness: the verdict of every kernel at every shape, or the status that prevented one. A row is a
+dtype, a dot a case's error. A probe that ended badly as its kernel file announces is no failure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Exactness: counters predicted by executing the machine code beside those that Nsight Compute measured.
 
-A row is a counter that differs in some case, and the last one all others. Predicted values come from stage execute,
-measured ones from stage counters of the same machine code. They are counts, not times, so environments may differ.
-Known causes stand in `exactness.yaml`.
+A row is a counter that differs in some case, and the last one all others. Both sides are counts of one
+machine code, not times, so environments may differ. Known causes stand in `exactness.yaml`.
 """
 
 import itertools
@@ -115,10 +114,7 @@ def _kinds(study: StudyData) -> dict[str, set[str]]:
 
 def comparisons(study: StudyData) -> pd.DataFrame:
     """Return one row per case and predicted counter: predicted, measured, difference, cause.
-
-    Counters of each instruction have one row per column: how many instructions were compared (predicted) and how
-    many are equal (measured).
-    """
+    Counters of each instruction: a row per column, with how many were compared (predicted), and are equal."""
     both = _values(study, PREDICTED).merge(
         _values(study, MEASURED), on=["case", "metric"], how="left",
         suffixes=("_predicted", "_measured"),

@@ -64,11 +64,8 @@ def of_highest(study: StudyData) -> pd.Series[float]:
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row per case, in the order of the rungs, then the lecture's rows (column `lecture` names them).
-
-    Columns: share of cuBLAS with its quartiles, TFLOP/s of the case and of the cuBLAS beside it, TFLOP/s at one
-    clock and in % of the variant's highest, duration, counted FLOPs divided by 2 m n k.
-    """
+    """Return one row per case, in the order of the rungs, then the lecture's rows (column `lecture` names
+    them): shares of cuBLAS with quartiles, TFLOP/s, also at one clock, duration, FLOPs over 2 m n k."""
     paired = base.value_of(study, "paired_tflops", "time")
     speed = paired.combine_first(base.value_of(study, "tflops", "time"))
     ratio = base.over_2mnk(study, base.COUNTED_FLOPS)
@@ -118,11 +115,8 @@ def _sizes(cases: pd.DataFrame) -> list[str]:
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per variant of the GPU, in the order of the rungs, with its values at the largest sizes.
-
-    Values: share of cuBLAS, interquartile range (percentage points), TFLOP/s, and TFLOP/s of the cuBLAS timed
-    beside it. A row of cuBLAS has TFLOP/s only; incorrect cases have no values.
-    """
+    """Return one row per variant of the GPU, in the order of the rungs, with its values at the largest sizes:
+    share of cuBLAS, interquartile range, TFLOP/s, TFLOP/s of cuBLAS beside it; none if incorrect."""
     cases = _cases(table)
     names = {SHARE_COLUMN: SHARE_COLUMN, "IQR": "IQR", _SPEED: _SPEED, _PAIRED: "cuBLAS TFLOP/s"}
     cases["IQR"] = cases[HIGH_COLUMN] - cases[LOW_COLUMN]

@@ -1,8 +1,5 @@
 """Latency: cycles of one dependent access at each level, measured beside what documents claim.
-
-The kernel file has the lecture's number for four levels. The table's nanoseconds use the environment's highest SM
-clock: the probe counts cycles, and no clock is read while it runs.
-"""
+Nanoseconds are at the environment's highest SM clock: no clock is read while the probe counts cycles."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Operations: each rung's share of its baseline at the smallest and at the largest size.
-
-The baseline is the vendor's product, timed in turn, where it exists (`pipeline.tables.paired_shares`), else the
-copy with the nearest number of bytes. A share of a copy compares rates: bytes that must move over time.
-"""
+"""Operations: each rung's share of its baseline at the smallest and at the largest size. The baseline is the
+vendor's product, timed in turn, else the copy with the nearest bytes: a share of its rate."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Options of the plots: a model in each module, checked before anything runs.
-
-A module with options has a class `Options`, a `PlotOptions` with a field for each: type and bounds, default, a
-sentence. `Options.of(study)` gives a study's options. tools/plot_options.py writes docs/options.md from these classes.
-"""
+"""Options of the plots: a model `Options` (a `PlotOptions`) in a module, checked before anything runs.
+`Options.of(study)` gives a study's. tools/plot_options.py writes docs/options.md from these classes."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Self

@@ -48,16 +48,12 @@ def _bypassing(study: StudyData, loaded: Mapping[str, float]) -> pd.DataFrame:
     rows = study.instructions
     bypass = rows["opcode"].map(demand.passes_l1) if len(rows) else pd.Series(dtype=bool)
     copies = rows[bypass & (rows["executed"] > 0)] if bypass.any() else rows.iloc[:0]
-    sums = {
-        str(case): (
-            demand.through_l1(
-                rows[rows["case"] == case].to_dict("records"), {_LOADED: loaded[str(case)]}
-            )[1],
-            float(part["wavefronts_shared"].sum()),
-        )
-        for case, part in copies.groupby("case")
-        if case in loaded
-    }
+    sums = {}
+    for case, part in copies.groupby("case"):
+        if case in loaded:
+            of_case = rows[rows["case"] == case].to_dict("records")
+            _, sectors = demand.through_l1(of_case, {_LOADED: loaded[str(case)]})
+            sums[str(case)] = sectors, float(part["wavefronts_shared"].sum())
     return pd.DataFrame.from_dict(sums, "index", columns=["sectors", "wavefronts"], dtype=float)
 
 
@@ -81,11 +77,8 @@ def _bytes(study: StudyData) -> pd.DataFrame:
 
 
 def _peak_over(row: pd.Series[float], dtype: str, limits: Ceilings) -> Peak | None:
-    """Return the arithmetic roof of a case: the lowest of its dtype that is no lower than its rate.
-
-    A kernel that issued tensor operations has the tensor cores' roofs, another one the FMA units'. Where its
-    instructions were counted, it has the roofs of its own instruction (mma.sync or wgmma).
-    """
+    """Return the arithmetic roof of a case: the lowest of its dtype that is no lower than its rate. It is the
+    tensor cores', if it used them, else FMA's; if counted, that of its instruction (mma.sync, wgmma)."""
     of_dtype = limits.of(dtype)
     if pd.notna(row["tensor"]):
         of_dtype = [peak for peak in of_dtype if (peak.unit != "fma") == bool(row["tensor"] > 0)]

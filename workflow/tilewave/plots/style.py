@@ -1,8 +1,5 @@
-"""The common look of all figures: one theme, one palette, and files without dates.
-
-A figure has no title and no text but labels: its finding and its caption are text beside it. The same tables give byte-identical files: the SVG's ids are salted with a constant, no date and no software
-version is written, and figures do not use pyplot's global state.
-"""
+"""The common look of all figures: one theme, one palette, and no text but labels (the caption is beside a
+figure). The same tables give the same bytes: salted ids in SVGs, no date, no version, no state of pyplot."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -271,11 +268,8 @@ def grid(ax: Axes, axis: str = "both") -> None:
 
 
 def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:
-    """Write a figure in the path's file type (svg, pdf, png), without dates and versions.
-    text: whether an SVG has text that can be edited, in place of outlines.
-
-    Raises UserError for any other suffix.
-    """
+    """Write a figure in the path's file type (svg, pdf, png), without dates and versions. Raises UserError
+    for others. text: whether an SVG has text that can be edited, in place of outlines."""
     path = Path(path)
     nothing: Mapping[str, dict[str, None]] = {
         ".svg": {"Date": None, "Creator": None},

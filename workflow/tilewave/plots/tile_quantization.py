@@ -1,8 +1,5 @@
-"""Tile quantization: the cost of tiles at the edge, against N in small steps.
-
-One column more than a whole number of tiles starts a new tile column that costs as much as a full one. The duration
-steps, the throughput drops, and the tensor cores execute more operations than 2 m n k, by exactly the tiles' waste.
-"""
+"""Tile quantization: the cost of tiles at the edge, against N in small steps. One column more than full tiles
+starts tiles that cost as much as full ones: the duration and the executed operations step."""
 
 from functools import partial
 

@@ -118,12 +118,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     if frame.empty or frame["share"].isna().all():
         return look.empty_figure(study, style, "throughput of a tile")
     labels = list(dict.fromkeys(frame["label"]))
-    largest = max(
-        zip(frame["shape"], frame["label"], strict=True), key=lambda pair: math.prod(pair[0])
-    )[1]
-    shown = [label for label in labels if len(labels) <= look.MOST_ROWS or label != largest][
-        : look.MOST_ROWS
-    ]
+    if len(labels) > look.MOST_ROWS:
+        labels.remove(frame["label"][frame["shape"].map(math.prod).idxmax()])
+    shown = labels[: look.MOST_ROWS]
     tiles = sorted(dict.fromkeys(frame["tile"]), key=_order)[:8]
     values = 100 * frame.pivot(index="label", columns="tile", values="share").loc[shown, tiles]
     values.columns = [f"{m}×{n}" for m, n in tiles]

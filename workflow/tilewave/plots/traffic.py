@@ -96,11 +96,8 @@ def _products(study: StudyData) -> pd.DataFrame:
 def predicted(
     study: StudyData, row: Mapping[str, Any]
 ) -> tuple[traffic.Traffic, traffic.Traffic] | None:
-    """Return loads and stores of a case by its geometry.
-
-    None without a tile, where the tile does not fit, and where the closed form does not hold: matrices that are
-    not all row-major, or elements of C of another size than those of A and B.
-    """
+    """Return loads and stores of a case by its geometry. None without a tile or where it does not fit,
+    and where the closed form does not hold: layouts that are not row-major, elements of C of another size."""
     options = Options.of(study).accesses.get(str(row["kernel"]), Accesses())
     tile = options.tile or [row.get(f"tile_{d}") for d in "mnk"]
     accesses = {name: lanes.access for name, lanes in options if isinstance(lanes, Lanes)}

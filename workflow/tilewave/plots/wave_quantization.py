@@ -1,8 +1,7 @@
 """Wave quantization: the cost of a partly filled last wave, against N in small steps.
 
-The GPU runs as many blocks at a time as its SMs hold. One block more starts a wave in which most SMs wait. The
-duration steps at those N only, not at every tile boundary. The SMs' active cycles, average over maximum, show
-how long the others waited.
+One block more than the SMs hold at a time starts a wave in which most SMs wait, as the average of their
+active cycles over the maximum shows. The duration steps at those N only, not at every tile boundary.
 """
 
 from functools import partial

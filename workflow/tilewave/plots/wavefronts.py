@@ -1,8 +1,5 @@
-"""Wavefronts: the kernels with most excess wavefronts of shared memory.
-
-The table has all variants, with the bank-conflict counters, which do not see asynchronous copies. Padded rows free ldmatrix of
-conflicts and cost cp.async wavefronts, and these counters show zero.
-"""
+"""Wavefronts: the kernels with most excess wavefronts of shared memory; the table has all, with bank
+conflicts. Those miss asynchronous copies: padded rows free ldmatrix of them, and cost cp.async wavefronts."""
 
 import math
 from dataclasses import replace

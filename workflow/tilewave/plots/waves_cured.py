@@ -1,8 +1,5 @@
-"""Waves cured: the speed against N of kernels that lose at a partly filled last wave, and of those that do not.
-
-Stream-K divides the last wave along k; even tiles change their width with N. A kernel without either falls at
-each N where a wave begins.
-"""
+"""Waves cured: the speed against N of kernels that lose at a partly filled last wave, and of those that do
+not. Stream-K divides the last wave along k; even tiles change their width with N."""
 
 import pandas as pd
 import seaborn as sns

@@ -196,11 +196,8 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
 
 
 def probe(gpu_index: int | None = None) -> dict[str, Any]:
-    """Return the environment of this machine, determined in a child process.
-
-    gpu_index: CUDA's number among the visible GPUs, default 0. Without a usable GPU ``gpu`` is None, and
-    ``gpu_reason`` holds the reason. It never raises for something that is missing.
-    """
+    """Return the environment of this machine, determined in a child process; what is missing raises nothing.
+    gpu_index: CUDA's number, default 0. Without a usable GPU ``gpu`` is None, and ``gpu_reason`` says why."""
     chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
     if not has_gpu(fingerprint()):
         return cpu_environment("no NVIDIA driver, or no visible device")

@@ -296,11 +296,8 @@ def merge(
     compiled: Mapping[str, Any],
     listings: Mapping[str, tuple[str, Mapping[str, list[int]]]] | None = None,
 ) -> dict[str, int]:
-    """Merge a run's results into a recorded folder. Return how many were added, replaced and kept.
-
-    A new result replaces the older one of the same stage and case, whatever its key. An older case with the same
-    key also takes the new figures.
-    """
+    """Merge a run's results into a recorded folder. Return how many were added, replaced and kept. A result
+    replaces that of its stage and case, whatever its key; older cases with its key take its figures."""
     before = _before(folder)
     fresh = {(result.stage, result.case): result for result in results}
     old = {(result.stage, result.case): result for result in before.results()} if before else {}

@@ -1,8 +1,5 @@
-"""The content-addressed store of finished cases.
-
-A result is written to a temporary file and renamed as soon as its case ends: a killed run loses at most
-one case. Snakemake may delete its own outputs. An unreadable entry counts as missing and is overwritten.
-"""
+"""The content-addressed store of finished cases, which Snakemake does not delete as it does outputs.
+A result is renamed into place as soon as its case ends. An unreadable entry counts as missing."""
 
 from __future__ import annotations
 

@@ -65,11 +65,8 @@ def plural(count: int, word: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as text.
-
-    columns: (title, whether it is numeric); same: (title, text) of columns with one value in all rows;
-    empty: titles of columns without a value.
-    """
+    """A table as text. columns: (title, whether it is numeric); empty: titles of columns without a value;
+    same: (title, text) of columns with one value in all rows."""
 
     columns: list[tuple[str, bool]]
     rows: list[list[str]]
@@ -82,11 +79,8 @@ class Table:
 
 
 def table(frame: pd.DataFrame) -> Table:
-    """Return the columns worth showing.
-
-    Kernel and variant are dropped beside a case's id, which names them. A column with one value in all
-    rows is shown once, and a column without a value is only named.
-    """
+    """Return the columns worth showing: without kernel and variant beside a case's id, which names them; one
+    value in all rows is shown once, and a column without a value is only named."""
     if "case" in frame:
         nameless = frame[frame["case"].isna()]
         redundant = {"kernel", "variant", "macros"} & {*frame}

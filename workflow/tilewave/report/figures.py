@@ -1,8 +1,5 @@
-"""A study's files: the figure (SVG), its data (CSV), a sidecar (JSON), maybe a summary.
-
-The sidecar has the figure's provenance: content keys, commits, environments and the number of figures from
-each source. The same tables give the same bytes.
-"""
+"""A study's files: the figure (SVG), its data (CSV), a sidecar (JSON), maybe a summary; same tables, same
+bytes. The sidecar has the provenance: content keys, commits, environments, number of figures by source."""
 
 import functools
 import hashlib
@@ -186,11 +183,8 @@ def drawing(project: Project, study: StudyData) -> Drawing:
 
 
 class Undrawn(NamedTuple):
-    """Why a study has no figure.
-
-    The exception and the plot module with the line if known, and the traceback for the log. Figures are drawn
-    after all measurements, and their code may be a user's: a module that raises costs its study's figure only.
-    """
+    """Why a study has no figure: the exception, the plot module with its line if known, and the traceback for
+    the log. A plot may be a user's, and comes after all measurements: one that raises costs its figure."""
 
     sentence: str
     trace: str

@@ -94,12 +94,11 @@ def write(
     workers: int = 1,
     done: Callable[[str], object] = lambda kernel: None,
 ) -> verdict.Verdict:
-    """Write index.html and all other pages beside `figures/` and `tables/`. Return the verdict, which they show.
+    """Write index.html and all other pages beside `figures/` and `tables/`. Return the verdict on them.
 
-    inputs: paths of the target document, the tables (cases, records, instructions, stalls) and the
-        documents of compilations and of accesses.
-    path: the index; figures are expected in `figures/` beside it.
-    done: called with the name of each kernel whose page is written.
+    inputs: paths of the target document, the tables (cases, records, instructions, stalls) and the documents
+    of compilations and of accesses. path: the index. done: called with the name of each kernel whose page is
+    written.
     """
     index = Path(path)
     reports = index.parent

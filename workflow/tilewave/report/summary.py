@@ -226,11 +226,8 @@ def markdown(
 
 
 def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
-    """Return JUnit XML with a test for each case, figure that was not drawn, and file that was not read.
-
-    A test fails where the verdict has a problem. It is skipped where nothing was checked, unless the kernel file
-    expects that.
-    """
+    """Return JUnit XML with a test for each case, figure that was not drawn, and file that was not read. A
+    test fails on a problem of the verdict; unchecked, it is skipped, unless its kernel file expects that."""
     suite = ElementTree.Element("testsuite", name="tilewave")
     failed = {problem.case: problem.line for problem in judged.problems}
     ends = cases.reindex(columns=["ends", "finds"]).replace(result.OK, "")

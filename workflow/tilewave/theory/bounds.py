@@ -73,11 +73,8 @@ class Counts:
 
 
 def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
-    """Return the counts of a product of whole tiles from two smaller ones, which differ only in k.
-
-    Every count is linear in k and in the number of tiles. depth: (k - k of shallow) / (k of deep - k of shallow).
-    area: tiles over theirs.
-    """
+    """Return the counts of a product of whole tiles from two smaller ones: each is linear in k and in the
+    tiles. depth: (k - k of shallow) / (k of deep - k of shallow). area: tiles over theirs."""
 
     def line(low: float, high: float) -> float:
         return area * (low + (high - low) * depth)
@@ -129,11 +126,8 @@ def tensor_rate(kind: str, gpu: DataSheet) -> float:
 
 
 def bound(counts: Counts, gpu: DataSheet, blocks: int, compulsory_bytes: float = 0) -> Bound:
-    """Return the least cycles of each pipe for a launch of equal blocks.
-
-    compulsory_bytes: each array once from DRAM, less what fits into the L2, where it may be already. Raises KeyError
-    for an unknown compute capability or tensor instruction.
-    """
+    """Return the least cycles of each pipe for a launch of equal blocks. compulsory_bytes: each array once
+    from DRAM, less what fits into L2. Raises KeyError for an unknown GPU or tensor instruction."""
     rates, share = RATES[gpu.capability], busiest_share(blocks, gpu.sms)
     needed = {
         ISSUE: counts.instructions / rates.issue,

@@ -73,11 +73,8 @@ def _of_bf16(patterns: np.ndarray) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Fp8:
-    """Numbers of 8 bits ("OCP 8-bit Floating Point Specification", 2023).
-
-    digits: bits of the mantissa. endless: the largest exponent stands for infinities and NaNs; without, only
-    the pattern of all ones is a NaN, and no number is infinite.
-    """
+    """Numbers of 8 bits ("OCP 8-bit Floating Point Specification", 2023). digits: bits of the mantissa.
+    endless: the largest exponent stands for infinities and NaNs; without, only all ones are a NaN."""
 
     digits: int
     endless: bool

@@ -50,11 +50,8 @@ def last_column_useful(shape: Mapping[str, int], tile: Sequence[int]) -> float:
 
 
 def operations_ratio(shape: Mapping[str, int], tile: Sequence[int]) -> float:
-    """Return the multiply-adds of whole tiles over the m n k that are needed (>= 1).
-
-    It predicts the counted tensor operations over 2mnk of a kernel that fills the rest of a tile with zeros.
-    A third element of ``tile`` is the k step, to which k is padded.
-    """
+    """Return the multiply-adds of whole tiles over the m n k that are needed (>= 1); a tile's k step pads k.
+    It predicts the tensor operations over 2mnk of a kernel that fills the rest of a tile with zeros."""
     k = shape["k"]
     padded_k = _ceil(k, tile[2]) * tile[2] if len(tile) > 2 else k
     return padded_k / k / tile_efficiency(shape, tile)

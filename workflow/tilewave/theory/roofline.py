@@ -39,11 +39,8 @@ def l1_bytes(
 def lowest_roof(
     peak: float | None, bandwidths: Mapping[str, float], intensities: Mapping[str, float]
 ) -> tuple[float, str] | None:
-    """Return the lowest roof (TFLOP/s) and its cause, a level of the memory or ``math``; None if there is no bound.
-
-    It is the least of the arithmetic peak and of intensity x bandwidth at each level. peak: TFLOP/s. bandwidths,
-    intensities: level -> TB/s, FLOP/byte; a level without one of them is skipped.
-    """
+    """Return the lowest roof (TFLOP/s) and its cause, a level of the memory or ``math``; None if there is no
+    bound. peak: TFLOP/s. bandwidths, intensities: TB/s and FLOP/byte by level, which needs both."""
     roofs = [] if peak is None else [(peak, MATH)]
     levels = (level for level in bandwidths if level in intensities)
     roofs += [(intensities[level] * bandwidths[level], level) for level in levels]

@@ -75,11 +75,8 @@ def compulsory_bytes(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = N
 
 
 def intensity(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = None) -> Any:
-    """Return the FLOP per compulsory byte.
-
-    In FP16 it is N / 3 for a cube of edge N, and nearly k for a k far below m and n. The GPU-performance document
-    takes k / 2 for both, which is the limit for m = k and n far above them.
-    """
+    """Return the FLOP per compulsory byte: N / 3 in FP16 for a cube of edge N, nearly k for a k far below m
+    and n. The GPU-performance document takes k / 2 for both, the limit for m = k and n far above them."""
     return flops(shape) / compulsory_bytes(shape, in_bytes, out_bytes)
 
 

@@ -205,11 +205,8 @@ class TuningRun:
 def durations(
     measured: Mapping[str, float], behind: Mapping[str, tuple[str, float]]
 ) -> dict[str, float]:
-    """Return comparable microseconds of each candidate.
-
-    behind: of an eliminated candidate, its leader and the ratio of both times in the same blocks. The clock may have
-    been another then, so its time is its leader's times that ratio.
-    """
+    """Return comparable microseconds of each candidate. behind: of an eliminated one, its leader and the
+    ratio of both times, by which its time follows from its leader's: the clock may have been another then."""
 
     def time(name: str, seen: tuple[str, ...] = ()) -> float:
         leader, ratio = behind.get(name, ("", 1.0))

@@ -29,11 +29,8 @@ confined = False
 
 
 def confine(read: Iterable[Path], write: Iterable[Path]) -> bool:
-    """Let this process and its children open only files in these folders. Return whether that worked.
-
-    It cannot be undone. On other systems, before Linux 5.13 and without Landlock in the kernel, it
-    changes nothing and returns False.
-    """
+    """Let this process and its children open only files in these folders, for good. Return whether that
+    worked. Without Landlock (other systems, Linux before 5.13) it changes nothing and returns False."""
     global confined
     if sys.platform != "linux":
         return False

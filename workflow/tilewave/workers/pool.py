@@ -82,11 +82,8 @@ def each(
 def shared(
     function: Callable[[Item], Value], items: Sequence[Item], workers: int
 ) -> Iterator[tuple[Item, Value]]:
-    """Return an iterator over each item with its value, without limits.
-
-    The processes begin before this returns; a single item or worker is computed in this process, later. The
-    iterator raises what the function raises, and UserError if a process is killed.
-    """
+    """Return an iterator over each item with its value, without limits; it raises what the function raises,
+    UserError if a process is killed. Processes begin now; a single item or worker is computed here, later."""
     if min(workers, len(items)) < 2 or sys.platform != "linux":
         return ((item, function(item)) for item in items)
     return _values(Pool(function, items, workers).take())

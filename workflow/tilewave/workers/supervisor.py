@@ -29,9 +29,7 @@ GRACE_S = 60.0
 """Seconds for all but cases: starting Python and CUDA, and loading the helper kernels."""
 SETUP_S = 3.0
 """Seconds added to the limit of a timing, for buffers, inputs and the choice of cuBLASLt's algorithm.
-
-A timing that would take too long reports *not measured* itself.
-"""
+A timing that would take too long reports *not measured* itself."""
 POLL_S = 0.02
 WORKER = "tilewave.gpu.worker"
 _FROM_OUTSIDE = {signal.name for signal in FROM_OUTSIDE}

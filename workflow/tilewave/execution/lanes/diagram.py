@@ -1,8 +1,5 @@
-"""A laid-out access as SVG: 32 lanes above, 32 banks below, a row for each wavefront.
-
-Every colour has a number beside it. Text has the colour of the page around it; a standalone drawing has
-its own colours, for light and for dark mode.
-"""
+"""A laid-out access as SVG: 32 lanes above, 32 banks below, a row for each wavefront, a number beside each
+colour. Text has the colour of the page around it; a standalone drawing has its own, light or dark."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,8 +1,5 @@
-"""Conversion of an instruction to a row of numbers, column by column.
-
-The rule of an opcode must consume all of its modifiers. A modifier that remains makes the
-instruction unsupported: ignoring it could give a wrong result without notice.
-"""
+"""Conversion of an instruction to a row of numbers, column by column. A modifier that an opcode's rule does
+not consume makes it unsupported: ignored, it could give a wrong result."""
 
 import re
 from collections.abc import Sequence

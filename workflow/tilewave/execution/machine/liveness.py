@@ -1,8 +1,5 @@
-"""Dead words of wide loads.
-
-ptxas joins reads of neighbouring words into LDS.64 and LDS.128, and may load a word that the
-program does not use. Such a word must not count as a read.
-"""
+"""Dead words of wide loads, which must not count as read.
+ptxas joins reads of neighbouring words into LDS.64 and LDS.128, also over a word that is not used."""
 
 import numpy as np
 

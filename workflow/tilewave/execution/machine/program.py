@@ -163,11 +163,8 @@ def _exact_nans(rows: np.ndarray, lines: Sequence[tuple[int, str]], code: bytes)
 
 @functools.lru_cache(maxsize=4)  # a kernel is executed several times
 def load(cubin: bytes, entry: str, listing: str) -> Program:
-    """Decode a kernel.
-
-    cubin: the ELF file; entry: the kernel's name in it; listing: nvdisasm's text of it. Raises Unsupported if the
-    kernel is missing or uses tensor memory. Another unknown instruction ends the execution only if it is reached.
-    """
+    """Decode a kernel, ``entry`` of an ELF file, by nvdisasm's listing. Raises Unsupported if it is missing
+    or uses tensor memory. Another unknown instruction ends the execution only if it is reached."""
     image = cubins.read(cubin, entry)
     lines = _section(listing, image.entry)
     if not lines:

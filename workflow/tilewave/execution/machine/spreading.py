@@ -88,13 +88,11 @@ def run(
     deadline: Deadline,
     working: int = 0,
 ) -> int:
-    """Execute a launch with ``cores`` threads.
+    """Execute a launch with ``cores`` threads. Return the number of blocks; 0 to execute it again, in order.
 
-    Returns the number of blocks, or 0 if the launch must be executed again, in order.
-
-    state: that of a block before its start; afterwards it holds memory and counts of the launch.
-    together: returns the blocks of a cluster by rank, see `launch`. fixed: whether each buffer is
-    read-only. Other parameters: see `blocks.run_grid`.
+    state: that of a block before its start; afterwards it holds memory and counts of the launch. together:
+    returns the blocks of a cluster by rank, see `launch`. fixed: whether each buffer is read-only. Other
+    parameters: see `blocks.run_grid`.
     """
     total = int(np.prod(grid)) // int(np.prod(cluster))
     working = min(-(-working // int(np.prod(cluster))) or total, total)

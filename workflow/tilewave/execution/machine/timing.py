@@ -183,11 +183,8 @@ def predicted(
     sms: int = SMS,
     patterns: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> Time:
-    """Return the time of a launch. Raises NoTime.
-
-    footprint: bytes of its buffers. patterns: what a large buffer of zeros repeats, by name. The rest is as for
-    `launch.execute`.
-    """
+    """Return the time of a launch, whose parameters are those of `launch.execute`. Raises NoTime.
+    footprint: bytes of its buffers. patterns: what a large buffer of zeros repeats, by name."""
     launch = LaunchModel(program, gpu, footprint, grid, tuple(cluster or (1, 1, 1)), shared_bytes)
     count = launch.blocks // launch.together
     limits, threads, shares = Limits(races=False), math.prod(block), dict[int, int]()

@@ -1,8 +1,5 @@
 """Idle counters: those that are always 0 for a case, because its code lacks their tensor operations.
-
-Each counter takes ncu a pass or two. An H200 has five of them, which take seven of the eight passes of the set
-`traffic`, and no case uses more than two.
-"""
+An H200 has five of them, in seven of the eight passes of the set `traffic`; no case uses more than two."""
 
 from __future__ import annotations
 
@@ -17,11 +14,8 @@ from tilewave.theory.dtypes import DTYPES
 
 
 def idle(job: Job) -> frozenset[str]:
-    """Return those of a job's metrics that count tensor-core operations on operand types that it does not use.
-
-    For a kernel its machine code decides; for a library's product the operand types, if only the tensor cores take
-    them. In doubt nothing is idle.
-    """
+    """Return those of a job's metrics that count tensor-core operations on types that it does not use; in
+    doubt none. Its machine code decides, or a library's operand types, if only the tensor cores take them."""
     types = _of_code(job) if job.provider == "nvrtc" else _of_operands(job)
     if types is None:
         return frozenset()

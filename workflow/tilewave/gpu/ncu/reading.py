@@ -1,8 +1,5 @@
 """Reading of a report of Nsight Compute by several processes, in parallel to the next session.
-
-Reading takes Python and ncu_report's disassembler, one core each, and a report can be opened many times. So
-each process opens it and reads its share of the cases.
-"""
+Python and ncu_report's disassembler take one core each, so each process reads its share of the cases."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A run of Nsight Compute: its command line, its end and its log.
-
-Its report omits a counter that the chip lacks (`report.counters_of`). For an unknown name without a roll-up
-after a dot, ncu prints an error and profiles nothing.
-"""
+Its report omits a counter that the chip lacks; for an unknown name without a roll-up ncu profiles nothing."""
 
 from __future__ import annotations
 

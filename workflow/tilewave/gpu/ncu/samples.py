@@ -21,11 +21,8 @@ KINDS = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 
 
 def samples_of(action: Any) -> list[dict[str, int]] | None:
-    """Return the samples of each instruction that has any, by address (bytes from the function's first one).
-
-    Columns: see `catalogue.SAMPLES`. Empty if the kernel ended before its first sample; None if the report has no
-    samples, or no counter that gives the function's start.
-    """
+    """Return the samples (`catalogue.SAMPLES`) of each instruction that has any, by address from the
+    function's start. None if the report lacks samples or that start; empty if the kernel ended early."""
     metrics = [
         name for name in action.metric_names() if name.startswith(STALLS) and "." not in name
     ]

@@ -1,8 +1,5 @@
-"""The base class of operations: arrays, their inputs, reference, tolerance and work.
-
-An operation is a subclass in its own module: in this package, or in a folder that the config names
-(`operation_folders`). It does not depend on where a kernel runs.
-"""
+"""The base class of operations: arrays, their inputs, reference, tolerance and work, wherever a kernel runs.
+A subclass has its own module, here or in a folder of the config (`operation_folders`)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -169,11 +166,8 @@ class Operation:
     def changed(
         self, job: Job, read: Callable[[str], Any], before: Mapping[str, np.ndarray] | None = None
     ) -> str:
-        """Return a sentence if a launch changed an operand that it only reads, or padding of its outputs, or left
-        scratch not zero; else empty.
-
-        read: returns a buffer's memory. before: the memory of `read_only` operands before the launch.
-        """
+        """Return a sentence if a launch changed padding or an operand that it only reads, or left scratch not
+        zero. read: returns a buffer's memory. before: that of `read_only` operands before the launch."""
         for name, memory in (before or {}).items():
             if changed := self._overwritten(job, name, memory, read(name)):
                 return changed
@@ -330,11 +324,8 @@ class Operation:
         executed: Executed | None = None,
         kind: str = UNIFORM,
     ) -> Judgement:
-        """Judge the outputs of a launch, as their memory holds them, with padding.
-
-        given: values of `of_kind`, if the caller has them. executed: function that executes a reference kernel.
-        The worst output decides. The verdict is *not checked* without a reference.
-        """
+        """Judge the outputs of a launch, with padding; the worst decides. *Not checked* without a reference.
+        given: values of `of_kind`, if the caller has them. executed: executes a reference kernel."""
         given = self.of_kind(job, kind) if given is None else given
         if self.kernel is not None and executed is not None:
             bare = {at: self.without_padding(job, at, memory) for at, memory in outputs.items()}

@@ -146,11 +146,8 @@ class ProbeOperation(Operation):
         executed: Executed | None = None,
         kind: str = UNIFORM,
     ) -> Judgement:
-        """Judge the buffers, with the reported figures.
-
-        The verdict is *not checked* if no buffer has an expected value, and *wrong* at the first element that
-        differs, or if a reported buffer holds a number that is not finite: it was not written.
-        """
+        """Judge the buffers, with the reported figures: *wrong* at the first element that differs, or if a
+        reported number is not finite: it was not written. *Not checked* without expected values."""
         judgement = Judgement(NOT_CHECKED, "no buffer of this probe has an expected value")
         figures: list[dict[str, Any]] = []
         buffers = _probe(job).buffers

@@ -1,8 +1,5 @@
-"""Claims: statements of documents on matrix products, beside predictions and measurements.
-
-A YAML file beside this module has the claims of one document. Each has a statement and its judges: a closed
-form (`predicted`) and a question to the records (`measured`). `judging` reads and judges them.
-"""
+"""Claims: statements of documents on matrix products, beside predictions and measurements. A document's YAML
+file here has statements with closed forms (`predicted`), questions to the records (`measured`)."""
 
 from collections import Counter
 

@@ -1,8 +1,5 @@
-"""Claims as their files state them, and their verdicts.
-
-`judge` derives the verdict from a claim's prediction, its measurement and the stated tolerance alone; it is
-never written down.
-"""
+"""Claims as their files state them, and their verdicts, which are never written down.
+`judge` derives them from prediction, measurement and the stated tolerance alone."""
 
 import math
 from collections.abc import Sequence

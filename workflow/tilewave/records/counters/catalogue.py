@@ -1,8 +1,5 @@
-"""The counters of Nsight Compute: sets, units, and how launches combine (`ncu --query-metrics` explains each).
-
-Metric names are those of ncu on compute capability 9.0; `tilewave.gpu.ncu.profiler` skips the ones that the
-installed ncu lacks for the chip.
-"""
+"""The counters of Nsight Compute: sets, units, and how launches combine (`ncu --query-metrics` explains
+each). Names are those on compute capability 9.0; `gpu.ncu.profiler` skips what ncu lacks for the chip."""
 
 from __future__ import annotations
 
@@ -18,11 +15,8 @@ SUM, MAX, LAST = "sum", "max", "last"
 
 @dataclass(frozen=True)
 class Metric:
-    """A counter: its unit, and how several launches of one case combine.
-
-    ``optional``: on some chips only; others skip it without a note. ``inputs``: the dtype of the operands, if it
-    counts operations of the tensor cores on these alone.
-    """
+    """A counter: its unit, and how several launches of one case combine. ``optional``: other chips skip it
+    silently. ``inputs``: the dtype of the operands, if it counts tensor operations on these alone."""
 
     name: str
     unit: str

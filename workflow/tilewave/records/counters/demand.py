@@ -1,8 +1,5 @@
-"""The demand of a launch on each pipe (`theory.bounds.Counts`), from its counters and instruction rows.
-
-Counters of ncu and of an execution have the same names. Neither gives the bytes of bulk copies (TMA) nor the
-loads that hit in L1, so these are absent.
-"""
+"""The demand of a launch on each pipe (`theory.bounds.Counts`), from its counters and instruction rows, which
+have ncu's names, also of an execution. Bytes of bulk copies (TMA) and loads that hit in L1 are absent."""
 
 from __future__ import annotations
 

@@ -24,11 +24,8 @@ _SMALLEST, _LARGEST = 8, 512  # sizes of a thread block's tile; other pairs are 
 
 
 def tile_of(name: str) -> tuple[int, int] | None:
-    """Return (m, n) of the tile for a product whose C is row-major; None if the name has no tile.
-
-    cuBLAS computes C^T = B^T A^T, so the pair is swapped. Of several names joined by ``; `` the first with a tile
-    counts: a reduction of split-K parts or a fill before the product has none.
-    """
+    """Return (m, n) of the tile for a product whose C is row-major; None if the name has no tile. cuBLAS
+    computes C^T = B^T A^T: the pair is swapped. Of several names (``; ``) the first with a tile counts."""
     for kernel in name.split(";"):
         for pattern in _PATTERNS:
             for match in pattern.finditer(kernel):

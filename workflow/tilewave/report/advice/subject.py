@@ -186,11 +186,8 @@ def subjects(
     compiled: Mapping[str, Any],
     stalls: pd.DataFrame | None = None,
 ) -> dict[str, Subject]:
-    """Return the subject of each case with counters that is a single launch.
-
-    target: the target document; compiled: the run's document of kernels and their variants. Counters from
-    an execution on the CPU count as the target GPU's.
-    """
+    """Return the subject of each case with counters that is a single launch; an execution counts as the
+    target's. target: the target document; compiled: the run's document of kernels and their variants."""
     facts, arch = target["environments"], f"sm_{target['arch']}"
     if LAUNCHES in cases:  # no rule handles sums of several launches beside percentages of one
         cases = cases[cases[LAUNCHES].isna()]

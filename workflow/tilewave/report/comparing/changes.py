@@ -38,11 +38,8 @@ FIRST = (EXCESS, "spill_bytes", "registers", OCCUPANCY)
 
 @dataclass(frozen=True)
 class Side:
-    """Tables of a side.
-
-    instructions: counts by instruction; gpu: the GPU of least times; predicted: microseconds by the model of time, of
-    cases that were not timed.
-    """
+    """Tables of a side. instructions: counts by instruction; gpu: the GPU of least times; predicted:
+    microseconds by the model of time, of cases that were not timed."""
 
     label: str
     cases: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["case", "verdict"]))

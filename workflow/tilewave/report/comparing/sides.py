@@ -119,11 +119,8 @@ def _limits(environments: Mapping[str, Mapping[str, Any]], arch: int) -> SmLimit
 
 
 def revision(name: str, folders: Sequence[str], where: Path) -> list[Path]:
-    """Write the folders of kernels of a git revision below ``where``, and return their paths.
-
-    Folders of headers that front matter names are written, too. Raises UserError where git does not know
-    the revision or the revision lacks a folder.
-    """
+    """Write the folders of kernels of a git revision, and their headers', below ``where``, and return their
+    paths. Raises UserError where git does not know the revision or the revision lacks a folder."""
     remedy = "Name a revision of the checkout that contains the current folder"
     top = os.fsdecode(_git(name, remedy, "rev-parse", "--show-toplevel")).strip()
     options = "rev-parse", "--verify", "--end-of-options"  # a name is no option: `--output=FILE`
@@ -165,11 +162,8 @@ def _git(revision: str, remedy: str, *arguments: str) -> bytes:
 def changed(
     before: Mapping[str, Kernel], after: Mapping[str, Kernel], all_of_them: bool = False
 ) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of kernels that differ, of those only before, and of those only after.
-
-    A kernel differs where its text or that of one of its headers does. all_of_them: return all kernels that
-    both sides have as differing.
-    """
+    """Return the names of kernels that differ in text or headers, of those only before, and of those only
+    after. all_of_them: return all kernels that both sides have as differing."""
     both = [name for name in before if name in after]
     if not all_of_them:
         both = [name for name in both if source_digest(before[name]) != source_digest(after[name])]
@@ -239,11 +233,8 @@ def of_kernels(
 
 
 def _in_turn(before: tuple[Side, Pipeline], after: tuple[Side, Pipeline]) -> pd.DataFrame:
-    """Time both sides' kernels in turn (after, before, before, after) in one process.
-
-    Returns samples of the cases that are correct on both sides, as `pipeline.tables.samples_table`:
-    ``duration_us`` is of after, ``baseline_us`` of before. Empty without a GPU.
-    """
+    """Time both sides' kernels in turn (after, before, before, after) in one process; return samples of cases
+    correct on both: ``duration_us`` is of after, ``baseline_us`` of before. Empty without a GPU."""
     (old, old_pipeline), (new, pipeline) = before, after
     if not pipeline.target["live"]:
         return pd.DataFrame()
