@@ -29,6 +29,7 @@ from tilewave.commands.checking.tried import (
     size_of,
     tried_cases,
 )
+from tilewave.commands.wrapping import trying
 from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.execution import least, trust
 from tilewave.kernel import result
@@ -90,7 +91,7 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
     yield from source.judges
     if source.search and source.kernel:
         kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
-        if samples := [of for kernel in kernels[:2] for of in sampled(kernel, options, machine)]:
+        if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
             yield from source.search(samples)
 
 
@@ -112,7 +113,7 @@ def _document(
         deciding = finite or deciding
     off = [of for of in deciding if source.judge and of.outcome.verdict == result.WRONG]
     edges = [of for of in off if of.case.id != deciding[0].case.id]
-    if edges and edges == off and not any("ceil" in str(side) for side in kernel.front.grid):
+    if edges and edges == off and not any(map(trying.rounded_up, kernel.front.grid)):
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         source = replace(source, edge=text.partition(JUDGED_BY)[0])

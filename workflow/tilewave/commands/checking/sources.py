@@ -38,6 +38,8 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 ENDED = (*result.FINDINGS, *result.ENDS)
 LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
 """Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
+SEVERAL = 4
+"""Multiple of a kernel's only size at which it is judged, too."""
 COMPUTES = "That the kernel computes "
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
@@ -227,9 +229,12 @@ def _with_judges(source: CheckedKernel, function: Function, near: Source) -> Che
     if empty or source.faults or source.kernel is None:
         return source
     judges = references(function, near, source.kernel)
-    put = functools.partial(judge_by, kernel=source.kernel, function=function, source=near)
+    facts: Any = {"function": function, "source": near, "kernel": source.kernel}
+    put = functools.partial(judge_by, **facts)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-    search = functools.partial(recognising.references, function=function, source=near)
+    search = functools.partial(recognising.references, **facts)
+    if sizes and sizes[0].isdigit():  # several blocks
+        sizes.append(str(SEVERAL * int(sizes[0])))
     return replace(source, judges=judges, put=put, search=search, sizes=sizes[1:])
 
 

@@ -3,18 +3,19 @@
 import itertools
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import matching
+from tilewave.commands.wrapping import constant_memory, matching
 from tilewave.commands.wrapping.guessing import constant
 from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.kernel import operations
+from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
@@ -31,6 +32,9 @@ ARRAYS, SIZES, REALS, EPS, TURNS = "abcd", "uvwr", "st", "e", "g"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 WHOLE = "{}", "trunc({})", "rint({})", "clip(trunc({}), 0, 255)", "clip(rint({}), 0, 255)"
 """How a value becomes a whole number."""
+ZERO = "full(N, 0)"
+TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
+"""Part of a kernel's name that says of what type its elements are."""
 Letters = dict[str, Any]
 
 
@@ -44,54 +48,75 @@ class Sample:
 
 
 def references(
-    samples: Sequence[Sample], function: Function, source: Source
+    samples: Sequence[Sample], function: Function, source: Source, kernel: Kernel
 ) -> Iterator[Reference]:
-    """Yield formulas that equal what a kernel gave in all samples."""
-    operation, deadline = operations.load(samples[0].job.operation), time.monotonic() + LIMIT_S
+    """Yield formulas that equal what a kernel gave in the first sample, those that equal all samples first.
+
+    If none does, and the name of the kernel has one meaning, yield what it means: it is exact."""
+    job, deadline = samples[0].job, time.monotonic() + LIMIT_S
+    operation = operations.load(job.operation)
     operands = operation.operands
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
-    outputs = pure or operation.outputs(samples[0].job)
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
-    numbers, candidates = _numbers(function, source, samples[0].job), _candidates(function, source)
-    found = []
+    numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
+    constants = constant_memory.values(source, {*kernel.front.compiler.constants})
+    lists = [
+        [float(of.strip("fF ")) for of in text.split(",")] for text in constants.values() if text
+    ]
+    outputs, found, meant = pure or operation.outputs(job), list[list[Any]](), list[Any]()
     for output in outputs:
-        shown = _shown(samples, operation, output)
-        whole = DTYPES[operation.dtype(samples[0].job, output)].whole
+        shown = [(of.job.shape, _shown(of, operation, output)) for of in samples]
+        # A size that is no multiple of the first may have an edge that the launch leaves out.
+        whole = [of for shape, of in shown if all(shape[at] % job.shape[at] == 0 for at in shape)]
+        forms = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
+        tried = (
+            (text, plain, letters)
+            for text, plain in candidates.items()
+            for letters in _letters(plain, [*read, *lists], numbers)
+            if time.monotonic() < deadline
+        )
         equal = (
             (text, formula, letters)
-            for text, plain in candidates.items()
-            for formula in (form.format(plain) for form in (WHOLE if whole else WHOLE[:1]))
-            for letters in _letters(formula, read, numbers)
-            if time.monotonic() < deadline and _equal(formula, letters, shown)
+            for text, plain, letters in tried
+            for formula in _equal((form.format(plain) for form in forms), letters, whole)
         )
         found.append(list(itertools.islice(equal, MOST)))
+        every = [of for _, of in shown]
+        found[-1].sort(key=lambda of: not [*_equal([of[1]], of[2], every)])
+        if sole and not found[-1]:
+            text, plain = next(iter(candidates.items()))
+            meant += [(text, plain, of) for of in _letters(plain, read, numbers)][:1]
+    if not all(found) and len(meant) == len(outputs) == 1:
+        found = [meant]
     for chosen in itertools.product(*found):
-        if needed <= {of for *_, letters in chosen for of in letters.values()}:
-            code = ", ".join(
-                f"{output}=({formula!r}, {letters})"
-                for output, (_, formula, letters) in zip(outputs, chosen)
-            )
+        if needed <= {
+            of for *_, letters in chosen for of in letters.values() if isinstance(of, str)
+        }:
+            code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
             texts = dict.fromkeys(text.format_map(letters) for text, _, letters in chosen)
-            yield Reference(" and ".join(texts), f"computed({code})", ())
+            off = chosen == (*meant,) and found == [meant]
+            yield Reference(
+                " and ".join(texts), f"computed({', '.join(code)})", (), exact=off, alike=off
+            )
 
 
-def _candidates(function: Function, source: Source) -> dict[str, str]:
-    """Return the formulas that a part of the kernel's name, else of its file's, allows; all if no part says anything."""
+def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
+    """Return the formulas that a part of the kernel's name, else of its file's, allows, all if no part says anything,
+    and whether the kernel's name has one meaning, of each element."""
     for label in (function.name, source.path.stem):
         text = matching.snake(label)
-        words = {word.rstrip("0123456789") for word in text.split("_")}
-        named = [
-            entries
-            for key, entries in TABLES.items()
-            if any(
-                part in words or (len(part) > 3 and part in text.replace("_", ""))
-                for part in key.split("|")
-            )
-        ]
-        if named:
-            return {name: code for entries in named for name, code in entries.items()}
-    return {name: code for entries in TABLES.values() for name, code in entries.items()}
+        words = {word.rstrip("0123456789") or word for word in text.split("_")}
+        named = {key: words & {*key.split("|")} for key in TABLES}
+        joined = text.replace("_", "")
+        for key in (key for key in TABLES if not named[key]):
+            named[key] = {part for part in key.split("|") if len(part) > 4 and part in joined}
+        chosen = {name: code for key in TABLES if named[key] for name, code in TABLES[key].items()}
+        if chosen:
+            left = words.difference(*named.values()) - matching.NEUTRAL
+            single = sum(map(bool, named.values())) == 1 and all(map(TYPED.fullmatch, left))
+            return chosen, single and not re.search(r"\b[uvwrgNBG]\b", str([*chosen.values()]))
+    return {name: code for entries in TABLES.values() for name, code in entries.items()}, False
 
 
 def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any]]:
@@ -105,14 +130,14 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     reals = [*(of for of in values if isinstance(of, float)), *literals]
     return {
         SIZES: [*job.shape, *dict.fromkeys(of for of in whole if of not in job.shape.values())][:9],
-        REALS: list(dict.fromkeys(reals))[:9],
+        REALS: list(dict.fromkeys([*reals, *job.shape]))[:9],
         EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
     }
 
 
 def _letters(
-    formula: str, read: Sequence[str], numbers: Mapping[str, list[Any]]
+    formula: str, read: Sequence[Any], numbers: Mapping[str, list[Any]]
 ) -> Iterator[Letters]:
     """Yield what the letters of a formula may be."""
     used = {*re.findall(r"\b[a-z]\b", formula)}
@@ -126,36 +151,32 @@ def _letters(
             yield dict(zip(arrays, order)) | dict(zip(others, chosen))
 
 
-def _shown(samples: Sequence[Sample], operation: Any, output: str) -> list[Any]:
-    """Return of each sample the names for formulas, the output, what of it was written, and whether it is whole."""
-    shown = []
-    for sample in samples:
-        job, memory = (
-            sample.job,
-            operation.without_padding(sample.job, output, sample.outputs[output]),
-        )
-        stored, dtype = memory.view(operation.stored(job, output)[0]), operation.dtype(job, output)
-        wrote = np.any(stored.view(np.uint8).reshape(stored.size, -1) != POISON, axis=1)
-        named = dict[str, Any](job.shape)
-        named |= {
-            name: operation.wide(job, name, flat).ravel() for name, flat in sample.given.items()
-        }
-        got = to_float64(stored, dtype)
-        bound = rounding(operation, job, output, got[wrote]) if wrote.any() else Tolerance()
-        shown.append((formulas.launched(operation, job, output), named, got, wrote, bound))
-    return shown
+def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
+    """Return the names for formulas, the output, what of it was written, and its tolerance."""
+    job, memory = sample.job, sample.outputs[output]
+    stored = operation.without_padding(job, output, memory).view(operation.stored(job, output)[0])
+    wrote = np.any(stored.view(np.uint8).reshape(stored.size, -1) != POISON, axis=1)
+    wrote |= output in sample.given or stored.itemsize == 1
+    arrays = {name: operation.wide(job, name, of).ravel() for name, of in sample.given.items()}
+    got = to_float64(stored, operation.dtype(job, output))
+    bound = rounding(operation, job, output, got[wrote]) if wrote.any() else Tolerance()
+    return formulas.launched(operation, job, output), {**job.shape, **arrays}, got, wrote, bound
 
 
-def _equal(formula: str, letters: Letters, shown: Sequence[Any]) -> bool:
-    """Return whether a formula gives, in each sample, what was written, and what it gives was written."""
-    for launch, named, got, wrote, bound in shown:
-        values = {letter: named.get(of, of) for letter, of in letters.items()}
-        want = formulas.value(formula, launch | values)
-        stated = ~np.isnan(want)
-        if not stated.any() or not wrote[stated].all():
-            return False
-        want, have = want[stated], got[stated]
-        near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
-        if not (near | (want == have)).all():
-            return False
-    return True
+def _equal(
+    forms: Iterable[str], letters: Letters, shown: Sequence[tuple[Any, ...]]
+) -> Iterator[str]:
+    """Yield the first form that gives, in each sample, what was written, where all that it gives was written."""
+    for formula in forms:
+        for launch, named, got, wrote, bound in shown:
+            want = formulas.value(formula, launch | formulas.meant(letters, named))
+            stated = ~np.isnan(want)
+            if not (stated.any() and wrote[stated].all() and (got[wrote].any() or formula == ZERO)):
+                break  # all zeros say nothing
+            want, have = want[stated], got[stated]
+            near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
+            if not (near | (want == have)).all():
+                break
+        else:
+            yield formula
+            return

@@ -397,11 +397,15 @@ def _apart(condition: str, conditions: Sequence[str], shape: Shape) -> Shape:
     return {**shape, alone: 2 * shape[alone]} if alone in shape else shape
 
 
+def rounded_up(side: Any) -> bool:
+    """Return whether a side of a grid has a block for the last elements, too."""
+    return "ceil" in str(side) and ") //" not in str(side)
+
+
 def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) -> list[str]:
     """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
     tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
-    sides = (side for side in map(str, front["grid"]) if "ceil" in side and ") //" not in side)
-    up = any(name in names_in(side) for side in sides)
+    up = any(name in names_in(str(side)) for side in filter(rounded_up, front["grid"]))
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
     # A constant size that the launch divides is right or wrong as it is.
     down = any(name in names_in(side) for side in map(str, front["grid"]) if "//" in side)

@@ -19,6 +19,8 @@ from tilewave.kernel.job import Job
 Array = Any
 """An array of float64."""
 Names = Mapping[str, Any]
+WIDEST = 512
+"""Most elements of a window."""
 
 
 def rows(flat: Array, width: float) -> Array:
@@ -89,6 +91,8 @@ def before(x: Array) -> Array:
 def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array:
     """Return what lies around each element: its windows' dimensions are the last. mode: of `numpy.pad`; empty for none."""
     whole = tuple(map(int, sides))
+    if math.prod(whole) > WIDEST:
+        raise ValueError(f"a window of {math.prod(whole)} elements is too large")
     around = [(0, 0)] * (x.ndim - len(whole)) + [((side - 1) // 2, side // 2) for side in whole]
     padded = np.pad(x, around, mode) if mode else x  # type: ignore[call-overload]
     axes = tuple(range(x.ndim - len(whole), x.ndim))
@@ -99,6 +103,16 @@ def filtered(x: Array, weights: Array, mode: str = "constant") -> Array:
     """Return the sum of each window times the weights, which have its dimensions."""
     axes = tuple(range(-weights.ndim, 0))
     return np.sum(windows(x, weights.shape, mode) * weights, axis=axes)
+
+
+def box(weights: Array, side: float, rank: int = 2) -> Array:
+    """Return the first weights as a square or cube."""
+    return weights[: int(side) ** rank].reshape((int(side),) * rank)
+
+
+def nearest(x: Array) -> Array:
+    """Return the nearest whole numbers; halves are rounded away from 0."""
+    return np.sign(x) * np.floor(np.abs(x) + 0.5)
 
 
 def taken(x: Array, at: Array) -> Array:
@@ -122,7 +136,7 @@ def counted(flat: Array, count: float) -> Array:
 erf = np.vectorize(math.erf, otypes=[float])
 CALLED: tuple[Callable[..., Any], ...] = (
     *(rows, planes, sums, most, softmax, norm, rms, causal, attention),
-    *(chunks, parts, before, windows, filtered, taken, by_row, counted),
+    *(chunks, parts, before, windows, filtered, box, nearest, taken, by_row, counted),
 )
 NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
 NUMPY += " argmax argmin cumsum repeat tile outer inf pi kron"
@@ -151,21 +165,25 @@ def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
     return {"N": count, "B": math.prod(job.launch.block), "G": math.prod(job.launch.grid)}
 
 
+def meant(letters: Names, named: Names) -> dict[str, Any]:
+    """Return the value of each letter that is a name, a number or numbers."""
+    values = ((letter, named[of] if isinstance(of, str) else of) for letter, of in letters.items())
+    return {letter: np.asarray(of) if isinstance(of, list) else of for letter, of in values}
+
+
 def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | None]]:
     """Return a method `reference` of formulas: those of the outputs; others are not judged.
 
-    Each comes with the operand, the size or the number that each of its letters is.
+    Each comes with the operand, the size, the number or the list of numbers that each of its letters is.
     """
 
     def reference(
         self: Any, job: Job, given: Mapping[str, Array], alpha: float = 1.0, beta: float = 0.0
     ) -> dict[str, Array | None]:
+        arrays = {name: self.wide(job, name, of).ravel() for name, of in given.items()}
         wanted: dict[str, Array | None] = dict.fromkeys(self.outputs(job))
         for name, (formula, letters) in outputs.items():
-            names: dict[str, Any] = launched(self, job, name)
-            for letter, of in letters.items():
-                array = self.wide(job, of, given[of]).ravel() if of in given else None
-                names[letter] = job.shape.get(of, of) if array is None else array
+            names = launched(self, job, name) | meant(letters, {**job.shape, **arrays})
             wanted[name] = value(formula, names).reshape(self.extents(job, name))
         return wanted
 
