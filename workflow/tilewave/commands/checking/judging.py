@@ -18,7 +18,7 @@ from tilewave.commands.checking.doubts import (
     is_wrong_as_named,
     rests_on_guess,
 )
-from tilewave.commands.checking.notes import TABLES, UNKNOWN
+from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
 from tilewave.commands.checking.sources import CheckedKernel, at_size
 from tilewave.commands.checking.tried import (
@@ -26,6 +26,7 @@ from tilewave.commands.checking.tried import (
     LIMIT_S,
     TriedCase,
     sampled,
+    shape_of,
     size_of,
     tried_cases,
 )
@@ -41,6 +42,8 @@ from tilewave.pipeline.cases import Case
 from tilewave.report import advice
 from tilewave.theory import architectures
 
+SEVERAL = 4
+"""Multiple of a kernel's only size at which a formula must equal what it gives, too."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 """Exit codes, the one that decides first."""
 
@@ -70,7 +73,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             command = f"tilewave check {path} --kernel {source.name} {missing[1]} ..."
             reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
         sentence = f"could not tell whether {source.name} is right: {reason}"
-        return outcome | {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
+        outcome |= {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
+        return _otherwise(source, outcome, options, machine)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
             kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
@@ -83,14 +87,36 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
                 raise
             problem = str(error).removeprefix(f"{error.where_file}: ")
             return verdict_on(replace(source, kernel=None, problem=problem), options, machine)
-        return outcome | _document(source, tried, options)
+        outcome |= _document(source, tried, options)
+    return _otherwise(source, outcome, options, machine)
+
+
+def _otherwise(
+    source: CheckedKernel, outcome: dict[str, Any], options: Namespace, machine: Any
+) -> dict[str, Any]:
+    """Return an unclear outcome, or that under the operation of what the kernel touches, if it is right there."""
+    if source.otherwise is None or outcome["exit_code"] != result.UNCLEAR:
+        return outcome
+    touched, _ = source.otherwise()
+    if not (touched.kernel and touched.search):
+        return outcome
+    facts = [line for line in touched.notes if not PATTERNS["progress"].search(line)]
+    tried = verdict_on(
+        replace(touched, notes=facts, sizes_in_file=source.sizes_in_file), options, machine
+    )
+    return tried if tried["exit_code"] == result.RIGHT else outcome
 
 
 def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator[Reference]:
     """Yield what may judge a kernel of an unknown operation: the host's functions, then formulas with its values."""
     yield from source.judges
     if source.search and source.kernel:
-        kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
+        sides = shape_of(source.kernel)
+        several = [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
+        kernels = [
+            source.kernel,
+            *(at_size(source.kernel, size) for size in (*source.sizes, *several)),
+        ]
         if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
             yield from source.search(samples)
 
@@ -116,7 +142,8 @@ def _document(
     if edges and edges == off and not any(map(trying.rounded_up, kernel.front.grid)):
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
-        source = replace(source, edge=text.partition(JUDGED_BY)[0])
+        text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
+        source = replace(source, edge=text)
     codes = [(WORST.index(entry.exit_code), rests_on_guess(source, entry)) for entry in deciding]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]

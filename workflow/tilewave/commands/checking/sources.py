@@ -38,8 +38,6 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 ENDED = (*result.FINDINGS, *result.ENDS)
 LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
 """Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
-SEVERAL = 4
-"""Multiple of a kernel's only size at which it is judged, too."""
 COMPUTES = "That the kernel computes "
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
@@ -50,7 +48,8 @@ class CheckedKernel:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
     problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
     computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
-    search: yields formulas that may be; named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong;
+    search: yields formulas that may be; otherwise: returns
+    the kernel under another operation; named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong;
     sizes_in_file: the file's names of sizes that have another one in front matter."""
 
     path: Path
@@ -67,6 +66,7 @@ class CheckedKernel:
     judges: Sequence[Reference] = ()
     put: Callable[[Reference | None], str] = lambda judge: ""
     search: Callable[[Sequence[Sample]], Iterator[Reference]] | None = None
+    otherwise: Callable[[], tuple[Any, ...]] | None = None
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -152,41 +152,39 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         wrapped = CheckedKernel(path, name or path.stem, None)
         wrapped, settled, first = _attempt(wrapped, plain | budget)
         verdict = first
+        derived = plain | {"operations": [str(home), *options.operations], "roomy": True}
+        derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
+        derived["output"] = str(home / "touched" / output)
         if function and not (plain["operation"] or settled):
-            # An operation of what the kernel touches judges no values, but races are found under it.
-            folders = [str(home), *options.operations]
-            derived: dict[str, Any] = {"operations": folders, "roomy": True}
-            derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
-            derived["output"] = str(home / "touched" / output)
             # A name that misleads: all results are wrong as what it says.
             guess = wrapped.kernel.front.operation if wrapped.kernel else ""
             misled = first.startswith(result.WRONG) and guess in TABLES["misleading"]
             missing = PATTERNS["derived"].match(wrapped.problem)
             named = named and not (misled or missing)
             problem = wrapped.problem if named else ""
-            touched, _, verdict = _attempt(replace(wrapped, problem=problem), plain | derived)
+            touched, verdict = _touched(
+                replace(wrapped, problem=problem), function, source, derived
+            )
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
             late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
             decided = undecided or verdict.startswith(result.FINDINGS)
+            # The file's own function judges better than a name.
+            stated = any(judge.exact and judge.item for judge in touched.judges)
             unlike = first.startswith(result.WRONG) and verdict.startswith(result.NOT_CHECKED)
-            if touched.kernel and (decided or unlike):
-                *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
-                kernel = at_size(touched.kernel, size)
-                given = options.grid and (options.block or function.bound)
-                near = finding.bearing(source, function.name)
-                launched = bool(near.launches(function.name) or given)
-                problem = problem or UNKNOWN
-                other = replace(touched, kernel=kernel, problem=problem, launched=launched)
-                if problem == UNKNOWN and verdict.startswith(result.NOT_CHECKED):
-                    other = _with_judges(other, function, near)
-                # The file's own function judges better than a name.
-                stated = any(judge.exact and judge.item for judge in other.judges)
-                wrapped = other if decided or stated else wrapped
-            elif not (touched.kernel or named):
+            if (touched.kernel and (decided or (unlike and stated))) or not (
+                touched.kernel or named
+            ):
                 wrapped = touched
-            elif not named:  # the sizes are those of an operation that is a guess
+            elif not (named or unlike):  # the sizes are those of an operation that is a guess
                 wrapped = replace(wrapped, problem=PATTERNS["sides"].sub("", wrapped.problem))
+            if touched.kernel and wrapped is not touched:
+                other: Any = functools.partial(tuple, (touched, verdict))
+                wrapped = replace(wrapped, otherwise=other)
+        elif function and not plain["operation"]:
+            bare = CheckedKernel(path, wrapped.name, None)
+            other = functools.partial(_touched, bare, function, source, derived)
+            wrapped = replace(wrapped, otherwise=other)
         if function and wrapped.kernel and not verdict.startswith(ENDED):
             again = {"operations": [str(home), *options.operations], "budget": options.budget}
             again |= {"new_operation": f"{stem}_later", "force": True}
@@ -194,6 +192,24 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
         facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
         yield replace(wrapped, notes=facts, sizes_in_file=_in_file(function, wrapped.kernel))
+
+
+def _touched(
+    source: CheckedKernel, function: Function, file: Source, options: Mapping[str, Any]
+) -> tuple[CheckedKernel, str]:
+    """Return a kernel under an operation of what it touches, which judges no values but finds races, and its verdict."""
+    touched, _, verdict = _attempt(source, options)
+    if touched.kernel is None:
+        return touched, verdict
+    *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
+    near = finding.bearing(file, function.name)
+    given = options["grid"] and (options["block"] or function.bound)
+    launched = bool(near.launches(function.name) or given)
+    kernel, problem = at_size(touched.kernel, size), source.problem or UNKNOWN
+    touched = replace(touched, kernel=kernel, problem=problem, launched=launched)
+    if verdict.startswith(result.NOT_CHECKED):
+        touched = _with_judges(touched, function, near)
+    return touched, verdict
 
 
 def _in_file(function: Function | None, kernel: Kernel | None) -> dict[str, str]:
@@ -233,8 +249,6 @@ def _with_judges(source: CheckedKernel, function: Function, near: Source) -> Che
     put = functools.partial(judge_by, **facts)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
     search = functools.partial(recognising.references, **facts)
-    if sizes and sizes[0].isdigit():  # several blocks
-        sizes.append(str(SEVERAL * int(sizes[0])))
     return replace(source, judges=judges, put=put, search=search, sizes=sizes[1:])
 
 

@@ -104,11 +104,16 @@ def tried_cases(
                     yield TriedCase(sized, entry, name, done.result, done)
 
 
+def shape_of(kernel: Kernel) -> dict[str, int]:
+    """Return the only shape that a kernel takes (`sources.at_size`)."""
+    sides = (text.split(" == ") for text in kernel.front.requires["conditions"])
+    return {name: int(side) for name, side in sides}
+
+
 def sampled(kernel: Kernel, options: Namespace, machine: Any) -> Iterator[Sample]:
     """Yield what a kernel that takes one shape gives for uniform inputs, if it ends without a fault. Raises UserError."""
     arch, target = execute.arch_of(options), execute.target_of(options)
-    sides = [text.split(" == ") for text in kernel.front.requires["conditions"]]
-    shape = Shape(tuple((name, int(side)) for name, side in sides))
+    shape = Shape(tuple(shape_of(kernel).items()))
     case = resolve(Case(execute.variant_of(kernel, options.macro), shape=shape), target)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         entry = single.compiled(case.variant, arch, Path(folder))
