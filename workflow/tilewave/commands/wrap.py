@@ -4,6 +4,7 @@ The front matter is guessed from the code and the launch, and the guess is teste
 """
 
 import argparse
+import functools
 import math
 import os
 import re
@@ -370,7 +371,7 @@ def _tried(
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         path = writing.trial_path(source, Path(folder))
 
-        def once(front: dict[str, Any], shape: trying.Shape) -> Mapping[str, Any]:
+        def once(front: dict[str, Any], shape: trying.Shape, of: str = "") -> Mapping[str, Any]:
             nonlocal deadline
             left = deadline - time.monotonic()
             if left <= 0:
@@ -398,7 +399,7 @@ def _tried(
             if late and limit_s in (left, options.budget):
                 skipped.append(shape)
                 return trying.LATE
-            say(f"  {trying.size(shape)}: {trying.verdict(outcome)}")
+            say(f"  {trying.size(shape)}{of}: {trying.verdict(outcome)}")
             return {**outcome, "reason": outcome["reason"].replace(f"{path}: ", "")}
 
         def settled(shape: trying.Shape) -> tuple[dict[str, Any], Mapping[str, Any]]:
@@ -451,5 +452,6 @@ def _tried(
             if skipped:  # another size may need a limit
                 front["marks"] = {**front.get("marks", {}), "requires": GUESSED}
             trying.at_its_sizes(guess, once, front)
-            trying.repeated(guess, once, front, shape)
+            in_few = functools.partial(once, of=f" in {trying.FEW_BLOCKS} blocks")
+            trying.repeated(guess, in_few, front, shape)
         return front, outcome, shape

@@ -160,7 +160,9 @@ def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
     arrays = {name: operation.wide(job, name, of).ravel() for name, of in sample.given.items()}
     got = to_float64(stored, operation.dtype(job, output))
     bound = rounding(operation, job, output, got[wrote]) if wrote.any() else Tolerance()
-    return formulas.launched(operation, job, output), {**job.shape, **arrays}, got, wrote, bound
+    # All zeros say nothing, and no change.
+    told = got[wrote].any() and not np.array_equal(got, arrays.get(output))
+    return formulas.launched(operation, job, output), job.shape | arrays, got, wrote, told, bound
 
 
 def _equal(
@@ -168,13 +170,14 @@ def _equal(
 ) -> Iterator[str]:
     """Yield the first form that gives, in each sample, what was written, where all that it gives was written."""
     for formula in forms:
-        for launch, named, got, wrote, bound in shown:
+        for launch, named, got, wrote, told, bound in shown:
             want = formulas.value(formula, launch | formulas.meant(letters, named))
             stated = ~np.isnan(want)
-            if not (stated.any() and wrote[stated].all() and (got[wrote].any() or formula == ZERO)):
-                break  # all zeros say nothing
+            if not (stated.any() and wrote[stated].all() and (told or formula == ZERO)):
+                break
             want, have = want[stated], got[stated]
-            near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
+            with np.errstate(invalid="ignore"):
+                near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
             if not (near | (want == have)).all():
                 break
         else:
