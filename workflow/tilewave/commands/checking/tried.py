@@ -27,6 +27,8 @@ from tilewave.pipeline.shapes import Shape
 Row = Mapping[str, Any]
 LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
+MOST_SAMPLED = 1 << 18
+"""Most elements of the inputs by which a kernel is recognised."""
 EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
 WHOLE, LEAST = "whole tiles", "one block"
@@ -121,8 +123,9 @@ def sampled(kernel: Kernel, options: Namespace, machine: Any) -> Iterator[Sample
         job = jobs.of_case(result.EXECUTE, case, {arch: entry}, arch, config)
         if isinstance(job, Job):
             given = operations.load(job.operation).inputs(job)
-            run = running.run_unjudged(job, given, machine)
-            if not run.problem:
+            small = sum(array.size for array in given.values()) <= MOST_SAMPLED
+            run = running.run_unjudged(job, given, machine) if small else None
+            if run and not run.problem:
                 yield Sample(job, given, run.buffers)
 
 

@@ -19,8 +19,8 @@ from tilewave.kernel.job import Job
 Array = Any
 """An array of float64."""
 Names = Mapping[str, Any]
-WIDEST = 512
-"""Most elements of a window."""
+LARGEST = 1 << 25
+"""Most multiplications, or elements of a result, of a step of a formula."""
 
 
 def rows(flat: Array, width: float) -> Array:
@@ -41,6 +41,27 @@ def sums(x: Array) -> Array:
 def most(x: Array) -> Array:
     """Return the maximum of each row as a column."""
     return x.max(-1, keepdims=True)
+
+
+def _bounded(work: float) -> None:
+    if work > LARGEST:
+        raise ValueError(f"{work} multiplications or elements are too many")
+
+
+def times(x: Array, y: Array) -> Array:
+    """Return the matrix product."""
+    _bounded(x.size * y.shape[-1] if y.ndim > 1 else x.size)
+    return x @ y
+
+
+def outer(x: Array, y: Array) -> Array:
+    return times(x[:, None], y[None])
+
+
+def each(x: Array, count: float, axis: int) -> Array:
+    """Return each element, row or column ``count`` times."""
+    _bounded(x.size * count)
+    return np.repeat(x, int(count), axis)
 
 
 def softmax(x: Array) -> Array:
@@ -67,7 +88,7 @@ def attention(
     q: Array, k: Array, v: Array, scale: float, mask: Callable[[Array], Array] = np.asarray
 ) -> Array:
     """Return softmax(mask(q k^T scale)) v of matrices."""
-    return softmax(mask(q @ k.swapaxes(-1, -2) * scale)) @ v
+    return times(softmax(mask(times(q, k.swapaxes(-1, -2)) * scale)), v)
 
 
 def chunks(flat: Array, each: float, fill: float = 0.0) -> Array:
@@ -79,6 +100,7 @@ def chunks(flat: Array, each: float, fill: float = 0.0) -> Array:
 
 def parts(flat: Array, each: float, count: float, fill: float = 0.0) -> Array:
     """Return the elements of each of ``count`` blocks that take ``each`` elements in turn, as rows."""
+    _bounded(each * count)
     turns = chunks(chunks(flat, each, fill).ravel(), int(each) * int(count), fill)
     return turns.reshape(-1, int(count), int(each)).swapaxes(0, 1).reshape(int(count), -1)
 
@@ -91,8 +113,7 @@ def before(x: Array) -> Array:
 def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array:
     """Return what lies around each element: its windows' dimensions are the last. mode: of `numpy.pad`; empty for none."""
     whole = tuple(map(int, sides))
-    if math.prod(whole) > WIDEST:
-        raise ValueError(f"a window of {math.prod(whole)} elements is too large")
+    _bounded(x.size * math.prod(whole))
     around = [(0, 0)] * (x.ndim - len(whole)) + [((side - 1) // 2, side // 2) for side in whole]
     padded = np.pad(x, around, mode) if mode else x  # type: ignore[call-overload]
     axes = tuple(range(x.ndim - len(whole), x.ndim))
@@ -135,11 +156,11 @@ def counted(flat: Array, count: float) -> Array:
 
 erf = np.vectorize(math.erf, otypes=[float])
 CALLED: tuple[Callable[..., Any], ...] = (
-    *(rows, planes, sums, most, softmax, norm, rms, causal, attention),
+    *(rows, planes, sums, times, outer, each, most, softmax, norm, rms, causal, attention),
     *(chunks, parts, before, windows, filtered, box, nearest, taken, by_row, counted),
 )
 NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
-NUMPY += " argmax argmin cumsum repeat tile outer inf pi kron"
+NUMPY += " argmax argmin cumsum inf pi"
 FUNCTIONS = {function.__name__: function for function in CALLED} | {"erf": erf}
 FUNCTIONS |= {name: getattr(np, name) for name in NUMPY.split()}
 
