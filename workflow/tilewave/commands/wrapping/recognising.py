@@ -26,7 +26,7 @@ from tilewave.kernel.tolerance import Tolerance
 from tilewave.theory.dtypes import DTYPES
 
 TABLES: Mapping[str, Mapping[str, str]] = table_beside(__file__)
-LIMIT_S, MOST, LARGEST = 4.0, 3, 1 << 16
+LIMIT_S, MOST, LARGEST = 1.5, 3, 1 << 16
 """Seconds of a search, most formulas that it finds, and the largest constant of the code that may be a size."""
 ARRAYS, SIZES, REALS, EPS, TURNS = "abcd", "uvwr", "st", "e", "g"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
@@ -161,8 +161,15 @@ def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
     got = to_float64(stored, operation.dtype(job, output))
     bound = rounding(operation, job, output, got[wrote]) if wrote.any() else Tolerance()
     # All zeros say nothing, and no change.
-    told = got[wrote].any() and not np.array_equal(got, arrays.get(output))
-    return formulas.launched(operation, job, output), job.shape | arrays, got, wrote, told, bound
+    told = got[wrote].any() and not np.array_equal(got, arrays.get(output, ()))
+    return (
+        formulas.launched(operation, job, output),
+        {**job.shape, **arrays},
+        got,
+        wrote,
+        told,
+        bound,
+    )
 
 
 def _equal(
