@@ -32,7 +32,8 @@ ARRAYS, SIZES, REALS, EPS, TURNS = "abcd", "uvwr", "st", "e", "g"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 WHOLE = "{}", "trunc({})", "rint({})", "clip(trunc({}), 0, 255)", "clip(rint({}), 0, 255)"
 """How a value becomes a whole number."""
-ZERO = "full(N, 0)"
+CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
+"""Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
 """Part of a kernel's name that says of what type its elements are."""
 Letters = dict[str, Any]
@@ -160,8 +161,10 @@ def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
     arrays = {name: operation.wide(job, name, of).ravel() for name, of in sample.given.items()}
     got = to_float64(stored, operation.dtype(job, output))
     bound = rounding(operation, job, output, got[wrote]) if wrote.any() else Tolerance()
-    # All zeros say nothing, and no change.
-    told = got[wrote].any() and not np.array_equal(got, arrays.get(output, ()))
+    # No change says nothing, and one value little.
+    single = np.ptp(got[wrote]) == 0 if wrote.any() else True
+    many = got.size > 1 or (DTYPES[operation.dtype(job, output)].whole and abs(got[0]) < SAYING)
+    told = not (single and many) and not np.array_equal(got, arrays.get(output, ()))
     return (
         formulas.launched(operation, job, output),
         {**job.shape, **arrays},
@@ -180,7 +183,7 @@ def _equal(
         for launch, named, got, wrote, told, bound in shown:
             want = formulas.value(formula, launch | formulas.meant(letters, named))
             stated = ~np.isnan(want)
-            if not (stated.any() and wrote[stated].all() and (told or formula == ZERO)):
+            if not (stated.any() and wrote[stated].all() and (told or formula in CONSTANT)):
                 break
             want, have = want[stated], got[stated]
             with np.errstate(invalid="ignore"):
