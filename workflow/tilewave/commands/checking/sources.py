@@ -38,6 +38,7 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 ENDED = (*result.FINDINGS, *result.ENDS)
 LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
 """Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
+ZERO_HERE = "the host fills: zero here"
 COMPUTES = "That the kernel computes "
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
 """The flags of `wrap` that replace a guess."""
@@ -241,7 +242,7 @@ def _later(function: Function, source: Source, options: Mapping[str, Any]) -> It
 
 def _with_judges(source: CheckedKernel, function: Function, near: Source) -> CheckedKernel:
     """Let functions of the host judge a kernel of an unknown operation, those that may compute the same."""
-    empty = any("the host fills: zero here" in note for note in source.notes)
+    empty = any(of in note for note in source.notes for of in (ZERO_HERE, probing.NOTHING))
     if empty or source.faults or source.kernel is None:
         return source
     judges = references(function, near, source.kernel)

@@ -1,0 +1,59 @@
+"""Formulas of NumPy as references, and the catalogue by which `check` recognises kernels."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from tilewave.commands.wrapping import recognising
+from tilewave.kernel.operations import formulas
+
+A, B = np.arange(12.0), np.array([0.5, 2.0, -1.0, 3.0])
+NAMES = {"a": A, "b": B, "u": 4, "s": 2.0, "g": 1, "N": 12, "B": 4, "G": 3}
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("chunks(a[:10], 4, -inf).max(1)", [3, 7, 9]),
+        ("parts(a, 2, 3).sum(1)", [0 + 1 + 6 + 7, 2 + 3 + 8 + 9, 4 + 5 + 10 + 11]),
+        ("before(rows(a[:6], 3))", [0, 0, 1, 0, 3, 7]),
+        ("times(rows(a, u), b)", [6.5 + 3, 3 * 4 + 9.5 + 1.5 - 5 + 6.5, 45.5]),
+        ("filtered(rows(a[:9], 3), box(b * 0 + 1, 2))", None),
+        ("by_row(b * 0 + arange(4), a[:3], b[:3], a)", [0, 2, -2]),
+        ("counted(a % 4 - 1, 3)", [3, 3, 3]),
+        ("nearest(b - 2.5)", [-2, -1, -4, 1]),
+        ("each(b, 3, 0)", [0.5] * 3 + [2.0] * 3 + [-1.0] * 3 + [3.0] * 3),
+    ],
+)
+def test_values(formula, expected):
+    names = {**NAMES, "N": len(expected or range(9))}
+    found = formulas.value(formula, names)
+    if expected is None:  # around each element: itself, those right of and below it
+        x = np.pad(A[:9].reshape(3, 3), ((0, 1), (0, 1)))
+        expected = (x[:3, :3] + x[:3, 1:] + x[1:, :3] + x[1:, 1:]).ravel()
+    if "times" in formula:
+        expected = [sum(A[4 * row + at] * B[at] for at in range(4)) for row in range(3)]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_sizes_that_do_not_fit_give_no_numbers():
+    for formula in ("rows(a, 5)", "a[:3]", "taken(b, a)", "windows(a, (1 << 24, 1 << 24))"):
+        assert np.isnan(formulas.value(formula, NAMES)).all()
+
+
+def test_attention_is_a_mean_of_values():
+    q, k, v = (np.sin(at * A).reshape(1, 4, 3) for at in (1, 2, 3))
+    found = formulas.attention(q, k, v, 0.5, formulas.causal)
+    weights = [math.exp(0.5 * float(q[0, 1] @ k[0, at])) for at in range(2)]
+    np.testing.assert_allclose(found[0, 1], np.average(v[0, :2], axis=0, weights=weights))
+
+
+def test_the_catalogue_uses_letters_and_functions_that_exist():
+    allowed = formulas.FUNCTIONS.keys() | {*"abcduvwrsteg", "N", "B", "G", "int", "None"}
+    for entries in recognising.TABLES.values():
+        for name, formula in entries.items():
+            words = re.findall(r"(?<![.\w'])[A-Za-z_]\w*", re.sub(r"'\w*'", "", formula))
+            assert {*words} <= allowed, name
+            assert {*re.findall(r"{(\w)}", name)} <= {*words}, name
