@@ -38,9 +38,10 @@ from tilewave.kernel.result import TIMED_OUT
 from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import SIZES
 
-ROOM, MOST, LIMIT = 8, 1 << 22, 1 << 25
+ROOM, SOME, MOST, LIMIT = 8, 1 << 16, 1 << 22, 1 << 25
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
-no more than MOST elements unless the product is larger; a kernel that takes no size gets up to LIMIT."""
+no more than SOME elements, or MOST where those end a trial, unless the product is larger; a kernel that takes no size
+gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
 SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
@@ -61,6 +62,8 @@ WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
 PAST = re.compile(r"\) of (\w+), which has ")
 """Message for an access behind the end of an array."""
+ROOMLESS = re.compile(rf"{TIMED_OUT}|[^;]* of shared memory, which has ")
+"""Message for an end of a trial that no larger array would prevent."""
 Extents = tuple[str | int, ...]
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
@@ -256,10 +259,12 @@ def _line(argument: Tokens, scope: Scope) -> str:
     return spelled(value)
 
 
-def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> DerivedOperation:
+def with_room(
+    derived: DerivedOperation, shape: Sizes, least: int = 0, most: int = MOST
+) -> DerivedOperation:
     """Return the operation with arrays that are large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    extents = (max(product, least, min(product * max(ROOM, largest) ** 2, MOST)),)
+    extents = (max(product, least, min(product * max(ROOM, largest) ** 2, most)),)
     held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
     return replace(derived, operands=held)
 
@@ -313,16 +318,21 @@ def settled(
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
+    ended = list[dict[str, int]]()
     for most in THREADS:
         for shape in () if len(seen) > 1 else shapes(most):
+            if shape in ended:
+                continue
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
-            elif OUTSIDE.search(trial.problem):
+                continue
+            if OUTSIDE.search(trial.problem):
                 kind, names = trial.problem.partition(":")[0], ", ".join(derived.operands)
                 notes = [f"{UNSIZED} {names} is a guess: {kind} in each trial"]
             if trial.problem.startswith(TIMED_OUT):
                 break
+            ended.append(shape)
     if not seen:
         with_most, stated = with_room(derived, first), dict[str, int]()
         if "" in derived.sizes and not derived.indices:

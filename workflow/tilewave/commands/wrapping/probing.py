@@ -64,13 +64,17 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         operations.written(candidate.name, [folder])
 
     def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
-        room = 0
+        room, most = 0, deriving.SOME
         while True:
-            keep(deriving.with_room(candidate, shape, room))
+            keep(deriving.with_room(candidate, shape, room, most))
             trial = target.trial(guess.front, shape, candidate.indices)
             front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
             if front is not None:
                 guess.front = front
+            elif (
+                trial.fatal and most < deriving.MOST and not deriving.ROOMLESS.match(trial.problem)
+            ):
+                most = deriving.MOST
             elif derived.sizes.keys() != {""} or not deriving.PAST.search(trial.problem):
                 return trial
             elif room == deriving.LIMIT:

@@ -41,6 +41,7 @@ from tilewave.theory import architectures
 # Device address of the first buffer: above 32 bits, so that arithmetic without the upper word fails.
 ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap after it
+APART = 1 << 25  # more bytes of it for a footprint, so that no access gets to another buffer
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
 SMS = 132  # of an H200
@@ -90,8 +91,9 @@ class Execution:
     not_searched: tuple[str, ...] = ()
 
 
-def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Lay out all buffers in one memory: its words, the ranges of the buffers, their offsets."""
+def _layout(buffers: Sequence[Buffer], apart: int = 0) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Lay out all buffers in one memory: its words, the ranges of the buffers, their offsets.
+    apart: so many more bytes lie between two buffers, and stay untouched."""
     ranges, starts, at = [], [], ALIGNMENT
     for buffer in buffers:
         if not buffer.array.flags.c_contiguous:
@@ -99,16 +101,16 @@ def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int
         size = buffer.array.nbytes
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
-        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT + apart
     memory = np.zeros(at // 4, np.uint32)
     view = memory.view(np.uint8)
     end = 0
     for start, buffer in zip(starts, buffers):
-        view[end:start] = 0xFF
+        view[end : min(start, end + 2 * ALIGNMENT)] = 0xFF
         end = start + buffer.array.nbytes
         if _filled(buffer.array):  # pages of zeros stay untouched
             view[start:end] = _bytes(buffer.array)
-    view[end:] = 0xFF
+    view[end : end + 2 * ALIGNMENT] = 0xFF
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
 
 
@@ -328,6 +330,7 @@ def state_of(
     cluster: Sequence[int] = (1, 1, 1),
     memory: Sequence[Buffer] = (),
     sms: int = SMS,
+    apart: int = 0,
 ) -> tuple[s.State, list[tuple[int, Buffer]]]:
     """Build the state of a block; also return all buffers with their offsets, the arguments first."""
     image = program.image
@@ -353,7 +356,7 @@ def state_of(
         for name, data in image.globals_.items()
         if data
     ]
-    words, ranges, starts = _layout([*buffers, *variables])
+    words, ranges, starts = _layout([*buffers, *variables], apart)
     for buffer, start in zip(buffers, starts):
         if buffer.name in pointed:
             data = np.frombuffer(_encoded(pointed[buffer.name], buffers, starts), np.uint32)
@@ -512,7 +515,8 @@ def execute(
     clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
 
     def prepared() -> tuple[s.State, list[tuple[int, Buffer]]]:
-        return state_of(program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms)
+        launched = program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
+        return state_of(*launched, APART if footprint else 0)
 
     state, buffers = prepared()
     states, done, seconds = [state], 0, 0.0
