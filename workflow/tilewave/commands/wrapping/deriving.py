@@ -259,13 +259,15 @@ def _line(argument: Tokens, scope: Scope) -> str:
     return spelled(value)
 
 
-def with_room(
-    derived: DerivedOperation, shape: Sizes, least: int = 0, most: int = MOST
-) -> DerivedOperation:
-    """Return the operation with arrays that are large enough for any extents at this shape."""
+def room(shape: Sizes, least: int = 0, most: int = MOST) -> int:
+    """Return a number of elements that is large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    extents = (max(product, least, min(product * max(ROOM, largest) ** 2, most)),)
-    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
+    return max(product, least, min(product * max(ROOM, largest) ** 2, most))
+
+
+def with_room(derived: DerivedOperation, many: int) -> DerivedOperation:
+    """Return the operation with arrays of so many elements."""
+    held = {name: replace(of, extents=(many,)) for name, of in derived.operands.items()}
     return replace(derived, operands=held)
 
 
@@ -334,7 +336,7 @@ def settled(
                 break
             ended.append(shape)
     if not seen:
-        with_most, stated = with_room(derived, first), dict[str, int]()
+        with_most, stated = with_room(derived, room(first)), dict[str, int]()
         if "" in derived.sizes and not derived.indices:
             stated = {of: int(many) for of, many in derived.allocated.items() if many.isdigit()}
         operands = {

@@ -41,7 +41,6 @@ from tilewave.theory import architectures
 # Device address of the first buffer: above 32 bits, so that arithmetic without the upper word fails.
 ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer, and the least gap after it
-APART = 1 << 25  # more bytes of it for a footprint, so that no access gets to another buffer
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
 SMS = 132  # of an H200
@@ -91,9 +90,8 @@ class Execution:
     not_searched: tuple[str, ...] = ()
 
 
-def _layout(buffers: Sequence[Buffer], apart: int = 0) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Lay out all buffers in one memory: its words, the ranges of the buffers, their offsets.
-    apart: so many more bytes lie between two buffers, and stay untouched."""
+def _layout(buffers: Sequence[Buffer], room: int = 0) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Lay out all buffers in one memory, with room for so many items: its words, the buffers' ranges, their offsets."""
     ranges, starts, at = [], [], ALIGNMENT
     for buffer in buffers:
         if not buffer.array.flags.c_contiguous:
@@ -101,7 +99,8 @@ def _layout(buffers: Sequence[Buffer], apart: int = 0) -> tuple[np.ndarray, np.n
         size = buffer.array.nbytes
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
-        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT + apart
+        size = max(size, room * buffer.array.itemsize)
+        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
     memory = np.zeros(at // 4, np.uint32)
     view = memory.view(np.uint8)
     end = 0
@@ -330,7 +329,7 @@ def state_of(
     cluster: Sequence[int] = (1, 1, 1),
     memory: Sequence[Buffer] = (),
     sms: int = SMS,
-    apart: int = 0,
+    room: int = 0,
 ) -> tuple[s.State, list[tuple[int, Buffer]]]:
     """Build the state of a block; also return all buffers with their offsets, the arguments first."""
     image = program.image
@@ -356,7 +355,7 @@ def state_of(
         for name, data in image.globals_.items()
         if data
     ]
-    words, ranges, starts = _layout([*buffers, *variables], apart)
+    words, ranges, starts = _layout([*buffers, *variables], room)
     for buffer, start in zip(buffers, starts):
         if buffer.name in pointed:
             data = np.frombuffer(_encoded(pointed[buffer.name], buffers, starts), np.uint32)
@@ -495,7 +494,7 @@ def execute(
     cluster: Sequence[int] | None = None,
     memory: Sequence[Buffer] = (),
     capture: bool = False,
-    footprint: bool = False,
+    footprint: int = 0,
     sms: int = SMS,
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
@@ -505,7 +504,8 @@ def execute(
     arrays. memory: buffers of tensor maps that are no arguments, and the module's variables by the name of
     their section, if they live longer than the launch. sms: SMs of the GPU. shared_bytes: dynamic shared memory.
     cluster: blocks of a cluster (x, y, z). Raises BadLaunch for a launch that no GPU accepts.
-    ``capture`` records accesses to shared memory, ``footprint`` how far each buffer was read and written.
+    ``capture`` records accesses to shared memory, ``footprint`` how far each buffer was read and written: there is room
+    for so many items before the next buffer.
     """
     limits = limits or Limits()
     cluster = tuple(cluster or (1, 1, 1))
@@ -515,8 +515,8 @@ def execute(
     clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
 
     def prepared() -> tuple[s.State, list[tuple[int, Buffer]]]:
-        launched = program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms
-        return state_of(*launched, APART if footprint else 0)
+        how = shared_bytes, limits, cluster, memory, sms, footprint
+        return state_of(program, grid, block, arguments, *how)
 
     state, buffers = prepared()
     states, done, seconds = [state], 0, 0.0
