@@ -230,8 +230,7 @@ def planned(options: Namespace, folder: Path) -> tuple[Case, Job | Result, dict[
 
 
 def execute(options: Namespace, timed: bool = True) -> dict[str, Any]:
-    """Compile and execute the command line's case, then its other trials. Raises UserError.
-    timed: predict its time, too."""
+    """Compile, execute and (``timed``) predict the command line's case, then its other trials. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         selected, job, entry = planned(options, Path(folder))
         kernel_reference.execute, done = reference_kernel.outputs, None

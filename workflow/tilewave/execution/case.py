@@ -150,10 +150,8 @@ class _Case:
         self.overwritten: dict[str, np.ndarray] = {}
         self.not_searched: dict[str, None] = {}
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
-        self.runs = 0
-        self.instructions = 0
+        self.runs = self.instructions = self.footprint = 0
         self.slow = self.both_ways = False
-        self.footprint = 0
         self._listing = sass.of_cubin(Path(job.cubin))
         self.operation = operations.load(job.operation, job.source)
         entries = dict.fromkeys(step.entry for step in job.steps)

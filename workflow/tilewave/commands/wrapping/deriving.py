@@ -40,8 +40,7 @@ from tilewave.theory.dtypes import SIZES
 
 ROOM, SOME, MOST, LIMIT = 8, 1 << 16, 1 << 22, 1 << 25
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
-no more than SOME elements, or MOST where those end a trial, unless the product is larger; a kernel that takes no size
-gets up to LIMIT."""
+at most SOME elements, or MOST where those end a trial, or the product; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
 SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
@@ -265,12 +264,6 @@ def room(shape: Sizes, least: int = 0, most: int = MOST) -> int:
     return max(product, least, min(product * max(ROOM, largest) ** 2, most))
 
 
-def with_room(derived: DerivedOperation, many: int) -> DerivedOperation:
-    """Return the operation with arrays of so many elements."""
-    held = {name: replace(of, extents=(many,)) for name, of in derived.operands.items()}
-    return replace(derived, operands=held)
-
-
 def trials(
     dimensions: Sequence[str],
     threads: Callable[[Sizes], int] = lambda sizes: 0,
@@ -322,28 +315,24 @@ def settled(
     first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
     ended = list[dict[str, int]]()
     for most in THREADS:
-        for shape in () if len(seen) > 1 else shapes(most):
-            if shape in ended:
-                continue
+        for shape in () if len(seen) > 1 else (of for of in shapes(most) if of not in ended):
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
-                continue
-            if OUTSIDE.search(trial.problem):
+            elif OUTSIDE.search(trial.problem):
                 kind, names = trial.problem.partition(":")[0], ", ".join(derived.operands)
                 notes = [f"{UNSIZED} {names} is a guess: {kind} in each trial"]
             if trial.problem.startswith(TIMED_OUT):
                 break
-            ended.append(shape)
+            ended += [shape] * trial.fatal
     if not seen:
-        with_most, stated = with_room(derived, room(first)), dict[str, int]()
-        if "" in derived.sizes and not derived.indices:
-            stated = {of: int(many) for of, many in derived.allocated.items() if many.isdigit()}
+        sole = derived.allocated if "" in derived.sizes and not derived.indices else {}
+        stated = {of: int(many) for of, many in sole.items() if many.isdigit()}
         operands = {
-            of: replace(operand, extents=(stated.get(of, *operand.extents),))
-            for of, operand in with_most.operands.items()
+            of: replace(operand, extents=(stated.get(of, room(first)),))
+            for of, operand in derived.operands.items()
         }
-        return replace(with_most, operands=operands), first, -1, notes, False
+        return replace(derived, operands=operands), first, -1, notes, False
     operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]

@@ -67,19 +67,17 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         least, most = 0, deriving.SOME
         while True:
             many, all_room = (deriving.room(shape, least, of) for of in (most, deriving.MOST))
-            keep(deriving.with_room(candidate, many))
+            held = {name: replace(of, extents=(many,)) for name, of in candidate.operands.items()}
+            keep(replace(candidate, operands=held))
             trial = target.trial(guess.front, shape, candidate.indices, all_room)
-            front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
-            if front is not None:
+            if trial.fatal and (front := trying.repaired(guess.front, trial.problem, guess)):
                 guess.front = front
             elif trial.fatal and many < all_room and not deriving.ROOMLESS.match(trial.problem):
                 most = deriving.MOST
             elif derived.sizes.keys() != {""} or not deriving.PAST.search(trial.problem):
                 return trial
             elif least == deriving.LIMIT:
-                problem = (
-                    f"it takes no size, touches more than {least} elements, and is {TOO_LARGE}"
-                )
+                problem = f"it takes no size, touches more than {many} elements, and is {TOO_LARGE}"
                 raise UserError.because(HERE, problem, "Check a copy with smaller constants")
             else:
                 least = 2 * least or deriving.MOST

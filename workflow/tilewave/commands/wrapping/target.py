@@ -87,8 +87,7 @@ class Target:
     def trial(
         self, front: Mapping[str, Any], shape: Sizes, indices: Sequence[str] = (), room: int = 1
     ) -> case.UnjudgedRun:
-        """Execute the kernel once, and return its buffers; ``indices`` begin with the largest index.
-        room: elements between the beginnings of two arrays."""
+        """Execute the kernel once; return its buffers, ``room`` elements apart. ``indices`` begin with the largest index."""
         with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
             path = writing.trial_path(self.source, Path(folder))
             left = self.begun + self.options.budget - time.monotonic()

@@ -99,8 +99,7 @@ def _layout(buffers: Sequence[Buffer], room: int = 0) -> tuple[np.ndarray, np.nd
         size = buffer.array.nbytes
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
-        size = max(size, room * buffer.array.itemsize)
-        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+        at += -(-max(size, room * buffer.array.itemsize) // ALIGNMENT) * ALIGNMENT + ALIGNMENT
     memory = np.zeros(at // 4, np.uint32)
     view = memory.view(np.uint8)
     end = 0
