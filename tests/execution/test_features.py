@@ -44,19 +44,19 @@ hopper = pytest.mark.parametrize("arch", ARCHITECTURES[1:])
 @every
 def test_groups(arch):
     a, warps = NUMBERS[:N], NUMBERS[:N].reshape(-1, 32)
-    out = result("groups", "reduced", arch, a, 4 * N).reshape(N, 4)
+    out = result("cooperation", "reduced", arch, a, 4 * N).reshape(N, 4)
     odd = (warps & 1).sum(1)
     assert (out[:, 0] == np.repeat(warps.sum(1), 32)).all()
     assert (out[:, 1] == np.repeat(a.reshape(-1, 8).max(1), 8)).all()
     assert (out[:, 2] == warps.cumsum(1).ravel()).all()
     assert (out[:, 3] == np.where(a & 1, np.repeat(odd, 32), -1)).all()
     same = (warps & 3)[:, :, None] == (warps & 3)[:, None, :]
-    out = result("groups", "labeled", arch, a, 2 * N).reshape(N, 2)
+    out = result("cooperation", "labeled", arch, a, 2 * N).reshape(N, 2)
     assert (out[:, 0] == same.sum(2).ravel()).all()
     assert (out[:, 1] == (same * warps[:, None, :]).sum(2).ravel()).all()
     halves = np.where(warps & 1, odd[:, None], 32 - odd[:, None])
-    assert (result("groups", "split_in_two", arch, a, N) == halves.ravel()).all()
-    assert (result("groups", "copied", arch, a, N) == a.reshape(2, -1)[:, ::-1].ravel()).all()
+    assert (result("cooperation", "split_in_two", arch, a, N) == halves.ravel()).all()
+    assert (result("cooperation", "copied", arch, a, N) == a.reshape(2, -1)[:, ::-1].ravel()).all()
 
 
 @hopper
@@ -69,38 +69,38 @@ def test_collectives_of_a_block(arch):
 @every
 def test_barriers(arch):
     turned = NUMBERS[:N].reshape(2, -1)[:, ::-1].ravel()
-    out = result("barriers", "rounds", arch, NUMBERS[:N], 3 * N).reshape(N, 3)
+    out = result("cooperation", "rounds", arch, NUMBERS[:N], 3 * N).reshape(N, 3)
     assert (out == turned[:, None] + np.arange(3)).all()
-    out = result("barriers", "copied_async", arch, NUMBERS, 4 * N).reshape(2, -1)
+    out = result("cooperation", "copied_async", arch, NUMBERS, 4 * N).reshape(2, -1)
     assert (out == NUMBERS.reshape(2, -1)[:, ::-1]).all()
     stages = NUMBERS[: 6 * BLOCK].reshape(6, BLOCK)[:, ::-1]
-    assert (result("barriers", "staged", arch, NUMBERS, BLOCK, grid=1) == stages.sum(0)).all()
+    assert (result("cooperation", "staged", arch, NUMBERS, BLOCK, grid=1) == stages.sum(0)).all()
     for entry in ("counted", "uncounted"):
-        out = result("barriers", entry, arch, NUMBERS, 128, grid=1, block=128)
+        out = result("cooperation", entry, arch, NUMBERS, 128, grid=1, block=128)
         assert (out == NUMBERS[:128][::-1]).all(), entry
-    assert fault("barriers", "not_waited", arch, grid=1).kind in ("race", "uninitialised read")
+    assert fault("cooperation", "not_waited", arch, grid=1).kind in ("race", "uninitialised read")
 
 
 @every
 def test_atomics(arch):
     sums, wide = np.zeros(8, np.int32), np.zeros(2, np.uint64)
-    assert not launched("atomics", "references", arch, sums, wide).faults
+    assert not launched("cooperation", "references", arch, sums, wide).faults
     assert sums[:2].tolist() == [N * (N - 1) // 2, 2 * N] and sums[2:3].view(np.float32) == N
     assert (sums[3], sums[4], wide[0]) == (N, 255, N - 1)
     halves = np.zeros(4, np.uint16)
-    assert not launched("atomics", "halfwords", arch, halves).faults
+    assert not launched("cooperation", "halfwords", arch, halves).faults
     assert halves.tolist() == [3 * N // 4] * 4
 
 
 @hopper
 def test_atomics_of_several_words(arch):
     out = np.zeros(8, np.int64)
-    done = launched("atomics", "pairs", arch, out)
+    done = launched("cooperation", "pairs", arch, out)
     assert not done.faults, done.faults[0].message
     sums = np.arange(N).reshape(2, -1).sum(1)
     assert out.tolist() == [N, sums.sum(), 7, 8, BLOCK, sums[0], BLOCK, sums[1]]
     floats, seen = np.zeros(12, np.float32), np.zeros(N, np.int32)
-    assert not launched("atomics", "vectors", arch, floats, seen).faults
+    assert not launched("cooperation", "vectors", arch, floats, seen).faults
     assert floats.tolist() == [N, sums.sum(), 0, 0, N, 2 * N, 3 * N, sums.sum(), N, 2 * N, 0, 0]
     assert seen.all()
 
@@ -201,10 +201,10 @@ def test_ends(arch):
 
 
 def test_a_grid_that_is_not_cooperative_traps():
-    cubin, text = harness.compiled(FEATURES / "groups.cu", "sm_90")
+    cubin, text = harness.compiled(FEATURES / "cooperation.cu", "sm_90")
     instructions = program.load(cubin, "whole_grid", text).instructions
-    places = Places(FEATURES / "groups.cu", "whole_grid", text)
-    about = described(fault("groups", "whole_grid", "sm_90"), instructions, places)
+    places = Places(FEATURES / "cooperation.cu", "whole_grid", text)
+    about = described(fault("cooperation", "whole_grid", "sm_90"), instructions, places)
     assert about["kind"] == "trap" and "grid.sync() needs a cooperative launch" in about["message"]
 
 

@@ -1,9 +1,7 @@
 """The mma.sync kernels of f16 and f64: right at every edge, without excess, in any order of blocks.
 
-With reversed block numbers stream-K takes the path on which the last part stays in registers.
+With the last block first stream-K takes the path on which the last part stays in registers.
 """
-
-from pathlib import Path
 
 import pytest
 
@@ -21,13 +19,6 @@ TEAMS = [
     {"TILE_M": 48, "WARP_M": 48, "TEAMS": 1, "TILE_N": 128, "STAGES": 3, "RESIDENT": 12},
 ]
 TILES = [(256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64)]
-DEALING = "hgemm_split_k.cu hgemm_stream_k.cu dealing.cuh stream_k.cuh dmma_stream.cuh".split()
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The kernels' folder, and a copy with blocks in reverse order."""
-    return KERNELS, support.turned(KERNELS, tmp_path_factory.mktemp("turned"), *DEALING)
 
 
 # k is a multiple of 64 for f16 and of 16 for f64: rows then begin at 128-byte lines.
@@ -71,9 +62,10 @@ def test_no_access_conflicts(name: str, shape: str, macros: dict[str, int]) -> N
         ("matmul_dmma_stream_k", {}, 7, "65x130x1031"),
     ],
 )
-def test_sums_do_not_depend_on_the_last_block(folders, monkeypatch, name, macros, sms, shape):
+def test_sums_do_not_depend_on_the_last_block(monkeypatch, name, macros, sms, shape):
     support.with_sms(monkeypatch, sms)
-    support.same_bits(support.right(folder / f"{name}.cu", shape, macros) for folder in folders)
+    path, orders = KERNELS / f"{name}.cu", (False, True)
+    support.same_bits(support.right(path, shape, macros, reverse=order) for order in orders)
 
 
 ODD = "1x1x1 65x63x7 65x64x17 64x65x18 63x66x40 130x130x16".split()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -199,9 +198,11 @@ def execute(
     return Executed(*outcome, faults, first.counts, runs[-1][0], loaded, work, seconds)
 
 
-def right(path: Path, case: Any, macros: Macros = None, arch: str = "sm_90") -> Executed:
+def right(
+    path: Path, case: Any, macros: Macros = None, arch: str = "sm_90", **limits: Any
+) -> Executed:
     """Execute a case, and assert that it is correct and without faults."""
-    done = execute(path, case, macros, arch)
+    done = execute(path, case, macros, arch, **limits)
     outcome = done.verdict, done.kinds
     assert outcome == ("correct", []), f"{done.job.case} for {arch}: {outcome}: {done.reason}"
     return done
@@ -217,17 +218,6 @@ def with_sms(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Give front matter a device of so many SMs."""
     plain = device
     monkeypatch.setattr(f"{__name__}.device", lambda arch: {**plain(arch), "sms": number})
-
-
-def turned(source: Path, folder: Path, *names: str) -> Path:
-    """Copy a folder of kernels, and reverse the block numbers in these files."""
-    for part in (source, source.parent / "include"):
-        shutil.copytree(part, folder, dirs_exist_ok=True)
-    for path in (folder / name for name in names):
-        text = path.read_text(encoding="utf-8")
-        assert "blockIdx.x" in text
-        path.write_text(text.replace("blockIdx.x", "(gridDim.x - 1 - blockIdx.x)"))
-    return folder
 
 
 @functools.cache

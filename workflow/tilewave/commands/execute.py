@@ -229,8 +229,8 @@ def planned(options: Namespace, folder: Path) -> tuple[Case, Job | Result, dict[
     return selected, *single.planned(selected, arch, target, folder, options.seed, options.limit)
 
 
-def execute(options: Namespace) -> dict[str, Any]:
-    """Compile and execute the command line's case, then its other trials. Raises UserError."""
+def execute(options: Namespace, timed: bool = True) -> dict[str, Any]:
+    """Compile, execute and (``timed``) predict the command line's case, then its other trials. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         selected, job, entry = planned(options, Path(folder))
         kernel_reference.execute, done = reference_kernel.outputs, None
@@ -238,7 +238,7 @@ def execute(options: Namespace) -> dict[str, Any]:
             options.machine = engine_of(options)
             done = case.run(replace(job, watch=options.lanes is not None), options.machine)
         outcome = outcomes.document(arch_of(options), selected, job, entry, done)
-        if done is not None and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
+        if timed and done and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
             if done.result.status == result.OK:
                 outcome["time"] = predicted.of_case(job, gpu, options.machine)

@@ -383,7 +383,8 @@ def _tried(
             arguments += ["--limit", str(limit_s), "--budget", "0"]
             try:
                 with patience(f"  {trying.size(shape)}: executing"):
-                    outcome = execute.execute(execute.options_of(arguments, options.machine))
+                    trial = execute.options_of(arguments, options.machine)
+                    outcome = execute.execute(trial, timed=False)
             except UserError as error:
                 if not error.where_file.startswith(str(path)):
                     raise

@@ -150,9 +150,8 @@ class _Case:
         self.overwritten: dict[str, np.ndarray] = {}
         self.not_searched: dict[str, None] = {}
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
-        self.runs = 0
-        self.instructions = 0
-        self.slow = self.footprint = self.both_ways = False
+        self.runs = self.instructions = self.footprint = 0
+        self.slow = self.both_ways = False
         self._listing = sass.of_cubin(Path(job.cubin))
         self.operation = operations.load(job.operation, job.source)
         entries = dict.fromkeys(step.entry for step in job.steps)
@@ -466,7 +465,7 @@ class UnjudgedRun:
 
 
 def run_unjudged(
-    job: Job, inputs: Mapping[str, np.ndarray], machine: Any = None, footprint: bool = False
+    job: Job, inputs: Mapping[str, np.ndarray], machine: Any = None, footprint: int = 0
 ) -> UnjudgedRun:
     """Execute a job's launches once, with these inputs. Faults and errors become `UnjudgedRun.problem`."""
     machine = machine or execution.engine()

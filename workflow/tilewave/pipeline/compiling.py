@@ -222,14 +222,9 @@ class Compilations:
         """Return a variant's entry for an architecture, None if it must be compiled first.
         ``cubin`` and ``sass`` are the paths of its files; without a compiler there is no cubin."""
         kernel = variant.kernel
+        about = {"macros": dict(variant.macros), "source_sha256": source_digest(kernel)}
         if kernel.provider != "nvrtc":
-            return {
-                "status": result.OK,
-                "reason": "",
-                "code": host_code(kernel),
-                "macros": dict(variant.macros),
-                "source_sha256": source_digest(kernel),
-            }
+            return {"status": result.OK, "reason": "", "code": host_code(kernel), **about}
         task = Task(variant, wanted)
         entry = None if self._unavailable else _stored(task, self._store)
         entry = entry and _with_symbol(kernel, entry)
@@ -237,8 +232,7 @@ class Compilations:
             entry = self._of_recording(task)
         if entry is None and self._unavailable:
             status = {"status": result.NOT_MEASURED, "reason": self._unavailable, "arch": task.arch}
-            macros, digest = dict(variant.macros), source_digest(kernel)
-            entry = {**status, "macros": macros, "source_sha256": digest}
+            entry = {**status, **about}
         if entry is not None and "code" in entry:
             stem = self._folder / kernel.name / f"{variant.id}.{wanted}"
             entry["sass"] = f"{stem}.sass"

@@ -49,14 +49,13 @@ def compiled(variant: Variant, arch: str, folder: Path) -> dict[str, Any]:
     """Compile a variant, or take it from the cache, with its files in ``folder``; return its entry."""
     store = Store(cache.folder("kernels"))
     compilations = compiling.Compilations(store, None, folder)
-    missing = [compiling.Task(variant, arch)] if compilations.missing_cubin(variant, arch) else []
-    if missing:
+    entry = compilations.provide(variant, arch)
+    if entry is None:
         cache.forget_old(store.root)
-    done = compiling.compiled(missing, store, 1)
-    threading.Thread(target=_load_engine).start()  # loads numba while NVRTC and nvdisasm work
-    entries = {task.key: entry for task, entry in done}
-    entry = compilations.provide(variant, arch) or next(iter(entries.values()), None)
-    assert entry is not None
+        done = compiling.compiled([compiling.Task(variant, arch)], store, 1)
+        threading.Thread(target=_load_engine).start()  # loads numba while NVRTC and nvdisasm work
+        ((_, ended),) = done
+        entry = compilations.provide(variant, arch) or ended
     return entry
 
 

@@ -38,9 +38,9 @@ from tilewave.kernel.result import TIMED_OUT
 from tilewave.kernel.variants import DEVICE_NAMES
 from tilewave.theory.dtypes import SIZES
 
-ROOM, MOST, LIMIT = 8, 1 << 22, 1 << 25
+ROOM, SOME, MOST, LIMIT = 8, 1 << 16, 1 << 22, 1 << 25
 """Room of an array of unknown extents: the product of all sizes times the square of ROOM or of the largest size, and
-no more than MOST elements unless the product is larger; a kernel that takes no size gets up to LIMIT."""
+at most SOME elements, or MOST where those end a trial, or the product; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
 SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
@@ -61,6 +61,8 @@ WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
 PAST = re.compile(r"\) of (\w+), which has ")
 """Message for an access behind the end of an array."""
+ROOMLESS = re.compile(rf"{TIMED_OUT}|[^;]* of shared memory, which has ")
+"""Message for an end of a trial that no larger array would prevent."""
 Extents = tuple[str | int, ...]
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
@@ -256,12 +258,10 @@ def _line(argument: Tokens, scope: Scope) -> str:
     return spelled(value)
 
 
-def with_room(derived: DerivedOperation, shape: Sizes, least: int = 0) -> DerivedOperation:
-    """Return the operation with arrays that are large enough for any extents at this shape."""
+def room(shape: Sizes, least: int = 0, most: int = MOST) -> int:
+    """Return a number of elements that is large enough for any extents at this shape."""
     product, largest = math.prod(shape.values()), max(shape.values())
-    extents = (max(product, least, min(product * max(ROOM, largest) ** 2, MOST)),)
-    held = {name: replace(operand, extents=extents) for name, operand in derived.operands.items()}
-    return replace(derived, operands=held)
+    return max(product, least, min(product * max(ROOM, largest) ** 2, most))
 
 
 def trials(
@@ -313,8 +313,9 @@ def settled(
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
+    ended = list[dict[str, int]]()
     for most in THREADS:
-        for shape in () if len(seen) > 1 else shapes(most):
+        for shape in () if len(seen) > 1 else (of for of in shapes(most) if of not in ended):
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
@@ -323,15 +324,15 @@ def settled(
                 notes = [f"{UNSIZED} {names} is a guess: {kind} in each trial"]
             if trial.problem.startswith(TIMED_OUT):
                 break
+            ended += [shape] * trial.fatal
     if not seen:
-        with_most, stated = with_room(derived, first), dict[str, int]()
-        if "" in derived.sizes and not derived.indices:
-            stated = {of: int(many) for of, many in derived.allocated.items() if many.isdigit()}
+        sole = derived.allocated if "" in derived.sizes and not derived.indices else {}
+        stated = {of: int(many) for of, many in sole.items() if many.isdigit()}
         operands = {
-            of: replace(operand, extents=(stated.get(of, *operand.extents),))
-            for of, operand in with_most.operands.items()
+            of: replace(operand, extents=(stated.get(of, room(first)),))
+            for of, operand in derived.operands.items()
         }
-        return replace(with_most, operands=operands), first, -1, notes, False
+        return replace(derived, operands=operands), first, -1, notes, False
     operands, exact, notes = {}, [0] * len(seen), []
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]

@@ -64,20 +64,23 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         operations.written(candidate.name, [folder])
 
     def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
-        room = 0
+        least, most = 0, deriving.SOME
         while True:
-            keep(deriving.with_room(candidate, shape, room))
-            trial = target.trial(guess.front, shape, candidate.indices)
-            front = trying.repaired(guess.front, trial.problem, guess) if trial.fatal else None
-            if front is not None:
+            many, all_room = (deriving.room(shape, least, of) for of in (most, deriving.MOST))
+            held = {name: replace(of, extents=(many,)) for name, of in candidate.operands.items()}
+            keep(replace(candidate, operands=held))
+            trial = target.trial(guess.front, shape, candidate.indices, all_room)
+            if trial.fatal and (front := trying.repaired(guess.front, trial.problem, guess)):
                 guess.front = front
+            elif trial.fatal and many < all_room and not deriving.ROOMLESS.match(trial.problem):
+                most = deriving.MOST
             elif derived.sizes.keys() != {""} or not deriving.PAST.search(trial.problem):
                 return trial
-            elif room == deriving.LIMIT:
-                problem = f"it takes no size, touches more than {room} elements, and is {TOO_LARGE}"
+            elif least == deriving.LIMIT:
+                problem = f"it takes no size, touches more than {many} elements, and is {TOO_LARGE}"
                 raise UserError.because(HERE, problem, "Check a copy with smaller constants")
             else:
-                room = 2 * room or deriving.MOST
+                least = 2 * least or deriving.MOST
 
     say(f"{function.name}: executing it on the CPU to see what it touches")
     grids = [guess.front["grid"]]

@@ -85,9 +85,9 @@ class Target:
         return [str(path), "--shape", trying.size(shape), "--arch", self.options.arch]
 
     def trial(
-        self, front: Mapping[str, Any], shape: Sizes, indices: Sequence[str] = ()
+        self, front: Mapping[str, Any], shape: Sizes, indices: Sequence[str] = (), room: int = 1
     ) -> case.UnjudgedRun:
-        """Execute the kernel once, and return its buffers; ``indices`` begin with the largest index."""
+        """Execute the kernel once; return its buffers, ``room`` elements apart. ``indices`` begin with the largest index."""
         with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
             path = writing.trial_path(self.source, Path(folder))
             left = self.begun + self.options.budget - time.monotonic()
@@ -103,7 +103,7 @@ class Target:
             for name in indices:
                 inputs[name][:1] = min(shape.values()) - 1
             machine = self.options.machine or execution.engine(processes=2)
-            return case.run_unjudged(job, inputs, machine, footprint=True)
+            return case.run_unjudged(job, inputs, machine, footprint=room)
 
 
 def _take_flags(options: Namespace, guess: Guess) -> None:

@@ -90,8 +90,8 @@ class Execution:
     not_searched: tuple[str, ...] = ()
 
 
-def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """Lay out all buffers in one memory: its words, the ranges of the buffers, their offsets."""
+def _layout(buffers: Sequence[Buffer], room: int = 0) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Lay out all buffers in one memory, with room for so many items: its words, the buffers' ranges, their offsets."""
     ranges, starts, at = [], [], ALIGNMENT
     for buffer in buffers:
         if not buffer.array.flags.c_contiguous:
@@ -99,16 +99,16 @@ def _layout(buffers: Sequence[Buffer]) -> tuple[np.ndarray, np.ndarray, list[int
         size = buffer.array.nbytes
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
-        at += -(-size // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+        at += -(-max(size, room * buffer.array.itemsize) // ALIGNMENT) * ALIGNMENT + ALIGNMENT
     memory = np.zeros(at // 4, np.uint32)
     view = memory.view(np.uint8)
     end = 0
     for start, buffer in zip(starts, buffers):
-        view[end:start] = 0xFF
+        view[end : min(start, end + 2 * ALIGNMENT)] = 0xFF
         end = start + buffer.array.nbytes
         if _filled(buffer.array):  # pages of zeros stay untouched
             view[start:end] = _bytes(buffer.array)
-    view[end:] = 0xFF
+    view[end : end + 2 * ALIGNMENT] = 0xFF
     return memory, np.array(ranges, np.int64).reshape(-1, 2), starts
 
 
@@ -328,6 +328,7 @@ def state_of(
     cluster: Sequence[int] = (1, 1, 1),
     memory: Sequence[Buffer] = (),
     sms: int = SMS,
+    room: int = 0,
 ) -> tuple[s.State, list[tuple[int, Buffer]]]:
     """Build the state of a block; also return all buffers with their offsets, the arguments first."""
     image = program.image
@@ -353,7 +354,7 @@ def state_of(
         for name, data in image.globals_.items()
         if data
     ]
-    words, ranges, starts = _layout([*buffers, *variables])
+    words, ranges, starts = _layout([*buffers, *variables], room)
     for buffer, start in zip(buffers, starts):
         if buffer.name in pointed:
             data = np.frombuffer(_encoded(pointed[buffer.name], buffers, starts), np.uint32)
@@ -492,7 +493,7 @@ def execute(
     cluster: Sequence[int] | None = None,
     memory: Sequence[Buffer] = (),
     capture: bool = False,
-    footprint: bool = False,
+    footprint: int = 0,
     sms: int = SMS,
 ) -> Execution:
     """Execute a launch of ``grid`` blocks of ``block`` threads (x, y, z).
@@ -502,7 +503,8 @@ def execute(
     arrays. memory: buffers of tensor maps that are no arguments, and the module's variables by the name of
     their section, if they live longer than the launch. sms: SMs of the GPU. shared_bytes: dynamic shared memory.
     cluster: blocks of a cluster (x, y, z). Raises BadLaunch for a launch that no GPU accepts.
-    ``capture`` records accesses to shared memory, ``footprint`` how far each buffer was read and written.
+    ``capture`` records accesses to shared memory, ``footprint`` how far each buffer was read and written: there is room
+    for so many items before the next buffer.
     """
     limits = limits or Limits()
     cluster = tuple(cluster or (1, 1, 1))
@@ -512,7 +514,8 @@ def execute(
     clusters, threads = int(np.prod(grid)) // together, int(np.prod(block))
 
     def prepared() -> tuple[s.State, list[tuple[int, Buffer]]]:
-        return state_of(program, grid, block, arguments, shared_bytes, limits, cluster, memory, sms)
+        how = shared_bytes, limits, cluster, memory, sms, footprint
+        return state_of(program, grid, block, arguments, *how)
 
     state, buffers = prepared()
     states, done, seconds = [state], 0, 0.0
