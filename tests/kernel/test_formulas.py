@@ -39,7 +39,8 @@ def test_values(formula, expected):
 
 
 def test_sizes_that_do_not_fit_give_no_numbers():
-    for formula in ("rows(a, 5)", "a[:3]", "taken(b, a)", "windows(a, (1 << 24, 1 << 24))"):
+    assert np.isnan(formulas.value("a[:3]", NAMES)).tolist() == [False] * 3 + [True] * 9
+    for formula in ("rows(a, 5)", "each(a, 2, 0)", "taken(b, a)", "windows(a, (1 << 24, 1 << 24))"):
         assert np.isnan(formulas.value(formula, NAMES)).all()
 
 

@@ -178,12 +178,12 @@ def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
 def _equal(
     forms: Iterable[str], letters: Letters, shown: Sequence[tuple[Any, ...]]
 ) -> Iterator[str]:
-    """Yield the first form that gives, in each sample, what was written, where all that it gives was written."""
+    """Yield the first form that gives, in each sample, all that was written, and no more."""
     for formula in forms:
         for launch, named, got, wrote, told, bound in shown:
             want = formulas.value(formula, launch | formulas.meant(letters, named))
             stated = ~np.isnan(want)
-            if not (stated.any() and wrote[stated].all() and (told or formula in CONSTANT)):
+            if not np.array_equal(stated, wrote) or not (told or formula in CONSTANT):
                 break
             want, have = want[stated], got[stated]
             with np.errstate(invalid="ignore"):

@@ -171,13 +171,15 @@ def _compiled(formula: str) -> CodeType:
 
 
 def value(formula: str, names: Names) -> Array:
-    """Return a formula's value, flat; NaN in each of N elements where its sizes do not fit together."""
+    """Return a formula's value, flat; NaN in those of N elements that it has not, in all where its sizes do not fit together."""
     try:
         with np.errstate(all="ignore"):
             flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()
     except (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError, MemoryError):
         flat = np.empty(0)
-    return flat if flat.size == names["N"] else np.full(names["N"], math.nan)
+    if flat.size > names["N"]:
+        flat = np.empty(0)
+    return np.pad(flat, (0, names["N"] - flat.size), constant_values=math.nan)
 
 
 def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
