@@ -16,6 +16,13 @@ TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCH
         "sgemm_height launches"  # N rows and M columns; LD is M, or by mistake K
     ).split()
 )
+IGNORED = """#define COUNT 96
+__global__ void vector_add(float* a, float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < COUNT) c[i] = a[i] + b[i];
+}
+void run(float* a, float* b, float* c) { vector_add<<<COUNT / 32, 32>>>(a, b, c, COUNT); }
+"""
 
 
 def check_wrapped(path, front, shape, capsys) -> None:
@@ -48,6 +55,7 @@ def check_wrapped(path, front, shape, capsys) -> None:
          {"arguments": "m, n, k, alpha, a, k, m * k, b, n, k * n, beta, c, n, m * n".split(", "),
           "grid": ["ceil(n / 16)", "ceil(m / 16)", "batch"], "reads_c": True}, "3x17x20x9"),
         (COPY, "copy", {"arguments": ["b", "a", "n"], "requires": {"n": 4}}, "1004"),
+        (IGNORED, "vector_add", {"requires": {"conditions": ["n == 96"]}}, "96"),
     ],
 )  # fmt: skip
 def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, front, shape) -> None:

@@ -52,7 +52,7 @@ def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool)
             continue
         stand_in = includes.STAND_INS.get(name)
         if of_the_host:
-            stand_in = includes.INSTEAD_OF_HOST.get(name, stand_in or "#pragma once\n")
+            stand_in = includes.instead_of_host(name)
         if stand_in is not None:
             texts[name] = stand_in
             waiting += [(header, (), False) for _, header in includes.INCLUDE.findall(stand_in)]

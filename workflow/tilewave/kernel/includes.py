@@ -41,7 +41,13 @@ STAND_INS |= dict.fromkeys(("stdint.h", "cstdint"), TABLES["stdint"])
 
 def of_host(name: str) -> bool:
     """Return whether a header serves host code, and device code needs nothing or little of it."""
-    return name in INSTEAD_OF_HOST or OF_HOST.fullmatch(name) is not None
+    return bool(instead_of_host(name))
+
+
+def instead_of_host(name: str) -> str:
+    """Return the text that stands in for a header of host code; empty for another header."""
+    known = (text for pattern, text in INSTEAD_OF_HOST.items() if re.fullmatch(pattern, name))
+    return next(known, STAND_INS.get(name, "#pragma once\n") if OF_HOST.fullmatch(name) else "")
 
 
 def provided(name: str) -> bool:

@@ -149,7 +149,8 @@ def with_tile(target: Target, guess: Guess) -> None:
     (written, *more_outputs) = [name for name, operand in operands.items() if operand.written]
     extents = operands[written].extents
     has_grid = "--grid" not in guess.unknown or target.options.grid or guess.literal or guess.twin
-    if has_grid or more_outputs or guess.operation.tiles == ():
+    constants = not sized({"arguments": _used(target, guess)}, guess.operation)
+    if has_grid or more_outputs or guess.operation.tiles == () or constants:
         return
     shape = dict.fromkeys(guess.operation.dimensions, WIDE)
     shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
@@ -222,6 +223,12 @@ def sized(front: Mapping[str, Any], operation: Operation) -> bool:
     return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
 
 
+def _used(target: Target, guess: Guess) -> list[str]:
+    """Return the arguments that the kernel's code mentions."""
+    given = zip(target.function.parameters, matching.leaves(guess.front["arguments"]))
+    return [of for item, of in given if target.function.mentions(item.name.partition(".")[0])]
+
+
 def too_large(shape: trying.Shape) -> UserError:
     problem = f"its sizes are constants, and {TOO_LARGE}: {trying.size(shape)}"
     return UserError.because(HERE, problem, "Check a copy with smaller constants")
@@ -234,15 +241,17 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
         dimension, side = matching.dimension(name, operation), constant(source.near, name)
         if side and dimension in operation.dimensions:
             sides.setdefault(dimension, side)
-    if sized(guess.front, operation):
-        taken = " ".join(matching.leaves(guess.front["arguments"]))
-        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in taken.split()]
+    used = _used(target, guess)
+    if sized({"arguments": used}, operation):
+        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in used]
         if fixed and not operation.laid_out and "requires" not in guess.front:
             guess.front["requires"] = {"conditions": fixed}
         return None
     for dimension in operation.dimensions if sides else ():
         sides[dimension] = sides.get(dimension) or constant(source.near, dimension.upper()) or 0
     sides = {name: side for name, side in sides.items() if side}
+    if sized(guess.front, operation):  # the kernel ignores the sizes that it takes
+        sides = guess.launched | sides
     if len(sides) == 1 and operation.laid_out:
         sides = dict.fromkeys(operation.dimensions, *sides.values())
     if not sides and (guess.fixed or not operation.dimensions[1:]):
