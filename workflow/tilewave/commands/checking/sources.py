@@ -119,7 +119,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         functions = {item.name: item for item in every if item.file == source.path}
         if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
             functions = {**{item.name: item for item in every}, **functions}
-        if not functions and "__global__" in source.texts[source.path]:
+        read = any(file == source.path for file, _ in source.near.declarations())
+        if not (functions or read) and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
         names = names if options.kernel else [*functions]

@@ -14,7 +14,7 @@ from tilewave.commands.wrapping import constant_memory, matching, reading
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, spelled
-from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
+from tilewave.compiling.declarations import Stream, Token, Tokens, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
@@ -156,13 +156,22 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
-    groups = parts(sides[2:-1] if sides and sides[0].text == "dim3" else sides)
+    while sides[0].text == "(" and closing(sides, 0) == len(sides) - 1:
+        sides = sides[1:-1]
+    name, scope = spelled(sides), launch.scope
+    if scope.caller and name in scope.given and scope.value(name) is None:
+        given = {plain(of, scope.caller): names.get(key, "") for key, of in scope.given.items()}
+        sides, launch = scope.given[name], replace(launch, scope=scope.caller)
+        return _sides(sides, launch, {key: of for key, of in given.items() if of})
+    groups = parts(sides[2:-1] if sides[0].text == "dim3" else sides)
     if len(sides) == 1 and sides[0].word and sides[0].text not in names:
-        name, scope = sides[0].text, launch.scope
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
         groups = [side or (Token("1", 0),) for side in named] if any(named) else groups
-    texts = (of_tokens(part, launch.scope, names) for part in groups)
+    texts = [of_tokens(part, launch.scope, names) for part in groups]
+    for text in texts:
+        if "// 0" in text or not (names_in(text) or evaluate(text)):
+            raise Unknown(text)  # a call sets the name that is 0
     return reading.shortened([int(text) if text.isdigit() else text for text in texts])
 
 
@@ -333,6 +342,8 @@ def _dtypes(
     for parameter, argument in zip(function.parameters, arguments):
         if parameter.stars and argument in operands:
             kind = types.get(parameter.type) or source.plain(parameter.type)
+            alike = {item.type * (not item.stars) for item in source.members(kind)}
+            kind = alike.pop() if len(alike) == 1 else kind  # of each member of a struct
             plain = re.sub(r"[24]$", "", kind) if kind not in reading.DTYPES else kind
             by_operand[str(argument)] = reading.DTYPES.get(plain.replace("nvcuda::", ""), "")
     text = "\n".join(source.texts[path] for path in source.kernel_files)

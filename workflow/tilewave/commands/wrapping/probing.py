@@ -189,7 +189,10 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
     by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
     by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
-    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": WIDE * SHORT}
+    # With a loop over the grid, a block has neighbours only where no thread takes a second element.
+    threads = trying.threads({**by_block.front, "grid": []}, {})
+    each = threads * target.function.strides_by_grid or WIDE * SHORT
+    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": each}
     trial = target.trial(by_block.front, shape)
     end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
     if trial.fatal or not end or end % trying.FEW_BLOCKS:
