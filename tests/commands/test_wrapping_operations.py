@@ -17,11 +17,13 @@ TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCH
     ).split()
 )
 IGNORED = """#define COUNT 96
+#define RUN(kernel, blocks, threads) kernel<<<(blocks), (threads)>>>(a, b, c, COUNT)
 __global__ void vector_add(float* a, float* b, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < COUNT) c[i] = a[i] + b[i];
 }
-void run(float* a, float* b, float* c) { vector_add<<<COUNT / 32, 32>>>(a, b, c, COUNT); }
+void run(float* a, float* b, float* c, dim3 grid, int threads) { RUN(vector_add, grid, threads); }
+int main() { run(0, 0, 0, dim3(COUNT / 32), 32); }
 """
 
 
@@ -55,7 +57,7 @@ def check_wrapped(path, front, shape, capsys) -> None:
          {"arguments": "m, n, k, alpha, a, k, m * k, b, n, k * n, beta, c, n, m * n".split(", "),
           "grid": ["ceil(n / 16)", "ceil(m / 16)", "batch"], "reads_c": True}, "3x17x20x9"),
         (COPY, "copy", {"arguments": ["b", "a", "n"], "requires": {"n": 4}}, "1004"),
-        (IGNORED, "vector_add", {"requires": {"conditions": ["n == 96"]}}, "96"),
+        (IGNORED, "vector_add", {"block": [32], "grid": [3], "requires": {"conditions": ["n == 96"]}}, "96"),
     ],
 )  # fmt: skip
 def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, front, shape) -> None:
@@ -80,6 +82,7 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
          "ignores its parameters alpha, beta", "33x70x5"),
         ("gemv_rows", "", {"operation": "matmul", "arguments": ["a", "b", "c", "m", "k"]}, "", "70x1x33"),
         ("reduce_pairs", "", {"operation": "block_sums", "grid": ["blocks"]}, "each block leaves a sum", "5x256"),
+        ("reduce_strided", "", {"requires": {"conditions": ["each == 128"]}}, "each block leaves a sum", "5x128"),
         ("softmax_of_row", "", {"block": ["T_THREADS"], "arguments": ["x", "y", "rows * columns"],
          "requires": {"conditions": ["columns == 128"]}}, "inferred from this failure: wrong at rows = 3, columns = 129", "9x128"),
         ("copy_hidden", "", {"entry": "::copy_hidden", "grid": ["ceil(n / 64)"]}, "", "70"),

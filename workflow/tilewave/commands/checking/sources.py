@@ -233,6 +233,7 @@ def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[Checked
     except UserError as error:
         if error.key in ("--kernel", "--dtype") and error.value:
             raise
+        operations.MODULES.use(map(Path, options["operations"]))  # without those of its trials
         return replace(source, problem=source.problem or str(error)), False, ""
     lines = [line.strip() for line in notes.getvalue().splitlines()]
     kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name))

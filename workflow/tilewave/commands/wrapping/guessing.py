@@ -156,14 +156,14 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
-    while sides[0].text == "(" and closing(sides, 0) == len(sides) - 1:
+    while spelled(sides[:1]) == "(" and closing(sides, 0) == len(sides) - 1:
         sides = sides[1:-1]
     name, scope = spelled(sides), launch.scope
     if scope.caller and name in scope.given and scope.value(name) is None:
         given = {plain(of, scope.caller): names.get(key, "") for key, of in scope.given.items()}
-        sides, launch = scope.given[name], replace(launch, scope=scope.caller)
-        return _sides(sides, launch, {key: of for key, of in given.items() if of})
-    groups = parts(sides[2:-1] if sides[0].text == "dim3" else sides)
+        launch = replace(launch, scope=scope.caller)
+        return _sides(scope.given[name], launch, {key: of for key, of in given.items() if of})
+    groups = parts(sides[2:-1] if spelled(sides[:1]) == "dim3" else sides)
     if len(sides) == 1 and sides[0].word and sides[0].text not in names:
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]

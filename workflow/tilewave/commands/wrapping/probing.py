@@ -16,6 +16,7 @@ from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
+from tilewave.commands.wrapping.reading import Function
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
@@ -149,8 +150,8 @@ def with_tile(target: Target, guess: Guess) -> None:
     (written, *more_outputs) = [name for name, operand in operands.items() if operand.written]
     extents = operands[written].extents
     has_grid = "--grid" not in guess.unknown or target.options.grid or guess.literal or guess.twin
-    constants = not sized({"arguments": _used(target, guess)}, guess.operation)
-    if has_grid or more_outputs or guess.operation.tiles == () or constants:
+    taken = sized(target.function, guess.front, guess.operation)
+    if has_grid or more_outputs or guess.operation.tiles == () or not taken:
         return
     shape = dict.fromkeys(guess.operation.dimensions, WIDE)
     shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
@@ -221,15 +222,11 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
     return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
-def sized(front: Mapping[str, Any], operation: Operation) -> bool:
-    arguments = " ".join(map(str, front["arguments"]))
-    return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
-
-
-def _used(target: Target, guess: Guess) -> list[str]:
-    """Return the arguments that the kernel's code mentions."""
-    given = zip(target.function.parameters, matching.leaves(guess.front["arguments"]))
-    return [of for item, of in given if target.function.mentions(item.name.partition(".")[0])]
+def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:
+    """Return whether the kernel's code mentions a size that the kernel takes."""
+    given = zip(function.parameters, matching.leaves(front["arguments"]))
+    used = [of for item, of in given if function.mentions(item.name.partition(".")[0])]
+    return any(re.search(rf"\b{size}\b", " ".join(used)) for size in operation.dimensions)
 
 
 def too_large(shape: trying.Shape) -> UserError:
@@ -244,16 +241,16 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
         dimension, side = matching.dimension(name, operation), constant(source.near, name)
         if side and dimension in operation.dimensions:
             sides.setdefault(dimension, side)
-    used = _used(target, guess)
-    if sized({"arguments": used}, operation):
-        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in used]
+    taken = [*matching.leaves(guess.front["arguments"])]
+    if sized(target.function, guess.front, operation):
+        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in taken]
         if fixed and not operation.laid_out and "requires" not in guess.front:
             guess.front["requires"] = {"conditions": fixed}
         return None
     for dimension in operation.dimensions if sides else ():
         sides[dimension] = sides.get(dimension) or constant(source.near, dimension.upper()) or 0
     sides = {name: side for name, side in sides.items() if side}
-    if sized(guess.front, operation):  # the kernel ignores the sizes that it takes
+    if {*taken} & {*operation.dimensions}:  # which the kernel ignores
         sides = guess.launched | sides
     if len(sides) == 1 and operation.laid_out:
         sides = dict.fromkeys(operation.dimensions, *sides.values())
@@ -267,6 +264,8 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
         raise too_large(shape)
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
     guess.notes.append(f"{CONSTANT}: {trying.size(shape)}")
+    if guess.literal and shape == guess.launched:
+        trying.as_launched(guess, shape)
     return shape
 
 

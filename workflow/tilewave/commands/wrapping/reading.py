@@ -299,15 +299,18 @@ class Source:
         """Return tokens with the text of each macro that has this in it in place of the macro's calls."""
         tokens, i = list[Token](), 0
         while i < len(body):
-            macro, call = self.macros.get(body[i].text), [of.text for of in body[i + 1 : i + 2]] == ["("]
-            if macro and macro.arguments and call and re.search(what, macro.body):
+            macro, value = self.macros.get(body[i].text), body[i : i + 1]
+            if (
+                macro
+                and macro.arguments
+                and re.search(what, macro.body)
+                and spelled(body[i + 1 : i + 2]) == "("
+            ):
                 end = syntax.closing(body, i + 1)
                 values = dict(zip(macro.arguments, parts(body[i + 2 : end])))
                 named = (values.get(of.text, (of,)) for of in syntax.tokens(macro.body))
-                tokens += [replace(of, at=body[i].at) for value in named for of in value]
-                i = end
-            else:
-                tokens.append(body[i])
+                value, i = [replace(of, at=body[i].at) for all_of in named for of in all_of], end
+            tokens += value
             i += 1
         return tuple(tokens)
 
@@ -703,4 +706,5 @@ def _parameter(part: Stream) -> Parameter:
     before = texts[:-1] if stars or len(texts) > 1 else texts
     kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
     kind = kind.replace(" :: ", "::").removeprefix("std::")
-    return Parameter(texts[-1], kind, stars, "const" in texts)
+    name = texts[-1] if texts[-1].isidentifier() else f"_{part[-1].at}"
+    return Parameter(name, kind, stars, "const" in texts)
