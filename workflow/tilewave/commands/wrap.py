@@ -414,10 +414,9 @@ def _tried(
         if shape or trying.without_judge(guess):
             shape = shape or trying.first_shape(guess)
             front, outcome = settled(shape)
-            late = outcome["status"] == result.NOT_MEASURED and not options.new_operation
-            if fixed and late:
+            if fixed and not options.new_operation and outcome["status"] == result.NOT_MEASURED:
                 raise probing.too_large(fixed)
-            return front, outcome, shape
+            return front, outcome, trying.shape_of(shape, front)
         shape = first_shape = trying.first_shape(guess)
         front, outcome = settled(shape)
         first_outcome = outcome

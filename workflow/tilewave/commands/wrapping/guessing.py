@@ -169,9 +169,8 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
         groups = [side or (Token("1", 0),) for side in named] if any(named) else groups
     texts = [of_tokens(part, launch.scope, names) for part in groups]
-    for text in texts:
-        if "// 0" in text or not (names_in(text) or evaluate(text)):
-            raise Unknown(text)  # a call sets the name that is 0
+    if any("// 0" in text or not (names_in(text) or evaluate(text)) for text in texts):
+        raise Unknown(", ".join(texts))  # a call sets the name that is 0
     return reading.shortened([int(text) if text.isdigit() else text for text in texts])
 
 

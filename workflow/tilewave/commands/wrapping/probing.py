@@ -190,10 +190,8 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
     by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
     by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
-    # With a loop over the grid, a block has neighbours only where no thread takes a second element.
-    threads = trying.threads({**by_block.front, "grid": []}, {})
-    each = threads * target.function.strides_by_grid or WIDE * SHORT
-    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": each}
+    once = trying.threads({**by_block.front, "grid": []}, {}) * target.function.strides_by_grid
+    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": once or WIDE * SHORT}
     trial = target.trial(by_block.front, shape)
     end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
     if trial.fatal or not end or end % trying.FEW_BLOCKS:
@@ -264,6 +262,12 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
         raise too_large(shape)
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
     guess.notes.append(f"{CONSTANT}: {trying.size(shape)}")
+    letters = operation.laid_out and not {*taken} & {*shape} and max(map(len, shape)) == 1
+    for names in itertools.permutations(shape if letters else ()):  # other meanings of them
+        named = str.maketrans("".join(shape), "".join(names))
+        grid = [str(side).translate(named) for side in guess.front["grid"]]
+        texts = [f"{name.translate(named)} == {side}" for name, side in shape.items()]
+        guess.alternatives += [{**guess.front, "grid": grid, "requires": {"conditions": texts}}]
     if guess.literal and shape == guess.launched:
         trying.as_launched(guess, shape)
     return shape

@@ -292,8 +292,7 @@ class Source:
             if token.text == kernel
             for launch in self._launch(body, i, place)
         )
-        ordered = sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
-        return ordered[self.later :]
+        return sorted(launches, key=lambda of: (of.scope.is_off, not of.arguments))[self.later :]
 
     def _expanded(self, body: Stream, what: str) -> Tokens:
         """Return tokens with the text of each macro that has this in it in place of the macro's calls."""
@@ -605,8 +604,7 @@ class Scope:
         before = spelled([token for token in self.body if token.at < self.at])
         test = re.search(r"\bif \( (\w+) = = (\d+) \)(?: \{)?$", before)
         value = self.numbers(syntax.tokens(test[1])) if test else ()
-        number = len(value) == 1 and value[0].text.isdigit()
-        return test is not None and number and value[0].text != test[2]
+        return test is not None and spelled(value).isdigit() and spelled(value) != test[2]
 
     def literal(self, expression: Tokens) -> Tokens:
         """Return the value of an expression that is a name, else the expression."""
