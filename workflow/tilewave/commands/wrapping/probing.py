@@ -263,7 +263,7 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
     guess.notes.append(f"{CONSTANT}: {trying.size(shape)}")
     letters = operation.laid_out and not {*taken} & {*shape} and max(map(len, shape)) == 1
-    for names in itertools.permutations(shape if letters else ()):  # other meanings of them
+    for names in itertools.permutations(shape) if letters else ():  # other meanings of them
         named = str.maketrans("".join(shape), "".join(names))
         grid = [str(side).translate(named) for side in guess.front["grid"]]
         texts = [f"{name.translate(named)} == {side}" for name, side in shape.items()]
