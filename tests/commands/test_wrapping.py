@@ -83,11 +83,9 @@ def test_files_that_are_read(project: Path) -> None:
     (project / "src" / "runner.cu").write_text(RUNNER.partition("\n")[2])
     assert {*finding.read(tiled)[0].texts} == {tiled, path}
     assert finding.read(path)[1] == (project / "common",)
-    written = project / "include" / "far.h"
-    written.parent.mkdir()
-    written.touch()
-    path.write_text('#include "far.h"\n' + PLAIN)
-    assert finding.read(path)[1] == (written.parent,)
+    (project / "common").rename(project / "include")
+    path.write_text('#include "helper.h"\n' + PLAIN)
+    assert finding.read(path)[1] == (project / "include",)
 
 
 @pytest.mark.parametrize(

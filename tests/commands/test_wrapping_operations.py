@@ -50,6 +50,8 @@ def check_wrapped(path, front, shape, capsys) -> None:
          {"arguments": ["total", "x", "n"], "grid": ["ceil(n / 256)"], "shared_bytes": 2048}, "1000"),
         (HEIGHT.replace("LD", "M"), "matmul", {"arguments": ["a", "b", "c", "m", "n", "k"]}, "19x33x5"),
         (HEIGHT.replace("LD", "K"), "matmul", {"requires": {"conditions": ["m == n", "n == k"]}}, "33x33x33"),
+        ("#define N 40\n#define M 24\n#define K 8\n" + re.sub(", (?:int )?N, .*?K", "", HEIGHT).replace("LD", "M"),
+         "matmul", {"requires": {"conditions": ["n == 24", "m == 40", "k == 8"]}}, "40x24x8"),
         (THREAD, "softmax",
          {"arguments": ["y", "x", "rows", "columns"], "grid": ["ceil(rows / 128)"]}, "130x7"),
         (ROWS, "softmax", {"arguments": ["x", "y", "rows", "columns"], "grid": ["rows"]}, "2x300"),
