@@ -159,10 +159,12 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
     while spelled(sides[:1]) == "(" and closing(sides, 0) == len(sides) - 1:
         sides = sides[1:-1]
     name, scope = spelled(sides), launch.scope
-    if scope.caller and name in scope.given and scope.value(name) is None:
-        given = {plain(of, scope.caller): names.get(key, "") for key, of in scope.given.items()}
-        launch = replace(launch, scope=scope.caller)
-        return _sides(scope.given[name], launch, {key: of for key, of in given.items() if of})
+    if scope.caller and name in scope.given and scope.value(name) in (None, scope.passed.get(name)):
+        there = {
+            plain(of, scope.caller): names[at] for at, of in scope.given.items() if at in names
+        }
+        with contextlib.suppress(Unknown):
+            return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
     groups = parts(sides[2:-1] if spelled(sides[:1]) == "dim3" else sides)
     if len(sides) == 1 and sides[0].word and sides[0].text not in names:
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
