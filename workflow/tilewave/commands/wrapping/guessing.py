@@ -14,7 +14,7 @@ from tilewave.commands.wrapping import constant_memory, matching, reading
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, spelled
-from tilewave.compiling.declarations import Stream, Token, Tokens, closing, tokens
+from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
@@ -156,7 +156,7 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
-    while spelled(sides[:1]) == "(" and closing(sides, 0) == len(sides) - 1:
+    if re.fullmatch(r"\( \w+ \)", spelled(sides)):  # the argument of a macro
         sides = sides[1:-1]
     name, scope = spelled(sides), launch.scope
     if scope.caller and name in scope.given and scope.value(name) in (None, scope.passed.get(name)):

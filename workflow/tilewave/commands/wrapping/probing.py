@@ -248,11 +248,12 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     for dimension in operation.dimensions if sides else ():
         sides[dimension] = sides.get(dimension) or constant(source.near, dimension.upper()) or 0
     sides = {name: side for name, side in sides.items() if side}
-    if {*taken} & {*operation.dimensions}:  # which the kernel ignores
-        sides = guess.launched | sides
     if len(sides) == 1 and operation.laid_out:
         sides = dict.fromkeys(operation.dimensions, *sides.values())
-    if not sides and (guess.fixed or not operation.dimensions[1:]):
+    if {*taken} & {*operation.dimensions}:  # which the kernel ignores, perhaps for constants
+        known = {constant(source.near, of) for of in target.function.declaration.identifiers}
+        sides = {of: side for of, side in guess.launched.items() if side in known} | sides
+    elif not sides and (guess.fixed or not operation.dimensions[1:]):
         alike = dict.fromkeys(operation.dimensions, guess.fixed)
         sides = alike if guess.fixed else _touched(target, guess)
     if len(sides) < len(operation.dimensions):

@@ -299,7 +299,7 @@ class Source:
         tokens, i = list[Token](), 0
         while i < len(body):
             macro, value = self.macros.get(body[i].text), body[i : i + 1]
-            called = spelled(body[i + 1 : i + 2]) == "("
+            called = macro and spelled(body[i + 1 : i + 2]) == "("
             if called and macro and macro.arguments and re.search(what, macro.body):
                 end = syntax.closing(body, i + 1)
                 values = dict(zip(macro.arguments, parts(body[i + 2 : end])))
