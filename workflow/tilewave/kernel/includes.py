@@ -41,8 +41,8 @@ STAND_INS |= dict.fromkeys(("stdint.h", "cstdint"), TABLES["stdint"])
 
 def of_host(name: str) -> str:
     """Return the text that stands in for a header of host code, of which device code needs little; empty for another."""
-    known = (text for pattern, text in INSTEAD_OF_HOST.items() if re.fullmatch(pattern, name))
-    return next(known, STAND_INS.get(name, "#pragma once\n") if OF_HOST.fullmatch(name) else "")
+    stand_ins = (text for pattern, text in INSTEAD_OF_HOST.items() if re.fullmatch(pattern, name))
+    return next(stand_ins, STAND_INS.get(name, "#pragma once\n") if OF_HOST.fullmatch(name) else "")
 
 
 def provided(name: str) -> bool:

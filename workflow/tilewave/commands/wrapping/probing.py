@@ -251,8 +251,8 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     if len(sides) == 1 and operation.laid_out:
         sides = dict.fromkeys(operation.dimensions, *sides.values())
     if {*taken} & {*operation.dimensions}:  # which the kernel ignores, perhaps for constants
-        known = {constant(source.near, of) for of in target.function.declaration.identifiers}
-        sides = {of: side for of, side in guess.launched.items() if side in known} | sides
+        values = {constant(source.near, of) for of in target.function.declaration.identifiers}
+        sides = {of: side for of, side in guess.launched.items() if side in values} | sides
     elif not sides and (guess.fixed or not operation.dimensions[1:]):
         alike = dict.fromkeys(operation.dimensions, guess.fixed)
         sides = alike if guess.fixed else _touched(target, guess)
