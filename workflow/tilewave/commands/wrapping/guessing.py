@@ -343,8 +343,6 @@ def _dtypes(
     for parameter, argument in zip(function.parameters, arguments):
         if parameter.stars and argument in operands:
             kind = types.get(parameter.type) or source.plain(parameter.type)
-            alike = {item.type * (not item.stars) for item in source.members(kind)}
-            kind = alike.pop() if len(alike) == 1 else kind  # of each member of a struct
             plain = re.sub(r"[24]$", "", kind) if kind not in reading.DTYPES else kind
             by_operand[str(argument)] = reading.DTYPES.get(plain.replace("nvcuda::", ""), "")
     text = "\n".join(source.texts[path] for path in source.kernel_files)

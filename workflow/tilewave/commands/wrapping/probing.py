@@ -191,13 +191,16 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
     by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
     once = trying.threads({**by_block.front, "grid": []}, {}) * target.function.strides_by_grid
-    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": once or WIDE * SHORT}
-    trial = target.trial(by_block.front, shape)
-    end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
+    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": SHORT * (once or WIDE)}
+    trial, of = target.trial(by_block.front, shape), by_block.front["dtypes"]["x"]
+    end = max(trial.touched.get("x", (0, 0))) // SIZES[of]
     if trial.fatal or not end or end % trying.FEW_BLOCKS:
         return None
-    by_block.shape = {**shape, "each": end // trying.FEW_BLOCKS}
-    by_block.front["requires"] = {"conditions": [f"each == {end // trying.FEW_BLOCKS}"]}
+    total, sums = (trial.buffers[name].view(STORED.get(of, "u1")).sum() for name in ("x", "sums"))
+    if once and not np.isclose(float(total), float(sums), rtol=0, atol=CLOSE):
+        return None  # a thread that takes several elements
+    by_block.shape = {**shape, "each": once or end // trying.FEW_BLOCKS}
+    by_block.front["requires"] = {"conditions": [f"each == {by_block.shape['each']}"]}
     by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
     if guess.place and "ceil" in str(guess.front["grid"]):
         by_block.faults += _short_block(target, by_block)
