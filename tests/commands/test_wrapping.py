@@ -83,6 +83,9 @@ def test_files_that_are_read(project: Path) -> None:
     (project / "src" / "runner.cu").write_text(RUNNER.partition("\n")[2])
     assert {*finding.read(tiled)[0].texts} == {tiled, path}
     assert finding.read(path)[1] == (project / "common",)
+    (project / "common").rename(project / "include")
+    path.write_text('#include "helper.h"\n' + PLAIN)
+    assert finding.read(path)[1] == (project / "include",)
 
 
 @pytest.mark.parametrize(
@@ -223,6 +226,7 @@ def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
         (PLAIN + PLAIN.replace("product", "other"), [], "2 kernels. Choose one with --kernel NAME, or --kernel all: other, product"),
         (PLAIN, ["--kernel", "prodct"], "did you mean 'product'?"),
         (PLAIN.replace("A,", "A, const int* mask,"), [], "? (mask). If matmul has no such array, write an operation with --new-operation NAME"),
+        (PLAIN.replace("A,", "A, const int*,"), [], "with a value for each ? (_"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
         (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...> with a value for int W"),
         (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],

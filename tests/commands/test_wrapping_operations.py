@@ -16,6 +16,15 @@ TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCH
         "sgemm_height launches"  # N rows and M columns; LD is M, or by mistake K
     ).split()
 )
+IGNORED = """#define COUNT 96
+#define RUN(kernel, blocks, threads) kernel<<<(blocks), (threads)>>>(a, b, c, COUNT)
+__global__ void vector_add(float* a, float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < COUNT) c[i] = a[i] + b[i];
+}
+void run(float* a, float* b, float* c, dim3 grid, int threads) { RUN(vector_add, grid, threads); }
+int main() { run(0, 0, 0, dim3(COUNT / 32), 32); }
+"""
 
 
 def check_wrapped(path, front, shape, capsys) -> None:
@@ -41,6 +50,8 @@ def check_wrapped(path, front, shape, capsys) -> None:
          {"arguments": ["total", "x", "n"], "grid": ["ceil(n / 256)"], "shared_bytes": 2048}, "1000"),
         (HEIGHT.replace("LD", "M"), "matmul", {"arguments": ["a", "b", "c", "m", "n", "k"]}, "19x33x5"),
         (HEIGHT.replace("LD", "K"), "matmul", {"requires": {"conditions": ["m == n", "n == k"]}}, "33x33x33"),
+        ("#define N 40\n#define M 24\n#define K 8\n" + re.sub(", (?:int )?N, .*?K", "", HEIGHT).replace("LD", "M"),
+         "matmul", {"requires": {"conditions": ["n == 24", "m == 40", "k == 8"]}}, "40x24x8"),
         (THREAD, "softmax",
          {"arguments": ["y", "x", "rows", "columns"], "grid": ["ceil(rows / 128)"]}, "130x7"),
         (ROWS, "softmax", {"arguments": ["x", "y", "rows", "columns"], "grid": ["rows"]}, "2x300"),
@@ -48,6 +59,7 @@ def check_wrapped(path, front, shape, capsys) -> None:
          {"arguments": "m, n, k, alpha, a, k, m * k, b, n, k * n, beta, c, n, m * n".split(", "),
           "grid": ["ceil(n / 16)", "ceil(m / 16)", "batch"], "reads_c": True}, "3x17x20x9"),
         (COPY, "copy", {"arguments": ["b", "a", "n"], "requires": {"n": 4}}, "1004"),
+        (IGNORED, "vector_add", {"block": [32], "grid": [3], "requires": {"conditions": ["n == 96"]}}, "96"),
     ],
 )  # fmt: skip
 def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, front, shape) -> None:
@@ -72,6 +84,7 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
          "ignores its parameters alpha, beta", "33x70x5"),
         ("gemv_rows", "", {"operation": "matmul", "arguments": ["a", "b", "c", "m", "k"]}, "", "70x1x33"),
         ("reduce_pairs", "", {"operation": "block_sums", "grid": ["blocks"]}, "each block leaves a sum", "5x256"),
+        ("reduce_strided", "", {"requires": {"conditions": ["each == 128"]}}, "each block leaves a sum", "5x128"),
         ("softmax_of_row", "", {"block": ["T_THREADS"], "arguments": ["x", "y", "rows * columns"],
          "requires": {"conditions": ["columns == 128"]}}, "inferred from this failure: wrong at rows = 3, columns = 129", "9x128"),
         ("copy_hidden", "", {"entry": "::copy_hidden", "grid": ["ceil(n / 64)"]}, "", "70"),

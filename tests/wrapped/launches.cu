@@ -62,6 +62,15 @@ __global__ void reduce_pairs(const float* in, float* out) {
     if (threadIdx.x == 0) out[blockIdx.x] = s[0];
 }
 
+__global__ void reduce_strided(const float* in, float* out, int n) {
+    __shared__ float s[128];
+    s[threadIdx.x] = 0;
+    for (int i = blockIdx.x * 128 + threadIdx.x; i < n; i += 128 * gridDim.x) s[threadIdx.x] += in[i];
+    __syncthreads();
+    for (int i = 1; threadIdx.x == 0 && i < 128; ++i) s[0] += s[i];
+    if (threadIdx.x == 0) out[blockIdx.x] = s[0];
+}
+
 namespace {
 template <int THREADS = 128>
 __global__ void softmax_of_row(const float* x, float* y, int N) {
@@ -94,6 +103,7 @@ void run(int which, float* out, float* in, float* b, int width, int height, int 
     product_swapped << <dim3((m + T - 1) / T, (n + T - 1) / T), dim3(T, T) >> > (in, b, out, m, n, k);
     gemv_rows<<<(m + 63) / 64, 64>>>(in, b, out, m, n);
     reduce_pairs<<<total / 256, 128>>>(in, out);
+    reduce_strided<<<total / 128, 128>>>(in, out, total);
     void* pointers[] = {&in, &out, &total};
     cudaLaunchKernel((void*)copy_hidden, dim3((total + 63) / 64), dim3(64), pointers, 0, 0);
 }

@@ -71,6 +71,8 @@ def limited(least: int = 0) -> Iterator[None]:
         usage.limit(allowed)
     try:
         yield
+    except RuntimeError as error:  # there may be no room for the stack of a thread
+        raise (MemoryError() if "start new thread" in str(error) else error) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 

@@ -190,7 +190,9 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             guess.faults.append(failure)
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
-    if outcome["verdict"] in result.FINDINGS and not probing.sized(front, operation):
+    if outcome["verdict"] in result.FINDINGS and not probing.sized(
+        target.function, front, operation
+    ):
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
         front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
@@ -203,7 +205,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     for launch in target.source.launches(target.function.name)[:1]:
         faults += [f"{FAULT}{fault}" for fault in host_memory.faults(target.function, launch)]
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
-    if not right and not options.shape and not probing.sized(front, operation):
+    if not right and not options.shape and not probing.sized(target.function, front, operation):
         path = relative(target.source.path, quoted=True)
         command = f"tilewave wrap {path} --kernel {target.function.name}"
         notes.append(f"The kernel takes no size. If it has a fixed one: {command} --shape SIZES")
@@ -414,10 +416,9 @@ def _tried(
         if shape or trying.without_judge(guess):
             shape = shape or trying.first_shape(guess)
             front, outcome = settled(shape)
-            late = outcome["status"] == result.NOT_MEASURED and not options.new_operation
-            if fixed and late:
+            if fixed and not options.new_operation and outcome["status"] == result.NOT_MEASURED:
                 raise probing.too_large(fixed)
-            return front, outcome, shape
+            return front, outcome, trying.shape_of(shape, front)
         shape = first_shape = trying.first_shape(guess)
         front, outcome = settled(shape)
         first_outcome = outcome

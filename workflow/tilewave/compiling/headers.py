@@ -36,17 +36,15 @@ def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool)
         name, near, direct = waiting.pop()
         if name in texts:
             continue
-        of_the_host = nvcc and direct and includes.of_host(name)
+        instead = includes.of_host(name) if nvcc and direct else ""
         paths = (folder / name for folder in (*near, *search_path))
         path = next((path for path in paths if path.is_file()), None)
-        if path is not None and name not in includes.INSTEAD and not of_the_host:
+        if path is not None and name not in includes.INSTEAD and not instead:
             texts[name], included = includes.read_header(path)
             near = (path.parent,)
             waiting += [(header, near if mark == '"' else (), False) for mark, header in included]
             continue
-        stand_in = includes.STAND_INS.get(name)
-        if of_the_host:
-            stand_in = includes.INSTEAD_OF_HOST.get(name, stand_in or "#pragma once\n")
+        stand_in = instead or includes.STAND_INS.get(name)
         if stand_in is not None:
             texts[name] = stand_in
             waiting += [(header, (), False) for _, header in includes.INCLUDE.findall(stand_in)]

@@ -23,7 +23,7 @@ TABLES = table_beside(__file__)
 """Declarations of names that nvcc knows and NVRTC does not."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
-    r"|[;}]\s*void\s+\w+\s*\("  # a function without an annotation
+    r"|[;}]\s*(?:extern\s+)?(?:void|int|float|double|bool)\s+\w+\s*\("  # a function without an annotation
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are unknown here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""
@@ -132,7 +132,7 @@ def _shows_signs(text: str) -> bool:
     code = source.code(text)
     if SIGN.search(code) or any(re.search(rf"\b{name}\b", code) for name in TABLES["names"]):
         return True
-    return any(name not in STAND_INS and of_host(name) for _, name in INCLUDE.findall(text))
+    return any(name not in STAND_INS and bool(of_host(name)) for _, name in INCLUDE.findall(text))
 
 
 def adapted(name: str, text: str, headers: Mapping[str, str], entry: str) -> Adapted | None:

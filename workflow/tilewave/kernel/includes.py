@@ -39,16 +39,17 @@ STAND_INS = {**INSTEAD, **dict.fromkeys(TABLES["empty"].split(), "#pragma once\n
 STAND_INS |= dict.fromkeys(("stdint.h", "cstdint"), TABLES["stdint"])
 
 
-def of_host(name: str) -> bool:
-    """Return whether a header serves host code, and device code needs nothing or little of it."""
-    return name in INSTEAD_OF_HOST or OF_HOST.fullmatch(name) is not None
+def of_host(name: str) -> str:
+    """Return the text that stands in for a header of host code, of which device code needs little; empty for another."""
+    stand_ins = (text for pattern, text in INSTEAD_OF_HOST.items() if re.fullmatch(pattern, name))
+    return next(stand_ins, STAND_INS.get(name, "#pragma once\n") if OF_HOST.fullmatch(name) else "")
 
 
 def provided(name: str) -> bool:
     """Return whether a header exists without the user's doing: CUDA's, or one with a stand-in."""
     parents = [parent for folder in folders() for parent in (folder, folder / "crt")]
     paths = (parent / name for parent in parents)
-    return name in STAND_INS or of_host(name) or any(path.is_file() for path in paths)
+    return name in STAND_INS or bool(of_host(name)) or any(path.is_file() for path in paths)
 
 
 @functools.cache

@@ -131,7 +131,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         functions = {item.name: item for item in every if item.file == source.path}
         if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
             functions = {**{item.name: item for item in every}, **functions}
-        if not functions and "__global__" in source.texts[source.path]:
+        read = any(file == source.path for file, _ in source.near.declarations())
+        if not (functions or read) and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
         names = names if options.kernel else [*functions]
@@ -262,6 +263,7 @@ def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[Checked
     except UserError as error:
         if error.key in ("--kernel", "--dtype") and error.value:
             raise
+        operations.MODULES.use(map(Path, options["operations"]))  # without those of its trials
         return replace(source, problem=source.problem or str(error)), False, ""
     lines = [line.strip() for line in notes.getvalue().splitlines()]
     kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name))

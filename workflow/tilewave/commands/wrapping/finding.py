@@ -34,7 +34,8 @@ def _root(path: Path) -> Path:
     above = [entry for entry in near[1:2] if entry in small and _belongs(entry, names[entry], path)]
     named = includes.INCLUDE.findall(path.read_text(errors="replace"))
     ups = max((name.count("../") for _, name in named), default=0)
-    above += [entry for entry in near[2 : ups + 1] if entry in small]
+    headers = [of for of in small if any((of / "include" / name).is_file() for _, name in named)]
+    above += [entry for entry in near[2 : ups + 1] if entry in small] + headers
     return repository or min([*projects, *above, near[0]], key=lambda entry: len(entry.parts))
 
 

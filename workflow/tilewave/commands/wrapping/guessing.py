@@ -156,13 +156,23 @@ def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
 
 def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int | str]:
     """Translate a grid or block, from a dim3 (its name or its value) or a number. Raises Unknown."""
-    groups = parts(sides[2:-1] if sides and sides[0].text == "dim3" else sides)
+    if re.fullmatch(r"\( \w+ \)", spelled(sides)):  # the argument of a macro
+        sides = sides[1:-1]
+    name, scope = spelled(sides), launch.scope
+    if scope.caller and name in scope.given and scope.value(name) in (None, scope.passed.get(name)):
+        there = {
+            plain(of, scope.caller): names[at] for at, of in scope.given.items() if at in names
+        }
+        with contextlib.suppress(Unknown):
+            return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
+    groups = parts(sides[2:-1] if spelled(sides[:1]) == "dim3" else sides)
     if len(sides) == 1 and sides[0].word and sides[0].text not in names:
-        name, scope = sides[0].text, launch.scope
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
         named = [scope.value(f"{name}.{axis}") or side for axis, side in values]
         groups = [side or (Token("1", 0),) for side in named] if any(named) else groups
-    texts = (of_tokens(part, launch.scope, names) for part in groups)
+    texts = [of_tokens(part, launch.scope, names) for part in groups]
+    if any("// 0" in text or not (names_in(text) or evaluate(text)) for text in texts):
+        raise Unknown(", ".join(texts))  # a call sets the name that is 0
     return reading.shortened([int(text) if text.isdigit() else text for text in texts])
 
 

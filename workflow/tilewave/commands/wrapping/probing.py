@@ -16,6 +16,7 @@ from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
+from tilewave.commands.wrapping.reading import Function
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
@@ -152,7 +153,8 @@ def with_tile(target: Target, guess: Guess) -> None:
     (written, *more_outputs) = [name for name, operand in operands.items() if operand.written]
     extents = operands[written].extents
     has_grid = "--grid" not in guess.unknown or target.options.grid or guess.literal or guess.twin
-    if has_grid or more_outputs or guess.operation.tiles == ():
+    taken = sized(target.function, guess.front, guess.operation)
+    if has_grid or more_outputs or guess.operation.tiles == () or not taken:
         return
     shape = dict.fromkeys(guess.operation.dimensions, WIDE)
     shape |= dict.fromkeys(guess.operation.tiles[2:], SHORT)
@@ -191,13 +193,17 @@ def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
     by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
     by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
     by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
-    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": WIDE * SHORT}
-    trial = target.trial(by_block.front, shape)
-    end = max(trial.touched.get("x", (0, 0))) // SIZES[by_block.front["dtypes"]["x"]]
+    once = trying.threads({**by_block.front, "grid": []}, {}) * target.function.strides_by_grid
+    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": SHORT * (once or WIDE)}
+    trial, of = target.trial(by_block.front, shape), by_block.front["dtypes"]["x"]
+    end = max(trial.touched.get("x", (0, 0))) // SIZES[of]
     if trial.fatal or not end or end % trying.FEW_BLOCKS:
         return None
-    by_block.shape = {**shape, "each": end // trying.FEW_BLOCKS}
-    by_block.front["requires"] = {"conditions": [f"each == {end // trying.FEW_BLOCKS}"]}
+    total, sums = (trial.buffers[name].view(STORED.get(of, "u1")).sum() for name in ("x", "sums"))
+    if once and not np.isclose(float(total), float(sums), rtol=0, atol=CLOSE):
+        return None  # a thread that takes several elements
+    by_block.shape = {**shape, "each": once or end // trying.FEW_BLOCKS}
+    by_block.front["requires"] = {"conditions": [f"each == {by_block.shape['each']}"]}
     by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
     if guess.place and "ceil" in str(guess.front["grid"]):
         by_block.faults += _short_block(target, by_block)
@@ -220,9 +226,11 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
     return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
-def sized(front: Mapping[str, Any], operation: Operation) -> bool:
-    arguments = " ".join(map(str, front["arguments"]))
-    return any(re.search(rf"\b{size}\b", arguments) for size in operation.dimensions)
+def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:
+    """Return whether the kernel's code mentions a size that the kernel takes."""
+    given = zip(function.parameters, matching.leaves(front["arguments"]))
+    used = [of for item, of in given if function.mentions(item.name.partition(".")[0])]
+    return any(re.search(rf"\b{size}\b", " ".join(used)) for size in operation.dimensions)
 
 
 def too_large(shape: trying.Shape) -> UserError:
@@ -237,9 +245,9 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
         dimension, side = matching.dimension(name, operation), constant(source.near, name)
         if side and dimension in operation.dimensions:
             sides.setdefault(dimension, side)
-    if sized(guess.front, operation):
-        taken = " ".join(matching.leaves(guess.front["arguments"]))
-        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in taken.split()]
+    taken = [*matching.leaves(guess.front["arguments"])]
+    if sized(target.function, guess.front, operation):
+        fixed = [f"{name} == {side}" for name, side in sides.items() if name not in taken]
         if fixed and not operation.laid_out and "requires" not in guess.front:
             guess.front["requires"] = {"conditions": fixed}
         return None
@@ -248,7 +256,10 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     sides = {name: side for name, side in sides.items() if side}
     if len(sides) == 1 and operation.laid_out:
         sides = dict.fromkeys(operation.dimensions, *sides.values())
-    if not sides and (guess.fixed or not operation.dimensions[1:]):
+    if {*taken} & {*operation.dimensions}:  # which the kernel ignores, perhaps for constants
+        values = {constant(source.near, of) for of in target.function.declaration.identifiers}
+        sides = {of: side for of, side in guess.launched.items() if side in values} | sides
+    elif not sides and (guess.fixed or not operation.dimensions[1:]):
         alike = dict.fromkeys(operation.dimensions, guess.fixed)
         sides = alike if guess.fixed else _touched(target, guess)
     if len(sides) < len(operation.dimensions):
@@ -258,6 +269,14 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
         raise too_large(shape)
     guess.front["requires"] = {"conditions": [f"{name} == {side}" for name, side in shape.items()]}
     guess.notes.append(f"{CONSTANT}: {trying.size(shape)}")
+    letters = operation.laid_out and not {*taken} & {*shape} and max(map(len, shape)) == 1
+    for names in itertools.permutations(shape) if letters else ():  # other meanings of them
+        named = str.maketrans("".join(shape), "".join(names))
+        grid = [str(side).translate(named) for side in guess.front["grid"]]
+        texts = [f"{name.translate(named)} == {side}" for name, side in shape.items()]
+        guess.alternatives += [{**guess.front, "grid": grid, "requires": {"conditions": texts}}]
+    if guess.literal and shape == guess.launched:
+        trying.as_launched(guess, shape)
     return shape
 
 

@@ -270,7 +270,7 @@ class Source:
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [
-            (item.body, functools.partial(self._place, path), values)
+            (self._expanded(item.body, "<<<"), functools.partial(self._place, path), values)
             for path, outer in self.declarations(kernel)
             if "__global__" not in {token.text for token in outer.head}
             for item in (
@@ -292,8 +292,22 @@ class Source:
             if token.text == kernel
             for launch in self._launch(body, i, place)
         )
-        ordered = sorted(launches, key=lambda launch: (launch.scope.is_off, not launch.arguments))
-        return ordered[self.later :]
+        return sorted(launches, key=lambda of: (of.scope.is_off, not of.arguments))[self.later :]
+
+    def _expanded(self, body: Stream, what: str) -> Tokens:
+        """Return tokens with the text of each macro that has this in it in place of the macro's calls."""
+        tokens, i = list[Token](), 0
+        while i < len(body):
+            macro, value = self.macros.get(body[i].text), body[i : i + 1]
+            called = macro and spelled(body[i + 1 : i + 2]) == "("
+            if called and macro and macro.arguments and re.search(what, macro.body):
+                end = syntax.closing(body, i + 1)
+                values = dict(zip(macro.arguments, parts(body[i + 2 : end])))
+                named = (values.get(of.text, (of,)) for of in syntax.tokens(macro.body))
+                value, i = [replace(of, at=body[i].at) for all_of in named for of in all_of], end
+            tokens += value
+            i += 1
+        return tuple(tokens)
 
     def _pasted(self, macro: Macro) -> Iterator[str]:
         """Yield the text of each call of a macro that makes names of its arguments."""
@@ -312,11 +326,7 @@ class Source:
         plain = " , ".join(parameter.name for parameter in parameters)
         use = re.compile(rf"(?<!:: )(?:{scope})?\b{name} < (?!{plain} >)([^<>;(){{}}]+) >")
         for _, caller in self.declarations() if parameters else ():
-            text = spelled((*caller.head, *caller.body))
-            for macro in self.macros.values():
-                if outer.name in macro.identifiers and macro.name in text:
-                    call = re.compile(rf"\b{macro.name} \( ([^()]*) \)")
-                    text = call.sub(functools.partial(_expanded, macro), text)
+            text = spelled(self._expanded((*caller.head, *caller.body), rf"\b{outer.name}\b"))
             if not arguments and (match := use.search(text)):
                 template = self._instantiated(caller) if caller is not outer else {}
                 around = Scope(self, caller.body, caller.end, template=template)
@@ -442,12 +452,6 @@ def shortened(sides: Sequence[Any]) -> list[Any]:
     """Return the sides of a grid, block or cluster without ones at the end."""
     more = [*itertools.dropwhile(lambda side: side == 1, sides[:0:-1])]
     return [*sides[:1], *more[::-1]]
-
-
-def _expanded(macro: Macro, call: re.Match[str]) -> str:
-    """Return the text of a macro's call, with spaces between its tokens."""
-    values = dict(zip(macro.arguments or (), call[1].split(" , ")))
-    return " ".join(values.get(token.text, token.text) for token in syntax.tokens(macro.body))
 
 
 def _chevrons(body: Stream, i: int, sign: str) -> int | None:
@@ -596,7 +600,7 @@ class Scope:
         before = spelled([token for token in self.body if token.at < self.at])
         test = re.search(r"\bif \( (\w+) = = (\d+) \)(?: \{)?$", before)
         value = self.numbers(syntax.tokens(test[1])) if test else ()
-        return test is not None and len(value) == 1 and value[0].text != test[2]
+        return test is not None and spelled(value).isdigit() and spelled(value) != test[2]
 
     def literal(self, expression: Tokens) -> Tokens:
         """Return the value of an expression that is a name, else the expression."""
@@ -607,8 +611,9 @@ class Scope:
         """Return an expression with numbers in place of names; empty if one has none."""
         tokens: list[Token] = []
         for token in expression:
-            value = (self.value(token.text) or ()) if token.word else (token,)
-            if token.word:
+            name = token.word and token.text not in {"sizeof", *DTYPES, *self.source.macros}
+            value = (self.value(token.text) or ()) if name else (token,)
+            if name:
                 value = self.numbers(value, depth + 1) if depth < LEVELS else ()
             if not value:
                 return ()
@@ -695,4 +700,5 @@ def _parameter(part: Stream) -> Parameter:
     before = texts[:-1] if stars or len(texts) > 1 else texts
     kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
     kind = kind.replace(" :: ", "::").removeprefix("std::")
-    return Parameter(texts[-1], kind, stars, "const" in texts)
+    name = texts[-1] if texts[-1].isidentifier() else f"_{part[-1].at}"
+    return Parameter(name, kind, stars, "const" in texts)

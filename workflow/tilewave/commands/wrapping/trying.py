@@ -305,7 +305,7 @@ def _final(front: Mapping[str, Any], operation: Operation) -> Front:
 def _changes(front: Mapping[str, Any], guess: Guess) -> Iterator[tuple[Front, str]]:
     for alternative in guess.alternatives:
         keys = ("arguments", "grid", "block", "requires", "dtypes")
-        changed = [key for key in keys if alternative.get(key) != front.get(key)]
+        changed = [of for of in keys if of in alternative and alternative[of] != front.get(of)]
         description = "; ".join(f"{key} {_shown(alternative[key])}" for key in changed)
         # Elements that the old grid did not write seemed to be read; a new grid may write them.
         dropped = READS_C if "grid" in changed else ""
