@@ -18,7 +18,7 @@ from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.operations.base import Operand
 
 TABLES = table_beside(__file__)
-NAMED, NOISE = (frozenset(TABLES[key].split()) for key in ("named", "noise"))
+NAMED, NOISE, JUDGING = (frozenset(TABLES[key].split()) for key in ("named", "noise", "judging"))
 FOREIGN, ASIDE, VECTOR, PASSED = (
     re.compile(TABLES[key]) for key in ("foreign", "aside", "vector", "passed")
 )
@@ -62,6 +62,7 @@ def references(function: Function, source: Source, kernel: Kernel) -> list[Refer
         if item.kind == "function" and item.body and item.name not in function.text.split()
         if "<<<" not in source.texts[path][item.start : item.end]
         if not (item.scope or any(map(FOREIGN.fullmatch, item.identifiers)))
+        if JUDGING.isdisjoint(_words(item.name))
         for call in _calls(function, source, path, item, operands, constants)
     ]
     calls.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(_words(of.name))))

@@ -74,6 +74,8 @@ def judge(
     except NoReference as error:
         why = f"its reference {kernel.name} has no result: {error}"
         return Judgement(result.NOT_CHECKED, why)
+    if all(np.ma.getmaskarray(wanted[name]).all() for name in outputs):
+        return Judgement(result.NOT_CHECKED, f"its reference {kernel.name} writes no output")
     judgements, numberless, compared = [], 0, 0
     for name, memory in outputs.items():
         got, want = memory.copy(), wanted[name].data.copy()
