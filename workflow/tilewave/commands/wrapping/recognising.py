@@ -20,8 +20,7 @@ from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations import formulas
-from tilewave.kernel.operations.kernel_reference import rounding
-from tilewave.kernel.padding import POISON
+from tilewave.kernel.operations.kernel_reference import rounding, unset
 from tilewave.kernel.tolerance import Tolerance
 from tilewave.theory.dtypes import DTYPES
 
@@ -156,8 +155,7 @@ def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
     """Return the names for formulas, the output, what of it was written, and its tolerance."""
     job, memory = sample.job, sample.outputs[output]
     stored = operation.without_padding(job, output, memory).view(operation.stored(job, output)[0])
-    wrote = np.any(stored.view(np.uint8).reshape(stored.size, -1) != POISON, axis=1)
-    wrote |= output in sample.given or stored.itemsize == 1
+    wrote = ~unset(stored) | (output in sample.given or stored.itemsize == 1)
     arrays = {name: operation.wide(job, name, of).ravel() for name, of in sample.given.items()}
     got = to_float64(stored, operation.dtype(job, output))
     bound = rounding(operation, job, output, got[wrote]) if wrote.any() else Tolerance()

@@ -1,6 +1,7 @@
 """The base class of operations: arrays, their inputs, reference, tolerance and work, wherever a kernel runs.
 A subclass has its own module, here or in a folder of the config (`operation_folders`)."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -343,16 +344,18 @@ class Operation:
                 bound = kernel_reference.rounding(self, job, name, want[name])
             return replace(usual, bound=bound, special=kind == SPECIAL)
 
-        return Judgement.worst(
-            compare(
-                output(name),
-                self.without_padding(job, name, outputs[name]),
-                wanted.ravel(order=self.order(job, name)),
-                self.dtype(job, name),
-            )
-            for name, wanted in want.items()
-            if wanted is not None
-        )
+        def compared(name: str, wanted: np.ndarray) -> Judgement:
+            got = self.without_padding(job, name, outputs[name])
+            expected = wanted.ravel(order=self.order(job, name))
+            if self.rounded:  # neither has a value there
+                neither = np.isnan(expected) & kernel_reference.unset(got)
+                got, expected = (
+                    np.where(neither, 0, of).astype(of.dtype) for of in (got, expected)
+                )
+            return compare(output(name), got, expected, self.dtype(job, name))
+
+        judged = ((name, wanted) for name, wanted in want.items() if wanted is not None)
+        return Judgement.worst(itertools.starmap(compared, judged))
 
     def judge_large(
         self, job: Job, outputs: Arrays, given: Arrays, alpha: float = 1.0, beta: float = 0.0

@@ -58,6 +58,12 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
     return Tolerance(relative * typical, relative, relative, typical)
 
 
+def unset(memory: np.ndarray) -> np.ndarray:
+    """Return which elements hold what lies in memory before a launch."""
+    same: np.ndarray = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
+    return same
+
+
 def judge(
     operation: Any, job: Job, outputs: Arrays, given: Arrays, executed: Executed, *, stated: bool
 ) -> Judgement:
@@ -80,9 +86,8 @@ def judge(
     for name, memory in outputs.items():
         got, want = memory.copy(), wanted[name].data.copy()
         unwritten = np.ma.getmaskarray(wanted[name])
-        poisoned = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
         unknown = np.isnan(want) & ~unwritten
-        skipped = (unwritten & poisoned) | unknown
+        skipped = (unwritten & unset(memory)) | unknown
         got[skipped], want[skipped] = 0, 0.0
         numberless += int(unknown.sum())
         compared += int((~skipped).sum())
