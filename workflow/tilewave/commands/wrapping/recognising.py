@@ -102,8 +102,9 @@ def references(
 
 
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
-    """Return the formulas that a part of the kernel's name, else of its file's, allows, all if no part says anything,
-    and whether the kernel's name has one meaning, of each element."""
+    """Return the formulas that a part of the kernel's name allows, or of its file's if the kernel's is a common one,
+    all if no part says anything, and whether the kernel's name has one meaning, of each element."""
+    own = {*matching.snake(function.name).split("_")}
     for label in (function.name, source.path.stem):
         text = matching.snake(label)
         words = {word.rstrip("0123456789") or word for word in text.split("_")}
@@ -112,7 +113,7 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
         for key in (key for key in TABLES if not named[key]):
             named[key] = {part for part in key.split("|") if len(part) > 4 and part in joined}
         chosen = {name: code for key in TABLES if named[key] for name, code in TABLES[key].items()}
-        if chosen:
+        if chosen and (label == function.name or own <= matching.NEUTRAL):
             left = words.difference(*named.values()) - matching.NEUTRAL
             single = sum(map(bool, named.values())) == 1 and all(map(TYPED.fullmatch, left))
             return chosen, single and not re.search(r"\b[uvwrgNBG]\b", str([*chosen.values()]))
