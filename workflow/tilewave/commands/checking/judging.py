@@ -94,17 +94,15 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
 def _otherwise(
     source: CheckedKernel, outcome: dict[str, Any], options: Namespace, machine: Any
 ) -> dict[str, Any]:
-    """Return an unclear outcome, or that under the operation of what the kernel touches, if it is right there."""
+    """Return an unclear outcome, or that under the operation of what the kernel touches, if it is clear."""
     if source.otherwise is None or outcome["exit_code"] != result.UNCLEAR:
         return outcome
     touched, _ = source.otherwise()
-    if not (touched.kernel and touched.search):
-        return outcome
     facts = [line for line in touched.notes if not PATTERNS["progress"].search(line)]
-    tried = verdict_on(
-        replace(touched, notes=facts, sizes_in_file=source.sizes_in_file), options, machine
-    )
-    return tried if tried["exit_code"] == result.RIGHT else outcome
+    touched = replace(touched, notes=facts, sizes_in_file=source.sizes_in_file)
+    tried = verdict_on(touched, options, machine)
+    ended = tried["exit_code"] == result.NOT_RIGHT and tried.get("verdict") != result.WRONG
+    return tried if tried["exit_code"] == result.RIGHT or ended else outcome
 
 
 def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator[Reference]:
