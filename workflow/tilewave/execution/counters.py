@@ -38,9 +38,7 @@ Counts = Mapping[str, Any]
 
 def _column(counts: Counts, name: str) -> np.ndarray | None:
     """Return a column of the machine's counts.
-
-    Without a model of ncu's attributed sectors it is the hardware's column.
-    """
+    Without a model of ncu's attributed sectors it is the hardware's column."""
     if name == "global_attributed" and name not in counts:
         name = "global_sectors"
     numbers = counts.get(name)

@@ -1,7 +1,5 @@
 """The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate.
-
-``python -m tilewave.gpu.reference ARCH CACHE`` compiles them in advance (`compile_support`).
-"""
+``python -m tilewave.gpu.reference ARCH CACHE`` compiles them in advance (`compile_support`)."""
 
 from __future__ import annotations
 
@@ -131,9 +129,7 @@ class Support:
 
     def unharmed(self, buffers: Iterable[DeviceBuffer], copies: Iterable[Pair]) -> bool:
         """Return whether the guard bands are intact, and both buffers of each pair hold the same bits.
-
-        It waits for the GPU once: beside other processes that check, a wait takes as long as their turns.
-        """
+        It waits for the GPU once: beside other processes that check, a wait takes as long as their turns."""
         different = pointer(self._answer.pointer)
         self._answer.clear()
         for buffer in buffers:
@@ -180,9 +176,7 @@ class Support:
         self, key: tuple[Any, ...], count: int, compute: Callable[[int], None]
     ) -> tuple[DeviceBuffer, bool]:
         """Return the reference, an output of ``count`` elements, and whether it is a new one.
-
-        key: identifies the inputs. compute: fills it, from its address.
-        """
+        key: identifies the inputs. compute: fills it, from its address."""
         if key in self._references:
             self._references.move_to_end(key)
             return self._references[key][0], False

@@ -122,10 +122,8 @@ def fitted_time(durations: Iterable[float], counts: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class PredictionError:
-    """Errors of a model in a sweep, relative to the model (0.05 is 5 %).
-
-    median: of the absolute errors. worst: the largest, with its sign. place: its index; -1 for an empty sweep.
-    """
+    """Errors of a model in a sweep, relative to the model (0.05 is 5 %). median: of the absolute errors.
+    worst: the largest, with its sign. place: its index; -1 for an empty sweep."""
 
     median: float
     worst: float

@@ -50,10 +50,8 @@ def read_events(path: Path) -> SessionEvents:
 
 @dataclass
 class NcuSession:
-    """A session of ncu: its cases and their indices among all jobs, its events and its report.
-
-    names: the collected metrics of each case. unknown: those that ncu lacks. interrupted: the signal from outside.
-    """
+    """A session of ncu: its cases and their indices among all jobs, its events and its report. names: the
+    collected metrics of each case. unknown: those that ncu lacks. interrupted: the signal from outside."""
 
     number: int
     places: list[int]
