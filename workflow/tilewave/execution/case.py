@@ -446,11 +446,8 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
 
 @dataclass(frozen=True)
 class UnjudgedRun:
-    """The memory after a job's launches, unjudged. problem: a sentence about the worst fault or error, else empty.
-
-    fatal: whether that ended the launch. touched: with ``footprint``, the bytes up to which the first launch reads
-    and writes each buffer.
-    """
+    """The memory after a job's launches. problem: the worst fault or error in a sentence; fatal: whether it
+    ended the launch; touched: with ``footprint``, the bytes that the first launch touches of each buffer."""
 
     buffers: Mapping[str, np.ndarray]
     problem: str = ""

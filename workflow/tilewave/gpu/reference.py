@@ -211,11 +211,8 @@ class Support:
         absolute: float,
         least_norm: float = 0.0,
     ) -> OutputComparison:
-        """Compare all elements: wrong is not (|error| <= relative |reference| + absolute).
-
-        `relative_error` is the Frobenius norm of the error over that of the reference, or over `least_norm` if that is
-        larger. A NaN is wrong and enters neither error.
-        """
+        """Compare all elements: wrong is not (|error| <= relative |reference| + absolute). `relative_error`:
+        Frobenius norm of the error over the reference's, or `least_norm` if larger. A NaN is only wrong."""
         count = want.nbytes // 8
         sums = self._partial.pointer
         blocks = max(1, min(COMPARE_BLOCKS, (count + 255) // 256))

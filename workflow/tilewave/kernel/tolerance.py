@@ -50,11 +50,8 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class JudgedOutput:
-    """An output to judge.
-
-    bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and beta of the launch, None for
-    an operation without them. read: whether the kernel may read it where beta is 0. special: its inputs have NaNs.
-    """
+    """An output to judge. bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and
+    beta, if any. read: whether the kernel may read it where beta is 0. special: its inputs have NaNs."""
 
     name: str
     extents: tuple[int, ...]

@@ -148,11 +148,8 @@ def compile_now(
 
 
 def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
-    """Return the entry with the symbols of the kernels that the front matter names now.
-
-    Front matter is no part of a compilation's key. ``symbol`` is the leading kernel's; with several kernels,
-    ``symbols`` has them all. An entry that lacks one is *failed to compile*.
-    """
+    """Return the entry with the symbols of the kernels that front matter, which is not in its key, names now:
+    the leading one's ``symbol``, of several all ``symbols``. One that lacks any is *failed to compile*."""
     if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
         return entry
     try:

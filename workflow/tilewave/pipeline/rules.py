@@ -76,7 +76,6 @@ class Run:
 @contextlib.contextmanager
 def of_script(snakemake: Any) -> Iterator[Run]:
     """Load the run of a script that has the plan among its inputs.
-
     A user's mistake ends the job with one line and no traceback."""
     inputs = snakemake.input
     with _logged(snakemake) as log:
