@@ -446,8 +446,8 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
 
 @dataclass(frozen=True)
 class UnjudgedRun:
-    """The memory after a job's launches. problem: the worst fault or error in a sentence; fatal: whether it
-    ended the launch; touched: with ``footprint``, the bytes that the first launch touches of each buffer."""
+    """The memory after a job's launches. problem: the worst fault or error, a sentence; fatal: whether it
+    ended the launch; touched: with ``footprint``, the ends (bytes) of the first launch's reads and writes."""
 
     buffers: Mapping[str, np.ndarray]
     problem: str = ""

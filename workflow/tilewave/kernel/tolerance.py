@@ -183,13 +183,8 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
     norm = max(math.hypot(*(part.norm for part in parts)), output.least_norm)
     total = math.hypot(*(part.total for part in parts))
     worst = max(parts, key=lambda part: part.excess, default=None)
-    comparison = OutputComparison(
-        max((part.largest for part in parts), default=0.0),
-        total / norm if norm else total,
-        wrong,
-        first,
-        worst and worst.worst,
-    )
+    largest, relative = max((part.largest for part in parts), default=0.0), total / (norm or 1.0)
+    comparison = OutputComparison(largest, relative, wrong, first, worst and worst.worst)
     value = expected = math.nan
     if wrong:
         value = float(to_float64(got[first : first + 1], dtype)[0])

@@ -96,8 +96,8 @@ def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
 
 
 def cycles_active_ratio(blocks: int, sms: int) -> float:
-    """Predict the average of ``sm__cycles_active`` over its maximum, in (0, 1]: an SM gets floor or ceil of
-    blocks / sms. It holds for equal blocks that the SM limits, and, one at a time on an SM, for any limit."""
+    """Predict the average of ``sm__cycles_active`` over its maximum, in (0, 1], for equal blocks, floor or
+    ceil of blocks / sms to an SM, that the SM's throughput limits, or any limit if one runs at a time."""
     return blocks / (sms * rounds_on_sms(blocks, sms))
 
 

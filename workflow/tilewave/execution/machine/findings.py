@@ -26,9 +26,9 @@ RETRACED = 4  # blocks executed again to learn the other side of a race
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault; ``index`` is the instruction's position in the program, -1 if none. other: position of the
-    other of a race, -1 if unknown. count: how often it came. threads: {"block": [x, y, z], "thread": [x, y,
-    z]}; addresses: bytes, of the first."""
+    """A fault; ``index`` is the instruction's position in the program, -1 if none. other: that of the other
+    instruction of a race, -1 if unknown. count: how often it came. addresses: bytes, of the first thread.
+    threads: {"block": [x, y, z], "thread": [x, y, z]}."""
 
     kind: str
     index: int

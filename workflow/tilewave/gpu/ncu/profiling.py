@@ -74,13 +74,8 @@ def metrics_of(job: Job) -> list[str]:
 
 def settings_of(job: Job) -> Settings:
     """Return a job's settings; the order of its metrics does not matter."""
-    return Settings(
-        tuple(sorted(metrics_of(job))),
-        tuple(dict.fromkeys(job.sections)),
-        job.stage == SAMPLE,
-        job.clock_control,
-        job.cache_control,
-    )
+    metrics, sections = tuple(sorted(metrics_of(job))), tuple(dict.fromkeys(job.sections))
+    return Settings(metrics, sections, job.stage == SAMPLE, job.clock_control, job.cache_control)
 
 
 def run_session(

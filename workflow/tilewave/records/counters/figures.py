@@ -36,8 +36,8 @@ def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
-    """Return the operations of the tensor cores over all input types, the total of f16 before those by sums.
-    None without f16's count, or that of the case's ``operand`` (f64 products may run on FMA units)."""
+    """Return the operations of the tensor cores over all input types; None without the count of f16 (its
+    total before those by type of sum), or of the case's ``operand`` (f64 products may run on FMA units)."""
     counters = {
         dtype: catalogue.TENSOR.format(DTYPES[dtype].tensor_source)
         for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
