@@ -96,8 +96,9 @@ def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
 
 
 def cycles_active_ratio(blocks: int, sms: int) -> float:
-    """Predict the average of ``sm__cycles_active`` over its maximum, in (0, 1], for equal blocks, floor or
-    ceil of blocks / sms to an SM, that the SM's throughput limits, or any limit if one runs at a time."""
+    """Predict the average of ``sm__cycles_active`` over its maximum, in (0, 1]. An SM gets floor or ceil of
+    blocks / sms, and is busy in proportion to its blocks. That holds for equal blocks whose throughput the SM
+    limits and, with one block per SM at a time, for any limit."""
     return blocks / (sms * rounds_on_sms(blocks, sms))
 
 
