@@ -168,7 +168,7 @@ def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
 
 def compiled(tasks: Iterable[Task], store: Store, cores: int) -> Iterator[tuple[Task, Entry]]:
     """Compile into the store, and yield each task with its entry as it is done. NVRTC has one thread and may
-    run out of memory: each core gets a process, forked at once; one over its limits *failed to compile*."""
+    run out of memory: each core has a process, forked first; one over its limits is *failed to compile*."""
     waiting = list({task.key: task for task in tasks}.values())
     limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store))
     done = pool.each(lambda task: compile_now(task, store), waiting, cores, limits)
