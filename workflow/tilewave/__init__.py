@@ -1,7 +1,5 @@
 """Tilewave: compile, check, time and profile CUDA kernel variants, and compare them in figures.
-
-Data flows one way: kernel files -> variants -> cubins -> results -> tables -> figures -> page.
-"""
+Data flows one way: kernel files -> variants -> cubins -> results -> tables -> figures -> page."""
 
 import sys
 

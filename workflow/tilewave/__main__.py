@@ -121,9 +121,7 @@ def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 @_leaving()
 def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     """Run ``tilewave``, or ``python -m tilewave``, and return the exit code.
-
-    machine: what executes kernels instead of this CPU.
-    """
+    machine: what executes kernels instead of this CPU."""
     command = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a character

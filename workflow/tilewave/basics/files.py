@@ -36,9 +36,7 @@ def no_link_out(path: Path) -> Path:
 
 def content(path: Path, most: int = MOST_BYTES) -> bytes:
     """Read a file. Raises KernelRefused for one that is not regular, or larger than ``most`` bytes.
-
-    A link must lead to a file of the same folder or below it: messages and pages may quote the content.
-    """
+    A link must lead to a file of the same folder or below it: messages and pages may quote the content."""
     no_link_out(path)
     try:
         kind = path.stat().st_mode

@@ -78,10 +78,8 @@ def limited(least: int = 0) -> Iterator[None]:
 
 
 def repeat(area: np.ndarray, pattern: np.ndarray) -> None:
-    """Let an area repeat a pattern of whole pages; only what is written to it later takes memory (Linux).
-
-    area, pattern: uint8; the area is part of a large array, which lies in pages of its own. Raises MemoryError.
-    """
+    """Let an area repeat a pattern (uint8) of whole pages; only what is written later takes memory (Linux).
+    area: uint8, part of a large array, which lies in pages of its own. Raises MemoryError."""
     libc, page, begin = ctypes.CDLL(None), mmap.PAGESIZE, area.ctypes.data
     libc.mmap.restype, word = ctypes.c_void_p, ctypes.c_size_t
     libc.mmap.argtypes = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

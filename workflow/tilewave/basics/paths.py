@@ -23,9 +23,7 @@ BUILT_FROM = CARRIED / "commit.json"
 
 def child_environment() -> dict[str, str]:
     """Return the environment of a process that imports the library, which may not be installed.
-
-    The process imports no module from its working folder, which may hold a `numpy.py` from elsewhere.
-    """
+    The process imports no module from its working folder, which may hold a `numpy.py` from elsewhere."""
     paths = [str(LIBRARY.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
 

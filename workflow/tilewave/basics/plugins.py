@@ -1,7 +1,5 @@
 """Modules that are found by name: those of a package, and files in folders that the config names.
-
-A user's file is imported when something needs it, not before.
-"""
+A user's file is imported when something needs it, not before."""
 
 import ast
 import hashlib

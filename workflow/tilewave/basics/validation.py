@@ -28,9 +28,7 @@ class NoYaml(UserError):
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """A loader that refuses a repeated key, where YAML's parsers take the last one.
-
-    It is libyaml's where PyYAML has it: ten times faster, and every job reads all front matter.
-    """
+    It is libyaml's where PyYAML has it: ten times faster, and every job reads all front matter."""
 
     def flatten_mapping(self, node: Any) -> None:
         keys: set[str] = set()

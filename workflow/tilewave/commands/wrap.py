@@ -1,7 +1,5 @@
 """``tilewave wrap FILE.cu``: write front matter for a kernel that was written for nvcc.
-
-The front matter is guessed from the code and the launch, and the guess is tested on the CPU.
-"""
+The front matter is guessed from the code and the launch, and the guess is tested on the CPU."""
 
 import argparse
 import functools

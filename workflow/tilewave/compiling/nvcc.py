@@ -76,10 +76,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Adapted:
-    """A kernel's text, its headers and the header in front in a form that NVRTC accepts, with compiler options.
-
-    left_out: the parts that were blanked out; unread: True if unbalanced braces prevented that.
-    """
+    """A kernel's text, its headers and the header in front in a form that NVRTC accepts, with compiler
+    options. left_out: the parts that were blanked out; unread: True if unbalanced braces prevented that."""
 
     file: str
     text: str

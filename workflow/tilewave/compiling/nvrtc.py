@@ -260,10 +260,8 @@ def _checked(answer: tuple[Any, ...], call: str) -> Any:
 def _run(
     file: str, text: str, all_headers: Mapping[str, str], flags: Sequence[str], named: Sequence[str]
 ) -> tuple[Any, bytes, bytes | None, dict[str, str]]:
-    """Return NVRTC's error (0 if it compiled), its log, the cubin, and the entries' names in the cubin.
-
-    cuda.core's Program takes neither headers in memory nor options that it does not list, so this calls NVRTC itself.
-    """
+    """Return NVRTC's error (0 if it compiled), its log, the cubin, and the entries' names in the cubin. It is
+    called itself, because cuda.core's Program takes no headers in memory and only options that it lists."""
     from cuda.bindings import nvrtc
 
     # NVRTC puts the working folder before relative names: this thread gets its own. Some containers

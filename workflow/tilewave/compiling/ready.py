@@ -1,7 +1,5 @@
 """Code that another compiler made: Triton, nvcc, a library's build.
-
-A kernel whose front matter names a `cubin` is not compiled here; all other stages are the same.
-"""
+A kernel whose front matter names a `cubin` is not compiled here; all other stages are the same."""
 
 import hashlib
 

@@ -37,10 +37,8 @@ def operands(
     beta: float,
     unset: Callable[[Any, int], np.ndarray] = poisoned,
 ) -> dict[str, np.ndarray]:
-    """Return the operands before a launch with this beta, from the operation's `inputs`; those only read are views.
-
-    unset: makes those that the kernel is not given, from dtype and number of items.
-    """
+    """Return the operands before a launch with this beta, from the operation's `inputs`; those only read are
+    views. unset: makes those that the kernel is not given, from dtype and number of items."""
     arrays = {}
     for name, operand in operation.arrays(job).items():
         source = operation.begins_as(job, name)
@@ -91,10 +89,8 @@ def packed(
     sizes: Sequence[int] | None = None,
     written: Mapping[str, np.ndarray] | None = None,
 ) -> list[Any]:
-    """Return a job's arguments in order, as `gpu.launch.pack` does. Raises ValueError (see `arguments.values`).
-
-    sizes: bytes of each parameter of the kernel, if known. written: see the machine's `Buffer`.
-    """
+    """Return a job's arguments in order, as `gpu.launch.pack` does. Raises ValueError (`arguments.values`).
+    sizes: bytes of each parameter of the kernel, if known. written: see the machine's `Buffer`."""
     maps = {plan.name: plan for plan in job.launch.tensor_maps}
 
     def argument(name: str, value: Any) -> Any:

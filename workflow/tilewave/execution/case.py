@@ -226,9 +226,7 @@ class _Case:
         self, job: Job, buffers: Mapping[str, np.ndarray], alpha: float, beta: float, most: int
     ) -> int | None:
         """Execute one launch with at most so many warp instructions.
-
-        Return their number, or None if the results cannot be judged.
-        """
+        Return their number, or None if the results cannot be judged."""
         self.entry = job.entry
         program, places = self.programs[job.entry], self.places[job.entry]
         seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
@@ -267,9 +265,7 @@ class _Case:
 
     def judged(self, scalars: Sequence[tuple[float, float]], kind: str, large: bool) -> Judgement:
         """Launch with each (alpha, beta), and judge the results (see `run`).
-
-        A kernel with memory that outlives a launch is launched twice at least.
-        """
+        A kernel with memory that outlives a launch is launched twice at least."""
         job, operation = self.job, self.operation
         inputs, judgements = operation.of_kind(job, kind), []
         reference = functools.partial(kernel_reference.executed, machine=self.machine)
@@ -427,10 +423,8 @@ class TimedLaunch:
 
 
 def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
-    """Predict the time of each launch of a case, from one block of each.
-
-    Operands of more than `FILLED_BYTES` repeat smaller ones, those of a product are zeros. Raises NoTime, and the machine's errors.
-    """
+    """Predict the time of each launch of a case, from one block of each. Operands of more than `FILLED_BYTES`
+    repeat smaller ones, those of a product are zeros. Raises NoTime, and the machine's errors."""
     case = _Case(job, machine or execution.engine())
     case.load()
     case.written.clear()  # nothing is searched here
@@ -452,11 +446,8 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
 
 @dataclass(frozen=True)
 class UnjudgedRun:
-    """The memory after a job's launches, unjudged. problem: a sentence about the worst fault or error, else empty.
-
-    fatal: whether that ended the launch. touched: with ``footprint``, the bytes up to which the first launch reads
-    and writes each buffer.
-    """
+    """The memory after a job's launches. problem: the worst fault or error, a sentence; fatal: whether it
+    ended the launch; touched: with ``footprint``, the ends (bytes) of the first launch's reads and writes."""
 
     buffers: Mapping[str, np.ndarray]
     problem: str = ""

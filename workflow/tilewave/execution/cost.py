@@ -42,10 +42,8 @@ def states_work(job: Job) -> bool:
 
 
 def budget(job: Job) -> int:
-    """Return the warp instructions after which a launch, or a series of launches, counts as endless.
-
-    It is far more than an operation of this size can need, or where the work is not known, what the limit allows.
-    """
+    """Return the warp instructions after which a launch, or a series of launches, counts as endless: far more
+    than an operation of this size can need, or where the work is not known, what the limit allows."""
     if not states_work(job):
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
     work = operations.work(job)

@@ -38,9 +38,7 @@ Counts = Mapping[str, Any]
 
 def _column(counts: Counts, name: str) -> np.ndarray | None:
     """Return a column of the machine's counts.
-
-    Without a model of ncu's attributed sectors it is the hardware's column.
-    """
+    Without a model of ncu's attributed sectors it is the hardware's column."""
     if name == "global_attributed" and name not in counts:
         name = "global_sectors"
     numbers = counts.get(name)
@@ -81,12 +79,10 @@ def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, fl
         done = int(on[index]) // LANES * operations
         sums[source, sum_] = sums.get((source, sum_), 0) + done
         paths[name.lower(), source] = paths.get((name.lower(), source), 0) + done
-    values = {
-        catalogue.TENSOR.format(DTYPES[source].tensor_source): float(
-            sum(n for (s, _), n in sums.items() if s == source)
-        )
-        for source in ("f16", "bf16", "tf32", "f64")
-    }
+    values = dict[str, float]()
+    for source in ("f16", "bf16", "tf32", "f64"):
+        total = sum(count for (of, _), count in sums.items() if of == source)
+        values[catalogue.TENSOR.format(DTYPES[source].tensor_source)] = float(total)
     for source in ("f16", "bf16", "tf32"):
         for path in ("hmma", "hgmma"):
             counted = float(paths.get((path, source), 0))

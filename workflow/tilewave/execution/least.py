@@ -68,13 +68,8 @@ def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any
         )
     except KeyError:
         return None
-    document: dict[str, Any] = {
-        "gpu": gpu.name,
-        "microseconds": least.microseconds,
-        "cycles": least.cycles,
-        "limiter": least.limiter,
-        "pipes": dict(least.pipes),
-    }
+    document: dict[str, Any] = {"gpu": gpu.name, "microseconds": least.microseconds}
+    document |= {"cycles": least.cycles, "limiter": least.limiter, "pipes": dict(least.pipes)}
     if least.limiter == bounds.DATA:
         # Operands that wgmma reads have no wavefronts on the hardware's counter.
         excess = [

@@ -16,9 +16,7 @@ NOT_LOOKED_FOR = TABLES["not_looked_for"]
 
 def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> dict[str, Any]:
     """Return the opcodes by how they were executed, and the lines that no case reached.
-
-    cases: the rows of every instruction (`CaseExecution.rows`) of each case of one variant.
-    """
+    cases: the rows of every instruction (`CaseExecution.rows`) of each case of one variant."""
     exact: set[str] = set()
     approximate: dict[str, set[str]] = {}
     lines: dict[tuple[str, int], tuple[str, bool]] = {}

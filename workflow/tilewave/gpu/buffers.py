@@ -1,7 +1,5 @@
 """Device buffers between guard bands, always freed.
-
-The bands are poisoned: a kernel that uses values from outside a buffer gives a wrong result.
-"""
+The bands are poisoned: a kernel that uses values from outside a buffer gives a wrong result."""
 
 from __future__ import annotations
 
@@ -148,9 +146,7 @@ Sets = list[dict[str, DeviceBuffer]]
 
 class KeptBuffers:
     """The buffers of the last case, for a next case with buffers of the same sizes, which must rewrite them.
-
-    Allocating and freeing the many sets of a small product takes longer than filling them.
-    """
+    Allocating and freeing the many sets of a small product takes longer than filling them."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._memory = DeviceMemory(gpu)

@@ -119,9 +119,7 @@ def _judge(
     session: Session, job: Job, arrays: Buffers, dense: Buffers, scalars: Scalars, label: str
 ) -> Callable[[], Judgement]:
     """Return the function that judges the outputs of the next launch, from the present operands.
-
-    dense: the operands without padding.
-    """
+    dense: the operands without padding."""
     operation = operations.load(job.operation, job.source)
     if products := operation.products(job):
         want = _reference(session, job, products, dense, scalars)

@@ -192,9 +192,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
     @property
     def _reductions(self) -> int:
         """Reduction schemes that keep the width of the sums: adding in a narrower C rounds them.
-
-        Measured: f16 products of sizes that are no multiple of 8 were off by a rounding of C.
-        """
+        Measured: f16 products of sizes that are no multiple of 8 were off by a rounding of C."""
         narrow = DTYPES[self.dtypes["c"]].size < DTYPES[self.dtypes["accumulate"]].size
         return COMPUTE_TYPE if narrow else INPLACE | COMPUTE_TYPE
 
@@ -273,9 +271,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
 
     def choose(self, block_of: Callable[[bytes], Block], cache: Path | None) -> bytes:
         """Time all algorithms in turn and store the fastest; among equals the heuristic's first.
-
-        An algorithm that fails is skipped, unless it poisons the context.
-        """
+        An algorithm that fails is skipped, unless it poisons the context."""
         remembered = self.remembered(cache)
         if remembered is not None:
             return remembered

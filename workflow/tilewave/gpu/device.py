@@ -28,9 +28,7 @@ _POISONS = frozenset("CUDA_ERROR_" + word for word in _POISON_WORDS.split())
 
 class CudaError(RuntimeError):
     """A failed CUDA call. `name` is e.g. CUDA_ERROR_ILLEGAL_ADDRESS.
-
-    transient: other processes or the hardware caused it, so the next run may succeed.
-    """
+    transient: other processes or the hardware caused it, so the next run may succeed."""
 
     def __init__(self, name: str, detail: str = "", transient: bool = False) -> None:
         super().__init__(f"{name} ({detail})" if detail else name)
@@ -93,10 +91,8 @@ def cuda_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Gpu:
-    """An opened GPU, whose primary context is current in this thread. Sizes in bytes.
-
-    `device` and `stream` are cuda.core objects; `handle` is the stream's CUstream, `stream_address` its integer.
-    """
+    """An opened GPU, whose primary context is current in this thread. Sizes in bytes. `device` and `stream`
+    are cuda.core objects; `handle` is the stream's CUstream, `stream_address` its integer."""
 
     name: str
     uuid: str
@@ -135,10 +131,8 @@ class Gpu:
 
 
 def open_gpu() -> Gpu:
-    """Open the GPU whose number is in the environment variable TILEWAVE_GPU.
-
-    Raises ValueError for a number that no GPU has, CudaError without a driver, ImportError without cuda-python.
-    """
+    """Open the GPU whose number is in the environment variable TILEWAVE_GPU. Raises ValueError for a number
+    that no GPU has, CudaError without a driver, ImportError without cuda-python."""
     from cuda.bindings import driver
 
     wanted = (os.environ.get(CHOICE_VARIABLE) or "0").strip()
@@ -183,9 +177,7 @@ SHARED = Path("/tmp")
 
 def _lock_file(path: Path) -> int:
     """Open the lock at ``path``, and create it if there is none. Return its file descriptor. Raises OSError.
-
-    It is opened for reading only, whoever created it. A link is not followed.
-    """
+    It is opened for reading only, whoever created it. A link is not followed."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     while True:
         with contextlib.suppress(FileNotFoundError):
@@ -246,9 +238,7 @@ def gpu_lock(
 @contextlib.contextmanager
 def claimed(uuids: Sequence[str], waiting: Callable[[], None] = lambda: None) -> Iterator[str]:
     """Hold the first of these GPUs that no other part of any run holds, and yield its UUID.
-
-    This lock is separate from `gpu_lock` of the GPU itself, which workers hold.
-    """
+    This lock is separate from `gpu_lock` of the GPU itself, which workers hold."""
     announced = False
     while True:
         for uuid in uuids:

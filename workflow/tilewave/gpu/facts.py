@@ -1,9 +1,5 @@
 """Facts of a GPU from the driver and NVML, and versions of the libraries.
-
-    python -m tilewave.gpu.facts [--gpu N]
-
-prints the environment as one line of JSON (see `tilewave.records.environment.probe`).
-"""
+``python -m tilewave.gpu.facts [--gpu N]`` prints them as a line of JSON (`records.environment.probe`)."""
 
 from __future__ import annotations
 

@@ -45,10 +45,8 @@ def over_limit(job: Job, predicted_s: float) -> Result | None:
 
 
 def watched(measure: Measure, gpu: int) -> Measure:
-    """Wrap a measurement so that errors of a lost GPU become *not measured*, and the next run retries the cases.
-
-    A failure is kept once a later result shows that the GPU still works.
-    """
+    """Wrap a measurement so that errors of a lost GPU become *not measured*, and the next run retries the
+    cases. A failure is kept once a later result shows that the GPU still works."""
 
     def watching(waiting: list[Job], keep: Keep) -> list[Result]:
         held: list[Result] = []

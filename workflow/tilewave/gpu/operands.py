@@ -36,9 +36,7 @@ def fill(
     host_inputs: dict[str, np.ndarray] | None = None,
 ) -> None:
     """Write these operands for a launch with this beta, on the stream; arrays without values are poisoned.
-
-    index: of a timing's buffer set. host_inputs: keeps inputs that only the host generates from one set to the next.
-    """
+    index: of a timing's buffer set. host_inputs: keeps inputs that only the host generates between sets."""
     operation = operations.load(job.operation, job.source)
     host_inputs = {} if host_inputs is None else host_inputs
     for name in buffers:

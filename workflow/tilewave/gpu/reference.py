@@ -1,7 +1,5 @@
 """The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate.
-
-``python -m tilewave.gpu.reference ARCH CACHE`` compiles them in advance (`compile_support`).
-"""
+``python -m tilewave.gpu.reference ARCH CACHE`` compiles them in advance (`compile_support`)."""
 
 from __future__ import annotations
 
@@ -131,9 +129,7 @@ class Support:
 
     def unharmed(self, buffers: Iterable[DeviceBuffer], copies: Iterable[Pair]) -> bool:
         """Return whether the guard bands are intact, and both buffers of each pair hold the same bits.
-
-        It waits for the GPU once: beside other processes that check, a wait takes as long as their turns.
-        """
+        It waits for the GPU once: beside other processes that check, a wait takes as long as their turns."""
         different = pointer(self._answer.pointer)
         self._answer.clear()
         for buffer in buffers:
@@ -180,9 +176,7 @@ class Support:
         self, key: tuple[Any, ...], count: int, compute: Callable[[int], None]
     ) -> tuple[DeviceBuffer, bool]:
         """Return the reference, an output of ``count`` elements, and whether it is a new one.
-
-        key: identifies the inputs. compute: fills it, from its address.
-        """
+        key: identifies the inputs. compute: fills it, from its address."""
         if key in self._references:
             self._references.move_to_end(key)
             return self._references[key][0], False
@@ -217,11 +211,8 @@ class Support:
         absolute: float,
         least_norm: float = 0.0,
     ) -> OutputComparison:
-        """Compare all elements: wrong is not (|error| <= relative |reference| + absolute).
-
-        `relative_error` is the Frobenius norm of the error over that of the reference, or over `least_norm` if that is
-        larger. A NaN is wrong and enters neither error.
-        """
+        """Compare all elements: wrong is not (|error| <= relative |reference| + absolute). `relative_error`:
+        Frobenius norm of the error over the reference's, or `least_norm` if larger. A NaN is only wrong."""
         count = want.nbytes // 8
         sums = self._partial.pointer
         blocks = max(1, min(COMPARE_BLOCKS, (count + 255) // 256))

@@ -1,7 +1,5 @@
 """Tensor maps (TMA descriptors) of a job's arrays, encoded once for each buffer.
-
-They are passed by value, or by the address of a copy in the GPU's memory.
-"""
+They are passed by value, or by the address of a copy in the GPU's memory."""
 
 from __future__ import annotations
 
@@ -94,9 +92,7 @@ def encode(wanted: MapPlan, address: int) -> Map:
 
 class Maps:
     """A job's tensor maps, each encoded once for a buffer, however many launches use it.
-
-    resident: names of the maps that the kernel takes by address; memory: holds their copies.
-    """
+    resident: names of the maps that the kernel takes by address; memory: holds their copies."""
 
     def __init__(
         self,

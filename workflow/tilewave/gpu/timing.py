@@ -218,9 +218,7 @@ def contestants(
     notes: dict[str, Any],
 ) -> tuple[Prepare, Prepare | None]:
     """Return the prepare functions of the timed kernel and its partner.
-
-    The partner is the job's rival, cuBLASLt's fastest algorithm, or for cuBLASLt itself its rank 0.
-    """
+    The partner is the job's rival, cuBLASLt's fastest algorithm, or for cuBLASLt itself its rank 0."""
     from tilewave.gpu.cublaslt import ProductPlan, Unavailable
 
     kernel: NvrtcKernel | None = None
@@ -266,10 +264,8 @@ def contestants(
 def _rival(
     session: Session, job: Job, stack: contextlib.ExitStack, shared: Sequence[Scratch]
 ) -> Prepare:
-    """Return the prepare function of the rival on the same operands, and on equal scratch buffers of ``shared``.
-
-    A buffer at another address can be some percent faster or slower.
-    """
+    """Return the prepare function of the rival on the same operands, and on equal scratch buffers of
+    ``shared``. A buffer at another address can be some percent faster or slower."""
     kernel = NvrtcKernel(session.gpu, job, session.module(job))
     stack.callback(kernel.close)
     memory = stack.enter_context(DeviceMemory(session.gpu))

@@ -169,13 +169,8 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
     low, duration, high = (float(x) for x in np.percentile(outcome.samples, (25, 50, 75)))
     operations = 2.0 * math.prod(job.shape.values())
     notes = {key: value for key, value in about.items() if key != "launches"}
-    notes |= {
-        "out": outcome.out,
-        "compared_with": outcome.leader,
-        "compared_us": outcome.leader_us,
-        "alpha": 1.0,
-        "beta": 0.0,
-    }
+    notes |= {"out": outcome.out, "compared_with": outcome.leader}
+    notes |= {"compared_us": outcome.leader_us, "alpha": 1.0, "beta": 0.0}
     figures = [
         figure("tune_duration", duration, "us"),
         figure("tune_spread", high - low, "us"),

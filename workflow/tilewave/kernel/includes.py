@@ -102,10 +102,8 @@ _lies_in = functools.lru_cache(maxsize=4096)(lies_in)
 def _kernel_header(
     name: str, folders: Sequence[Path], kernel_folders: tuple[Path, ...]
 ) -> Path | str | None:
-    """Return the path of an included header, or the text that replaces it because it must not be read.
-
-    None where the folders have no such header. The result does not show whether a file outside the folders exists.
-    """
+    """Return the path of an included header, the text in place of one that must not be read, or None without
+    one in the folders. The result does not show whether a file outside the folders exists."""
     out = os.path.isabs(name) or ".." in Path(name).parts
     for folder in folders:
         path = folder / name

@@ -50,11 +50,8 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class JudgedOutput:
-    """An output to judge.
-
-    bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and beta of the launch, None for
-    an operation without them. read: whether the kernel may read it where beta is 0. special: its inputs have NaNs.
-    """
+    """An output to judge. bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and
+    beta, if any. read: whether the kernel may read it where beta is 0. special: its inputs have NaNs."""
 
     name: str
     extents: tuple[int, ...]
@@ -186,13 +183,8 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
     norm = max(math.hypot(*(part.norm for part in parts)), output.least_norm)
     total = math.hypot(*(part.total for part in parts))
     worst = max(parts, key=lambda part: part.excess, default=None)
-    comparison = OutputComparison(
-        max((part.largest for part in parts), default=0.0),
-        total / norm if norm else total,
-        wrong,
-        first,
-        worst and worst.worst,
-    )
+    largest, relative = max((part.largest for part in parts), default=0.0), total / (norm or 1.0)
+    comparison = OutputComparison(largest, relative, wrong, first, worst and worst.worst)
     value = expected = math.nan
     if wrong:
         value = float(to_float64(got[first : first + 1], dtype)[0])

@@ -148,11 +148,8 @@ def compile_now(
 
 
 def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
-    """Return the entry with the symbols of the kernels that the front matter names now.
-
-    Front matter is no part of a compilation's key. ``symbol`` is the leading kernel's; with several kernels,
-    ``symbols`` has them all. An entry that lacks one is *failed to compile*.
-    """
+    """Return the entry with the symbols of the kernels that front matter, which is not in its key, names now:
+    the leading one's ``symbol``, of several all ``symbols``. One that lacks any is *failed to compile*."""
     if "kernels" not in entry:  # refused by the compiler, or recorded with its symbol
         return entry
     try:
@@ -170,10 +167,8 @@ def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
 
 
 def compiled(tasks: Iterable[Task], store: Store, cores: int) -> Iterator[tuple[Task, Entry]]:
-    """Compile into the store, and yield each task with its entry as it is done.
-
-    Each core gets a process, forked before this returns: NVRTC is single threaded and may run out of memory. A process over its limits is *failed to compile*.
-    """
+    """Compile into the store, and yield each task with its entry as it is done. NVRTC has one thread and may
+    run out of memory: each core has a process, forked first; one over its limits is *failed to compile*."""
     waiting = list({task.key: task for task in tasks}.values())
     limits = ProcessLimits(LIMIT_S, MEMORY, *_opened(waiting, store))
     done = pool.each(lambda task: compile_now(task, store), waiting, cores, limits)

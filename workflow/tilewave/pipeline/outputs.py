@@ -1,7 +1,5 @@
 """The folders that a run writes: they may hold no other files, because a run overwrites and deletes there.
-
-A run marks its folders. Those of a checkout (results/, reports/) need no mark.
-"""
+A run marks its folders. Those of a checkout (results/, reports/) need no mark."""
 
 from __future__ import annotations
 

@@ -199,7 +199,6 @@ class Pipeline:
 
     def collected(self, results: Results) -> dict[str, list[Result]]:
         """Return the results of all stages, each in the plan's order.
-
         Executions stand in for missing figures. Cases whose check did not end clean have no figures."""
         executions, when = results.get(result.EXECUTE, {}), self.project.config.execute.when
         config, live = self.project.config, bool(self.target["live"])
@@ -260,9 +259,8 @@ class Pipeline:
         return self.compilations.origins(self.variants[variant], entry, function)
 
     def shown(self, drawn: Iterable[str] = ()) -> set[str]:
-        """Return the variants whose code a page shows.
-
-        These are each kernel's first one, its first with counted instructions, and those with ``drawn`` accesses."""
+        """Return the variants whose code a page shows: each kernel's first one, its first with counted
+        instructions, and those with ``drawn`` accesses."""
         first: dict[str, str] = {}
         counted: dict[str, str] = {}
         for case in self.plan.cases.values():
@@ -315,9 +313,8 @@ class Pipeline:
         return entries, listings
 
     def about_kernels(self, shown: Collection[str] = ()) -> dict[str, dict[str, Any]]:
-        """Return, by kernel, what its page needs besides the tables.
-
-        ``variants``: as they were compiled, without logs; each says whether a page shows its code (``shown``)."""
+        """Return, by kernel, what its page needs besides the tables. ``variants``: as they were compiled,
+        without logs; each says whether a page shows its code (``shown``)."""
         kernels: dict[str, dict[str, Any]] = {}
         for name, compiled in self.compiled.items():
             about = kernels.setdefault(self.variants[name].kernel.name, {"variants": {}})

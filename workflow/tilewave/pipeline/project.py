@@ -157,7 +157,6 @@ def planned(data: Mapping[str, Any], where: object, path: Path, root: Path = ROO
 
 def _check_expressions(kernels: Mapping[str, Kernel]) -> None:
     """Refuse kernels, used or not, whose first variant has an expression without a value.
-
     A user-defined operation is code, so it is loaded only for the kernels of the cases."""
     for kernel in kernels.values():
         if operations.MODULES.file(kernel.front.operation):

@@ -62,7 +62,6 @@ def _work(case: Case, device: Mapping[str, Any]) -> dict[str, float]:
 
 def resolve(case: Case, target: Mapping[str, Any]) -> Case:
     """Return the case for a target (its ``device`` and ``arch``).
-
     A case with an expression that has no value at its shape is *failed to launch*."""
     try:
         return _resolve(case, target)

@@ -76,7 +76,6 @@ class Run:
 @contextlib.contextmanager
 def of_script(snakemake: Any) -> Iterator[Run]:
     """Load the run of a script that has the plan among its inputs.
-
     A user's mistake ends the job with one line and no traceback."""
     inputs = snakemake.input
     with _logged(snakemake) as log:
@@ -156,10 +155,8 @@ def write(path: str, document: Any) -> None:
 def follow(
     project: Project, stage: str, unit: str, items: Mapping[str, float] | Sequence[str]
 ) -> Progress:
-    """Return the progress of a job through variants, cases, kernels or studies, by their ids.
-
-    items: the ids, with relative costs if known. An id may have more after a blank, as a variant its architecture.
-    """
+    """Return the progress of a job through variants, cases, kernels or studies, by their ids. items: the ids,
+    with relative costs if known. An id may have more after a blank, as a variant its architecture."""
     studies: dict[str, dict[str, None]] = {}
     for case in project.plan.cases.values():
         for name in (case.id, case.variant.id, case.kernel.name):

@@ -126,7 +126,6 @@ def cases_table(
 
 def _behind(outcome: Result) -> list[dict[str, Any]]:
     """Return the ratio of an eliminated candidate's time to its rival's, in the same laps or screening.
-
     `text` names the rival. Later laps run at another clock, so only this ratio ranks the candidate."""
     figures, notes = outcome.by_metric, outcome.notes
     if not figures.get("tune_eliminated") or not notes.get("compared_us"):

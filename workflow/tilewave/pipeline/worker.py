@@ -1,7 +1,5 @@
 """A worker that checks or executes, and can plan a kernel that is the reference of another.
-
-python -m tilewave.pipeline.worker STAGE JOBS.json --events FILE ...    (as `gpu.worker` and `execution.worker`)
-"""
+python -m tilewave.pipeline.worker STAGE JOBS.json --events FILE ... (as `gpu.worker`, `execution.worker`)"""
 
 from __future__ import annotations
 

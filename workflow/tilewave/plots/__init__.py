@@ -112,9 +112,7 @@ def check_options(
     name: str, options: Mapping[str, Any], where_file: object = "config", key: str = "options"
 ) -> None:
     """Refuse an option that the plot module does not have, or a value that it cannot take.
-
-    Raises UserError: the first mistake, with what is allowed.
-    """
+    Raises UserError: the first mistake, with what is allowed."""
     model = options_of(name)
     if model is PlotOptions and options:
         problem = f"{key} sets {next(iter(options))!r}, but the plot {name} takes no options"

@@ -17,15 +17,8 @@ from tilewave.plots import base
 from tilewave.plots._ceilings import ceilings
 from tilewave.plots.base import StudyData
 from tilewave.records.columns import LAUNCHES
-from tilewave.records.counters import demand
-from tilewave.records.counters.catalogue import (
-    AVERAGE,
-    ELAPSED,
-    ISSUED,
-    L2_SECTORS,
-    PIPE,
-    WARP_INSTRUCTIONS,
-)
+from tilewave.records.counters import catalogue, demand
+from tilewave.records.counters.catalogue import AVERAGE, ELAPSED, L2_SECTORS, PIPE
 from tilewave.theory import bounds, quantization, roofline
 from tilewave.theory.bounds import Counts
 from tilewave.theory.data_sheets import DataSheet, data_sheet
@@ -35,7 +28,7 @@ from tilewave.theory.traffic import compulsory_bytes
 DATA_PIPE = "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"
 DRAM_BYTES, _GRID = "dram_bytes", "launch__grid_size"
 SM_PIPES: Mapping[str, str] = {
-    bounds.ISSUE: ISSUED.name, bounds.TENSOR: PIPE.format("tensor"), bounds.FP32: PIPE.format("fma"),
+    bounds.ISSUE: catalogue.ISSUED.name, bounds.TENSOR: PIPE.format("tensor"), bounds.FP32: PIPE.format("fma"),
     bounds.FP64: PIPE.format("fp64"),
 }  # fmt: skip
 L2, L2_PROBE = "L2", "l2_read"
@@ -80,7 +73,7 @@ def _counted(study: StudyData) -> _CountsOf:
     @functools.cache
     def counts_of(*key: str) -> Counts | None:
         counters = values.get(key, {})
-        if WARP_INSTRUCTIONS not in counters:
+        if catalogue.WARP_INSTRUCTIONS not in counters:
             return None
         return demand.of_launch(counters, rows.take(groups.get(key, [])).to_dict("records"))
 

@@ -202,15 +202,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         return look.empty_figure(study, style, "throughput")
     all_steps = {int(step) for line in lines.values() for step in line.points["alignment"]}
     steps = sorted(all_steps, reverse=True)
-    parts = [
-        line.measured.assign(
-            name=name,
-            place=line.measured["alignment"].map(steps.index),
-            percent=100 * line.measured["share"],
-        )
-        for name, line in lines.items()
-    ]
+    parts = [line.measured.assign(name=name) for name, line in lines.items()]
     points = pd.concat(parts, ignore_index=True)
+    points["place"] = points["alignment"].map(steps.index)
+    points["percent"] = 100 * points["share"]
     colors = {
         name: DTYPES.get(line.dtype, color) if line.kernel == BASELINE else color
         for (name, line), color in zip(lines.items(), PALETTE)

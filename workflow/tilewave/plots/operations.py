@@ -28,10 +28,8 @@ _VENDOR = "cuBLAS"
 
 
 def table(study: StudyData) -> pd.DataFrame:
-    """Return one row per case, in the order of the rungs: bytes, rates, baseline, share of it, excess wavefronts.
-
-    Shares have quartiles where both were timed in turn. Excess is a share of all shared-memory wavefronts (%).
-    """
+    """Return one row per case, in the order of the rungs: bytes, rates, baseline, share of it with quartiles
+    where both were timed in turn, and the excess of all shared-memory wavefronts (%)."""
     about = study.cases.set_index("case")
     moved, excess = about["byte"].astype(float), base.excess_percent(study.instructions)
     frame = base.table_of(study, table_beside(__file__), bytes=moved, excess=excess)

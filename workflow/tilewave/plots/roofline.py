@@ -1,7 +1,5 @@
 """Roofline: the main rungs of a dtype under measured ceilings, by the bytes of DRAM, of L2 and of L1.
-
-The table has all kernels. One without arithmetic has no place over FLOP/byte: the table has its bytes and rates, no roof.
-"""
+The table has all kernels: one without arithmetic, which has no place over FLOP/byte, with bytes and rates."""
 
 from __future__ import annotations
 

@@ -52,11 +52,8 @@ MOST_ROWS = 12
 
 @dataclass(frozen=True)
 class Style:
-    """The look of the figures.
-
-    width_mm: width of a figure in mm (178: two columns of a page, 85: one).
-    font_size: size of titles and axis labels in points; ticks and names are a little smaller.
-    """
+    """The look of the figures. width_mm: of a figure in mm (178: two columns of a page, 85: one). font_size:
+    of titles and axis labels in points; ticks and names are a little smaller."""
 
     width_mm: float = 178.0
     font_size: float = 8.0

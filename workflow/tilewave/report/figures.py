@@ -219,10 +219,8 @@ def caption_text(study: StudyData, figure: Figure) -> str:
 
 
 def write(project: Project, study: StudyData, outputs: Iterable[str | Path]) -> None:
-    """Write the study's files; a path's suffix selects the kind (`FIGURE_KINDS`).
-
-    Raises UserError for a style that cannot be drawn or an unknown option. The plot module may raise other exceptions.
-    """
+    """Write the study's files; a path's suffix selects the kind (`FIGURE_KINDS`). Raises UserError for a
+    style that cannot be drawn or an unknown option. The plot module may raise other exceptions."""
     content = drawing(project, study)
     study, table, style = content.study, content.table, style_of(project)
 

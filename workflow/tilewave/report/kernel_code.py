@@ -1,7 +1,5 @@
 """A kernel's code on its page: compiled variants, the change against the rung before, counters, and lanes.
-
-Counters stand beside lines of source and machine code; lanes are those of accesses to shared memory.
-"""
+Counters stand beside lines of source and machine code; lanes are those of accesses to shared memory."""
 
 from __future__ import annotations
 

@@ -207,14 +207,8 @@ def markdown(
 ) -> str:
     """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
     counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases, ALWAYS))
-    lines = [
-        f"# {as_markdown(banner.headline)}",
-        "",
-        as_markdown(judged.sentence),
-        "",
-        f"{number(len(cases))} cases: {counts}.",
-        "",
-    ]
+    lines = [f"# {as_markdown(banner.headline)}", "", as_markdown(judged.sentence), ""]
+    lines += [f"{number(len(cases))} cases: {counts}.", ""]
     lines += [f"* {as_markdown(highlight.sentence)}" for highlight in highlights[:MOST_FINDINGS]]
     groups = [group for group in groups if group.word != result.UNSUPPORTED]
     if groups:

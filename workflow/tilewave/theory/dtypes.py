@@ -99,10 +99,8 @@ class Fp8:
         return np.concatenate([positive, -positive])
 
     def nearest(self, values: np.ndarray) -> NDArray[np.uint8]:
-        """Return the patterns of the nearest numbers, ties to even.
-
-        As with ``__NV_SATFINITE`` of cuda_fp8.hpp, larger values become the largest number, and NaN becomes 0x7F.
-        """
+        """Return the patterns of the nearest numbers, ties to even. As with ``__NV_SATFINITE`` of
+        cuda_fp8.hpp, larger values become the largest number, and NaN becomes 0x7F."""
         finite = self.numbers[:128][np.isfinite(self.numbers[:128])]
         size = np.minimum(np.abs(values), finite[-1])
         low = np.clip(np.searchsorted(finite, size, "right") - 1, 0, len(finite) - 2)

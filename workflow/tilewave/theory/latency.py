@@ -39,8 +39,6 @@ def fma_per_cycle(warps: int, ilp: float, latency: float, lanes: int = LANES) ->
 
 def warps_to_hide(latency: float, ilp: float, lanes: int = LANES) -> float:
     """Return the least warps of an SM that hide the latency (a real number, at least one a scheduler).
-
-    latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler. Raises ValueError.
-    """
+    latency: cycles. ilp: independent instructions of a thread. lanes: of a scheduler. Raises ValueError."""
     positive(latency=latency, ilp=ilp, lanes=lanes)
     return SCHEDULERS * max(1.0, latency / ilp * lanes / WARP)

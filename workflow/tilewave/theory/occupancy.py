@@ -123,9 +123,7 @@ def shared_blocks(limits: SmLimits, shared_bytes: int) -> int | None:
 
 def occupancy(limits: SmLimits, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:
     """Return the theoretical occupancy of blocks of ``threads`` threads. Raises ValueError without threads.
-
-    registers: per thread. shared_bytes: per block, static plus dynamic, without the driver's kilobyte.
-    """
+    registers: per thread. shared_bytes: per block, static plus dynamic, without the driver's kilobyte."""
     if threads < 1:
         raise ValueError(f"a block needs threads, found {threads}")
     warps = -(-threads // WARP)

@@ -143,9 +143,7 @@ def unit(opcode: str) -> tuple[str, int] | None:
 
 def inputs(opcode: str) -> str | None:
     """Return the type that a tensor instruction multiplies: f16, bf16, tf32, f64, i8 or fp8.
-
-    None if it multiplies nothing or its inputs are unknown (sparse matrices, bits, half bytes).
-    """
+    None if it multiplies nothing or its inputs are unknown (sparse matrices, bits, half bytes)."""
     name, modifiers, shape = _product(opcode)
     if counted := tensor(opcode):
         return counted[0]

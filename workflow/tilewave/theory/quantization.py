@@ -96,11 +96,9 @@ def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
 
 
 def cycles_active_ratio(blocks: int, sms: int) -> float:
-    """Predict the average of ``sm__cycles_active`` over its maximum, in (0, 1].
-
-    An SM gets floor or ceil of blocks / sms, and is busy in proportion to its blocks. That holds for equal
-    blocks whose throughput the SM limits and, with one block per SM at a time, for any limit.
-    """
+    """Predict the average of ``sm__cycles_active`` over its maximum, in (0, 1]. An SM gets floor or ceil of
+    blocks / sms, and is busy in proportion to its blocks. That holds for equal blocks whose throughput the SM
+    limits and, with one block per SM at a time, for any limit."""
     return blocks / (sms * rounds_on_sms(blocks, sms))
 
 
@@ -122,10 +120,8 @@ def fitted_time(durations: Iterable[float], counts: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class PredictionError:
-    """Errors of a model in a sweep, relative to the model (0.05 is 5 %).
-
-    median: of the absolute errors. worst: the largest, with its sign. place: its index; -1 for an empty sweep.
-    """
+    """Errors of a model in a sweep, relative to the model (0.05 is 5 %). median: of the absolute errors.
+    worst: the largest, with its sign. place: its index; -1 for an empty sweep."""
 
     median: float
     worst: float

@@ -101,9 +101,7 @@ def of_launch(
 
 def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -> int:
     """Return the elements of A and B that all slots of all waves load, idle slots included.
-
-    The time of a product that waits for its operands is in proportion to it.
-    """
+    The time of a product that waits for its operands is in proportion to it."""
     rows, columns, depth = tile
     steps = critical_chunks(dealing, sms, blocks_per_sm)
     return steps * sms * blocks_per_sm * (rows + columns) * depth
@@ -111,9 +109,7 @@ def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -
 
 def critical_chunks(dealing: Dealing, sms: int, blocks_per_sm: int = 1) -> int:
     """Return the chunks that the last SM executes in sequence: waves times the longest block.
-
-    blocks_per_sm: 1 for blocks that share the SM's throughput, else the number that it holds.
-    """
+    blocks_per_sm: 1 for blocks that share the SM's throughput, else the number that it holds."""
     return quantization.waves(dealing.blocks, sms, blocks_per_sm).count * dealing.longest
 
 
@@ -124,9 +120,7 @@ def traffic_bytes(dealing: Dealing, tile: Sequence[int]) -> int:
 
 def reduction_time(dealing: Dealing, tile: Sequence[int], sms: int, bandwidth: float) -> float:
     """Return the microseconds of the workspace's traffic at ``bandwidth`` TB/s of all SMs together.
-
-    An SM has only its share: as many SMs write as there are blocks, and read as there are shared tiles.
-    """
+    An SM has only its share: as many SMs write as there are blocks, and read as there are shared tiles."""
     positive(bandwidth=bandwidth)
     if not dealing.parts:
         return 0.0

@@ -22,9 +22,7 @@ def priority(tile: Sequence[int]) -> int | None:
 
 def intensity(tile: Sequence[int], element_bytes: float) -> float:
     """Return the FLOP per byte of A and B that a block loads: 2 BM BN / (element_bytes (BM + BN)).
-
-    Reads and writes of C are ignored because they do not grow with k.
-    """
+    Reads and writes of C are ignored because they do not grow with k."""
     return 2.0 * tile[0] * tile[1] / (element_bytes * (tile[0] + tile[1]))
 
 

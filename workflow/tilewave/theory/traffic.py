@@ -67,9 +67,7 @@ def flops(shape: Mapping[str, Any]) -> Any:
 
 def compulsory_bytes(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = None) -> Any:
     """Return the bytes that move even with a perfect cache: A, B and C once.
-
-    in_bytes, out_bytes: of an element of A and B, and of C (default: the same).
-    """
+    in_bytes, out_bytes: of an element of A and B, and of C (default: the same)."""
     m, n, k = shape["m"], shape["n"], shape["k"]
     return in_bytes * (m * k + k * n) + (in_bytes if out_bytes is None else out_bytes) * m * n
 
@@ -84,10 +82,8 @@ def intensity(shape: Mapping[str, Any], in_bytes: Any, out_bytes: Any = None) ->
 
 
 def loads_per_element(shape: Mapping[str, int], tile: Sequence[int] = (1, 1)) -> tuple[int, int]:
-    """Return the loads of each element of A and of B by blocks of ``tile`` outputs: ceil(n / BN) and ceil(m / BM).
-
-    A block loads its rows of A and columns of B once. Without reuse (a tile of one output) that is n and m.
-    """
+    """Return the loads of each element of A and of B by blocks of ``tile`` outputs: ceil(n / BN), ceil(m /
+    BM). A block loads its rows of A and columns of B once; without reuse (a tile of one output) it is n, m."""
     rows, columns = tiles(shape, tile)
     return columns, rows
 

@@ -31,11 +31,8 @@ SCREENING, LAPS = "screening", "laps"
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules of a tuning run.
-
-    laps: the fewest of a full run. margin: share of the best time by which a screened candidate may be
-    slower. tie: share of the leader's time within which runners count as equally fast.
-    """
+    """Rules of a tuning run. laps: the fewest of a full one. margin: share of the best time by which a
+    screened candidate may be slower. tie: share of the leader's within which runners count as equal."""
 
     laps: int = 5
     margin: float = 0.10

@@ -1,7 +1,5 @@
 """Confinement of a process to named files and no connections, through Linux' Landlock.
-
-See https://docs.kernel.org/userspace-api/landlock.html for calls and numbers.
-"""
+See https://docs.kernel.org/userspace-api/landlock.html for calls and numbers."""
 
 from __future__ import annotations
 

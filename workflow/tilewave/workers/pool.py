@@ -1,7 +1,5 @@
-"""Forked worker processes that inherit what is loaded and take one item after another.
-
-An item that crashes its process, or exceeds its limits, harms no other item: the next one gets a new process.
-"""
+"""Forked worker processes that inherit what is loaded and take one item after another. An item that crashes
+its process, or exceeds its limits, harms no other item: the next one gets a new process."""
 
 import contextlib
 import gc

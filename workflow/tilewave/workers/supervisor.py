@@ -1,7 +1,5 @@
 """The supervisor: it runs a worker process, restarts it after a crash and kills it at a case's limit.
-
-Whatever the worker does, every job gets one result, and `on_result` receives it at once.
-"""
+Whatever the worker does, every job gets one result, and `on_result` receives it at once."""
 
 import contextlib
 import json

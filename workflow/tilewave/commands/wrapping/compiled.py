@@ -1,8 +1,5 @@
-"""A cubin as the source of front matter.
-
-Its ELF has only the sizes of the parameters, no names or types. 8 bytes are taken for a pointer, and 4 for a
-whole number. Triton's cache has a JSON file beside a cubin with its warps and dynamic shared memory.
-"""
+"""A cubin as the source of front matter. It has only sizes of parameters: 8 bytes are taken for a pointer, 4
+for a whole number. Triton's JSON file beside it has warps and dynamic shared memory."""
 
 import json
 import re
@@ -35,9 +32,8 @@ SUMS = re.compile(r"HG?MMA\.\S*F32")
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel of a cubin. front: keys of front matter from the cubin and the JSON file beside it; dtype:
-    of what it multiplies; dynamic: whether the launch sets its shared memory; scratch: number of
-    pointers after its parameters that may be null."""
+    """A kernel of a cubin. front: front matter from it and its JSON file; dtype: of what it multiplies;
+    dynamic: whether the launch sets its shared memory; scratch: number of last pointers that may be null."""
 
     function: Function
     front: dict[str, Any]

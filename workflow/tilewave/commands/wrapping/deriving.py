@@ -16,19 +16,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping import reading
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.host_memory import elements, zeroed
-from tilewave.commands.wrapping.reading import (
-    DTYPES,
-    EXTENT,
-    WHOLE,
-    Function,
-    Launch,
-    Scope,
-    Source,
-    spelled,
-)
+from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Scope, Source, spelled
 from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, evaluate, names_in
@@ -142,12 +134,8 @@ def first(
     """Derive the operation: its sizes are whole numbers and names of the launch, ``arguments`` or ``grid``."""
     pointers = [parameter for parameter in function.parameters if parameter.stars]
     taken = {*TAKEN, *WORDS, *(parameter.name for parameter in pointers)}
-    sizes, roles, loose, allocated = (
-        dict[str, str](),
-        dict[str, str](),
-        list[str](),
-        dict[str, str](),
-    )
+    sizes, roles, allocated = dict[str, str](), dict[str, str](), dict[str, str]()
+    loose = list[str]()
 
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
@@ -156,7 +144,7 @@ def first(
         taken.add(sizes[key])
         return sizes[key]
 
-    whole = (item for item in function.parameters if {*item.type.split()} <= WHOLE)
+    whole = (item for item in function.parameters if {*item.type.split()} <= reading.WHOLE)
     numbers = [item.name for item in whole if not (arguments or item.stars)]
     launch = next(iter(source.launches(function.name)), None)
     passed = function.launch_arguments(launch.arguments) if launch else ()
@@ -166,7 +154,7 @@ def first(
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
         for item, value in zip(function.parameters, passed):
-            kind = DTYPES.get(source.plain(item.type), "")
+            kind = reading.DTYPES.get(source.plain(item.type), "")
             many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             allocated |= {label(item.name): many} if many else {}

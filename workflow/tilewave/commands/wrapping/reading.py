@@ -56,11 +56,8 @@ class TemplateParameter:
 
 @dataclass(frozen=True)
 class Function:
-    """A ``__global__`` function.
-
-    bound: threads of its launch bounds, if any; parameters: with the members of a struct by value instead of
-    the struct; tree: index of each parameter of the signature, a tuple for a struct.
-    """
+    """A ``__global__`` function. bound: threads of its launch bounds, if any; parameters: with the members of
+    a struct in its place; tree: index of each parameter of the signature, a tuple for a struct by value."""
 
     name: str
     file: Path

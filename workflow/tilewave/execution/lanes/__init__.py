@@ -1,4 +1,2 @@
 """Accesses to shared memory for readers: laid out by wavefronts, drawn, and described in text.
-
-The machine gives the accesses (`execution.machine.access`); this room neither executes nor counts.
-"""
+The machine gives the accesses (`execution.machine.access`); this room neither executes nor counts."""

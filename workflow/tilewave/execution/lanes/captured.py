@@ -13,9 +13,7 @@ LINE_BYTES = 128
 
 def patterns(done: Any) -> list[dict[str, Any]]:
     """Return the worst access of each instruction of a watched launch, in the order of the code.
-
-    Instructions of one opcode whose lanes access the same banks share a row; ``sass`` has their addresses.
-    """
+    Instructions of one opcode whose lanes access the same banks share a row; ``sass`` has their addresses."""
     merged: dict[Any, dict[str, Any]] = {}
     for index, (_, worst) in sorted(done.accesses.items()):
         instruction = done.program.instructions[index]
@@ -62,10 +60,8 @@ class Diagram:
 def diagrams(
     rows: Iterable[Mapping[str, Any]], line_of: Callable[[int], tuple[str, int]]
 ) -> list[Diagram]:
-    """Return the drawings of a case's `patterns`, the most excess first. line_of: file and line of a SASS address.
-
-    A pattern has one drawing for each of its lines, named by its first instruction there.
-    """
+    """Return the drawings of a case's `patterns`, the most excess first. line_of: file and line of a SASS
+    address. A pattern has one drawing for each of its lines, named by its first instruction there."""
     drawings = []
     for row in rows:
         laid = laid_out(_access(row))

@@ -1,7 +1,5 @@
 """The layout of an access to shared memory: the lanes and banks of each wavefront.
-
-The rule that counts wavefronts assigns the lanes to them (`theory.wavefronts`).
-"""
+The rule that counts wavefronts assigns the lanes to them (`theory.wavefronts`)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -62,9 +60,7 @@ class Layout:
 
     def contended(self) -> dict[int, int]:
         """Return the most words that a transaction wants from each bank, where that is more than one.
-
-        For a copy through the cache they are lanes. A copy that bypasses it has none: banks do not count.
-        """
+        For a copy through the cache they are lanes. A copy that bypasses it has none: banks do not count."""
         wanted: Counter[tuple[int, int]] = Counter()
         for row in self.rows if self.access.kind != "bypass" else ():
             for cell in row.cells:

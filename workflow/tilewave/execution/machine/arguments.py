@@ -9,9 +9,7 @@ import numpy as np
 @dataclass(frozen=True)
 class Buffer:
     """A pointer argument: a C-contiguous array, which the kernel reads and writes in place.
-
-    written: whether each word was written (uint8), also updated in place; None if all may be read.
-    """
+    written: whether each word was written (uint8), also updated in place; None if all may be read."""
 
     name: str
     array: np.ndarray

@@ -11,9 +11,7 @@ __all__ = ["Raw", "decode"]
 
 def decode(raw: Raw) -> np.ndarray:
     """Decode one instruction to its row (int32, codes.COLUMNS).
-
-    Raises Unsupported for an unknown opcode, modifier or operand.
-    """
+    Raises Unsupported for an unknown opcode, modifier or operand."""
     try:
         form = Form(raw)
     except (Unsupported, ArithmeticError, ValueError) as error:

@@ -1,7 +1,5 @@
 """Messages of faults: which threads and addresses, and which threads they collide with or wait for.
-
-A message names an instruction by its opcode and SASS address; source lines are added elsewhere.
-"""
+A message names an instruction by its opcode and SASS address; source lines are added elsewhere."""
 
 from dataclasses import dataclass, field
 
@@ -28,10 +26,9 @@ RETRACED = 4  # blocks executed again to learn the other side of a race
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault; ``index`` is the instruction's position in the program, -1 if none.
-
-    other: position of the other instruction of a race, -1 if unknown. count: how often it came. threads: {"block": [x, y, z], "thread": [x, y, z]}; addresses: bytes, of the first thread.
-    """
+    """A fault; ``index`` is the instruction's position in the program, -1 if none. other: that of the other
+    instruction of a race, -1 if unknown. count: how often it came. addresses: bytes, of the first thread.
+    threads: {"block": [x, y, z], "thread": [x, y, z]}."""
 
     kind: str
     index: int
@@ -260,9 +257,7 @@ class Explainer(Names):
 
     def deadlock(self) -> tuple[int, str, Threads]:
         """Return instruction, sentence and threads of a deadlocked block.
-
-        The smallest group of waiting threads is named: it is the one that diverged.
-        """
+        The smallest group of waiting threads is named: it is the one that diverged."""
         self.take(int(self.state.control[s.TAKEN]))
         groups = dict(sorted(self.groups().items(), key=lambda group: len(group[1])))
         at_barrier = [key for key in groups if key[0] == s.AT_BARRIER] or list(groups)
@@ -304,9 +299,7 @@ def _retraced(
     states: list[s.State], rows: list[np.ndarray], grid: tuple[int, ...], threads: int
 ) -> list[np.ndarray | None]:
     """Execute blocks again to find the other access of each fault; None where none shows.
-
-    Counts and faults are restored; the rest of the state is changed.
-    """
+    Counts and faults are restored; the rest of the state is changed."""
     matches: list[np.ndarray | None] = [None] * len(rows)
     chosen = [
         index
@@ -338,9 +331,7 @@ def _retraced(
 
 def explained(explainer: Explainer) -> tuple[Fault, ...]:
     """Return the faults that the interpreter noted, in the order in which they happened.
-
-    Changes the state: blocks with a race are executed again.
-    """
+    Changes the state: blocks with a race are executed again."""
     state = explainer.state
     rows = [row.copy() for row in state.faults[: int(state.control[s.FAULT_COUNT])]]
     # Read first what threads wait for: executing a block again changes it.

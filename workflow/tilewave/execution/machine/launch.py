@@ -1,7 +1,5 @@
 """Execute a launch: block after block, with warps that take turns.
-
-Memory is bounded by one block and the buffers; cost is linear in the grid.
-"""
+Memory is bounded by one block and the buffers; cost is linear in the grid."""
 
 import functools
 import time
@@ -151,9 +149,7 @@ def _placed(
     parameters: Sequence[tuple[int, int]], arguments: Sequence[Any]
 ) -> Iterator[tuple[int, int | None, Any]]:
     """Yield each argument with its offset and size in the parameters; size None if unknown.
-
-    A struct yields its members. Raises BadLaunch for a struct of another size.
-    """
+    A struct yields its members. Raises BadLaunch for a struct of another size."""
     for (offset, size), argument in zip(parameters, arguments):
         if not isinstance(argument, Struct):
             yield offset, size, argument

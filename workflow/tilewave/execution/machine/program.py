@@ -149,9 +149,7 @@ LITERAL = slice(4, 8)  # bytes of an instruction that hold its 32-bit literal
 
 def _exact_nans(rows: np.ndarray, lines: Sequence[tuple[int, str]], code: bytes) -> None:
     """Restore the bits of NaN literals, in place.
-
-    nvdisasm prints all of them as QNAN or SNAN, but FSEL may move an integer, or half of a double.
-    """
+    nvdisasm prints all of them as QNAN or SNAN, but FSEL may move an integer, or half of a double."""
     for number, (address, text) in enumerate(lines):
         if "NAN" not in text:
             continue

@@ -45,10 +45,8 @@ SECTOR_BYTES = 32 * np.array([bin(mask).count("1") for mask in range(16)])
 
 @dataclass(frozen=True)
 class Time:
-    """Cycles of a launch, of which instruction warps waited for what, and how many rounds of blocks an SM runs.
-
-    stalls: float64 (instructions, reasons).
-    """
+    """Cycles of a launch, of which instruction warps waited for what, and how many rounds of blocks an SM
+    runs. stalls: float64 (instructions, reasons)."""
 
     cycles: float
     stalls: np.ndarray

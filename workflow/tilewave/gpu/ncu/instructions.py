@@ -63,15 +63,13 @@ def start_of(action: Any) -> int | None:
 
 def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
     # Values are read up to the first usable one, because each costs a call into the report.
-    return next(
-        (
-            address
-            for address in _addresses(metrics)
-            for metric, places in metrics.values()
-            if address in places and catalogue.usable(metric.value(places[address]))
-        ),
-        None,
+    usable = (
+        address
+        for address in _addresses(metrics)
+        for metric, places in metrics.values()
+        if address in places and catalogue.usable(metric.value(places[address]))
     )
+    return next(usable, None)
 
 
 def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:

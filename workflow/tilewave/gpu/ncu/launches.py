@@ -84,10 +84,8 @@ def _rows(action: Any) -> Iterator[dict[str, Any]]:
 
 
 def of_report(path: Path, kernel: str = "") -> list[ProfiledLaunch]:
-    """Return the launches of kernels whose name contains ``kernel``.
-
-    A further launch of a kernel has its number behind the name. Raises UserError for a file that is no report.
-    """
+    """Return the launches of kernels whose name contains ``kernel``. A further launch of a kernel has its
+    number behind the name. Raises UserError for a file that is no report."""
     try:
         report = load_report(path)
     except ImportError as error:

@@ -50,10 +50,8 @@ def read_events(path: Path) -> SessionEvents:
 
 @dataclass
 class NcuSession:
-    """A session of ncu: its cases and their indices among all jobs, its events and its report.
-
-    names: the collected metrics of each case. unknown: those that ncu lacks. interrupted: the signal from outside.
-    """
+    """A session of ncu: its cases and their indices among all jobs, its events and its report. names: the
+    collected metrics of each case. unknown: those that ncu lacks. interrupted: the signal from outside."""
 
     number: int
     places: list[int]
@@ -76,13 +74,8 @@ def metrics_of(job: Job) -> list[str]:
 
 def settings_of(job: Job) -> Settings:
     """Return a job's settings; the order of its metrics does not matter."""
-    return Settings(
-        tuple(sorted(metrics_of(job))),
-        tuple(dict.fromkeys(job.sections)),
-        job.stage == SAMPLE,
-        job.clock_control,
-        job.cache_control,
-    )
+    metrics, sections = tuple(sorted(metrics_of(job))), tuple(dict.fromkeys(job.sections))
+    return Settings(metrics, sections, job.stage == SAMPLE, job.clock_control, job.cache_control)
 
 
 def run_session(

@@ -84,10 +84,8 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
 def counters_of(
     actions: Sequence[Any], names: Iterable[str], leading: int | None = None
 ) -> tuple[dict[str, float], dict[str, str], list[str], dict[str, list[float]]]:
-    """Return a case's counters: values over its kernels, ncu's units, names without a value, values by launch.
-
-    leading: the index of the leading kernel of a series. Values by launch are those that it cannot combine.
-    """
+    """Return a case's counters: values over its kernels, ncu's units, names without a value, and by launch
+    the values that a series cannot combine. leading: the index of its leading kernel."""
     values: dict[str, float] = {}
     units: dict[str, str] = {}
     absent = []
@@ -162,9 +160,7 @@ def result_of(
     job: Job, actions: Sequence[Any], names: Sequence[str], codes: dict[str, Code] | None = None
 ) -> Result:
     """Return the result of a case from its profiled kernels (at least one).
-
-    codes: known instructions of its cubin, by function; none for a library's kernels.
-    """
+    codes: known instructions of its cubin, by function; none for a library's kernels."""
     if wrong := _unlike(actions, job):
         return Result.of_job(job, NOT_MEASURED, wrong)
     if job.stage == SAMPLE:
@@ -215,9 +211,7 @@ def parse_report(
     places: Iterable[int] | None = None,
 ) -> Iterator[tuple[int, Result]]:
     """Yield the results in an ncu_report context, each with its job's index in the batch.
-
-    names: metrics of each job. places: indices of the wanted jobs (default: all).
-    """
+    names: metrics of each job. places: indices of the wanted jobs (default: all)."""
     launched = [report[i][j] for i in range(len(report)) for j in range(report[i].num_actions())]
     assigned = assign(launched, jobs)
     codes: dict[str, dict[str, Code]] = {}  # by cubin and function

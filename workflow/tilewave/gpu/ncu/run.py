@@ -120,9 +120,7 @@ def _end_worker(process: subprocess.Popen[bytes]) -> None:
 @contextlib.contextmanager
 def _environment(gpus: Path = Path("/proc/driver/nvidia/gpus")) -> Iterator[dict[str, str]]:
     """Yield the environment of ncu, with a TMPDIR of its own on a machine with several GPUs.
-
-    A lock in TMPDIR would serialise kernels on different GPUs. The worker holds the lock of its GPU.
-    """
+    A lock in TMPDIR would serialise kernels on different GPUs. The worker holds the lock of its GPU."""
     environment = child_environment()
     if len(list(gpus.glob("*"))) < 2:
         yield environment

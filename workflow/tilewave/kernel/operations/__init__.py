@@ -11,13 +11,8 @@ from tilewave.kernel.job import Job
 from tilewave.kernel.operations import user_defined
 from tilewave.kernel.operations.base import Operation, Work
 
-MODULES = Modules(
-    "operation",
-    __name__,
-    __path__,
-    "TILEWAVE_OPERATIONS",
-    helpers=("base", "formulas", "kernel_reference", "user_defined"),
-)
+HELPERS = ("base", "formulas", "kernel_reference", "user_defined")
+MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=HELPERS)
 
 
 names = MODULES.names

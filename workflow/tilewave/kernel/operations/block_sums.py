@@ -1,7 +1,5 @@
 """sums[i] = x[i, 0] + x[i, 1] + ...: the sums that a reduction's blocks leave, with `each` elements a block.
-
-The elements are those of `reduction`, so that every order of adding gives the same sum.
-"""
+The elements are those of `reduction`, so that every order of adding gives the same sum."""
 
 from typing import ClassVar
 

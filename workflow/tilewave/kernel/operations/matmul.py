@@ -1,8 +1,5 @@
-"""C[m, n] = alpha A[m, k] B[k, n] + beta C, in place.
-
-A product runs with (alpha, beta) = (1, 0), C poisoned before, and, where the kernel takes them, with
-(0.75, -0.5), or (2, -1) where sums are whole numbers.
-"""
+"""C[m, n] = alpha A[m, k] B[k, n] + beta C, in place. Products run with (alpha, beta) = (1, 0), C poisoned
+before, and, where kernels take them, with (0.75, -0.5), or (2, -1) where sums are whole numbers."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -13,13 +13,9 @@ from tilewave.theory.bounds import Counts
 from tilewave.theory.dtypes import DTYPES
 from tilewave.theory.occupancy import WARP
 
-PRODUCTS = {
-    **{
-        name: catalogue.TENSOR.format(DTYPES[name].tensor_source)
-        for name in ("f16", "bf16", "tf32", "f64", "i8")
-    },
-    "fp8": catalogue.FP8_OPS.name,
-}
+INPUTS = ("f16", "bf16", "tf32", "f64", "i8")
+PRODUCTS = {name: catalogue.TENSOR.format(DTYPES[name].tensor_source) for name in INPUTS}
+PRODUCTS |= {"fp8": catalogue.FP8_OPS.name}
 """Operand type of the tensor cores -> the counter of operations on it."""
 COUNTERS = (
     catalogue.WARP_INSTRUCTIONS,

@@ -36,11 +36,8 @@ def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
 
 
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
-    """Return the operations of the tensor cores over all input types.
-
-    None without the count of f16 inputs, or of the case's (``operand``; an f64 product may run on FMA units). A
-    chip counts f16 inputs together, or separately by the type of the sum; the total has priority.
-    """
+    """Return the operations of the tensor cores over all input types; None without the count of f16 (its
+    total before those by type of sum), or of the case's ``operand`` (f64 products may run on FMA units)."""
     counters = {
         dtype: catalogue.TENSOR.format(DTYPES[dtype].tensor_source)
         for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")

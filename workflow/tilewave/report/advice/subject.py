@@ -25,11 +25,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule's result for a case.
-
-    amount: the share (0 to 1) that the sentence explains. bound: the largest share of the time that a fix
-    can save; None where no counter bounds it. origin: the line to fix, or `NOWHERE`. sampled: shape of its samples.
-    """
+    """A rule's result for a case. amount: the share (0 to 1) that the sentence explains. bound: the largest
+    that a fix can save, if known. origin: the line to fix, or `NOWHERE`. sampled: shape of its samples."""
 
     rule: str
     sentence: str

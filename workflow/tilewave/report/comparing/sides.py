@@ -203,10 +203,8 @@ def of_kernels(
     work: Path,
     operation_folders: Sequence[str] = (),
 ) -> tuple[Side, Pipeline]:
-    """Compile kernels and execute them, or check and count them where there is a GPU.
-
-    shapes: as for `tilewave report --shapes`; work: a folder for intermediate files. Raises UserError for mistakes in the kernels and for shapes that fit no kernel.
-    """
+    """Compile kernels and execute them, or check and count them where there is a GPU. shapes: as of `tilewave
+    report`; work: a folder for files. Raises UserError for mistakes and for shapes that fit no kernel."""
     kernels = [kernel for name, kernel in gathered(folders, {}).items() if name in names]
     config = _config(folders, kernels, work, shapes, operation_folders)
     cores = os.cpu_count() or 1
