@@ -29,13 +29,13 @@ NAMES = {"a": A, "b": B, "u": 4, "s": 2.0, "g": 1, "N": 12, "B": 4, "G": 3}
 )
 def test_values(formula, expected):
     names = {**NAMES, "N": len(expected or range(9))}
-    found = formulas.value(formula, names)
+    numbers = formulas.value(formula, names)
     if expected is None:  # around each element: itself, those right of and below it
         x = np.pad(A[:9].reshape(3, 3), ((0, 1), (0, 1)))
         expected = (x[:3, :3] + x[:3, 1:] + x[1:, :3] + x[1:, 1:]).ravel()
     if "times" in formula:
         expected = [sum(A[4 * row + at] * B[at] for at in range(4)) for row in range(3)]
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(numbers, expected)
 
 
 def test_sizes_that_do_not_fit_give_no_numbers():
@@ -46,14 +46,14 @@ def test_sizes_that_do_not_fit_give_no_numbers():
 
 def test_attention_is_a_mean_of_values():
     q, k, v = (np.sin(at * A).reshape(1, 4, 3) for at in (1, 2, 3))
-    found = formulas.attention(q, k, v, 0.5, formulas.causal)
+    numbers = formulas.attention(q, k, v, 0.5, formulas.causal)
     weights = [math.exp(0.5 * float(q[0, 1] @ k[0, at])) for at in range(2)]
-    np.testing.assert_allclose(found[0, 1], np.average(v[0, :2], axis=0, weights=weights))
+    np.testing.assert_allclose(numbers[0, 1], np.average(v[0, :2], axis=0, weights=weights))
 
 
 def test_the_catalogue_uses_letters_and_functions_that_exist():
     allowed = formulas.FUNCTIONS.keys() | {*"abcduvwrsteg", "N", "B", "G", "int", "None"}
-    for entries in recognising.TABLES.values():
+    for entries in recognising.FORMULAS.values():
         for name, formula in entries.items():
             words = re.findall(r"(?<![.\w'])[A-Za-z_]\w*", re.sub(r"'\w*'", "", formula))
             assert {*words} <= allowed, name

@@ -24,7 +24,9 @@ from tilewave.kernel.operations.kernel_reference import rounding, unset
 from tilewave.kernel.tolerance import Tolerance
 from tilewave.theory.dtypes import DTYPES
 
-TABLES: Mapping[str, Mapping[str, str]] = table_beside(__file__)
+TABLES = table_beside(__file__)
+FORMULAS: Mapping[str, Mapping[str, str]] = TABLES["formulas"]
+SOLE = frozenset(TABLES["sole"].split())
 LIMIT_S, MOST, LARGEST = 1.5, 3, 1 << 16
 """Seconds of a search, most formulas that it finds, and the largest constant of the code that may be a size."""
 ARRAYS, SIZES, REALS, EPS, TURNS = "abcd", "uvwr", "st", "e", "g"
@@ -36,6 +38,8 @@ CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
 """Part of a kernel's name that says of what type its elements are."""
 Letters = dict[str, Any]
+Tried = tuple[str, str, Letters]
+"""A formula's name, its text, and what its letters are."""
 
 
 @dataclass(frozen=True)
@@ -52,72 +56,73 @@ def references(
 ) -> Iterator[Reference]:
     """Yield formulas that equal what a kernel gave in the first sample, those that equal all samples first.
 
-    If none does, and the name of the kernel has one meaning, yield what it means: it is exact."""
-    job, deadline = samples[0].job, time.monotonic() + LIMIT_S
+    If none does, and the name of the kernel says all, yield what it says: it is exact."""
+    job = samples[0].job
     operation = operations.load(job.operation)
     operands = operation.operands
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
-    constants = constant_memory.values(source, {*kernel.front.compiler.constants})
-    lists = [
-        [float(of.strip("fF ")) for of in text.split(",")] for text in constants.values() if text
+    constants = constant_memory.values(source, {*kernel.front.compiler.constants}).values()
+    lists = [[float(of.strip("fF ")) for of in text.split(",")] for text in constants if text]
+    tried = [
+        (text, formula, letters)
+        for text, formula in candidates.items()
+        for letters in _letters(formula, [*read, *lists], numbers)
     ]
-    outputs, found, meant = pure or operation.outputs(job), list[list[Any]](), list[Any]()
-    for output in outputs:
-        shown = [(of.job.shape, _shown(of, operation, output)) for of in samples]
-        # A size that is no multiple of the first may have an edge that the launch leaves out.
-        whole = [of for shape, of in shown if all(shape[at] % job.shape[at] == 0 for at in shape)]
-        forms = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
-        tried = (
-            (text, plain, letters)
-            for text, plain in candidates.items()
-            for letters in _letters(plain, [*read, *lists], numbers)
-            if time.monotonic() < deadline
-        )
-        equal = (
-            (text, formula, letters)
-            for text, plain, letters in tried
-            for formula in _equal((form.format(plain) for form in forms), letters, whole)
-        )
-        found.append(list(itertools.islice(equal, MOST)))
-        every = [of for _, of in shown]
-        found[-1].sort(key=lambda of: not [*_equal([of[1]], of[2], every)])
-        if sole and not found[-1]:
-            text, plain = next(iter(candidates.items()))
-            meant += [(text, plain, of) for of in _letters(plain, read, numbers)][:1]
-    if not all(found) and len(meant) == len(outputs) == 1:
-        found = [meant]
-    for chosen in itertools.product(*found):
-        if needed <= {
-            of for *_, letters in chosen for of in letters.values() if isinstance(of, str)
-        }:
+    outputs = pure or operation.outputs(job)
+    fitting = [_fitting(samples, operation, output, tried) for output in outputs]
+    exact = sole and len(outputs) == 1 and not fitting[0]
+    for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
+        names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
+        if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
             texts = dict.fromkeys(text.format_map(letters) for text, _, letters in chosen)
-            off = chosen == (*meant,) and found == [meant]
-            yield Reference(
-                " and ".join(texts), f"computed({', '.join(code)})", (), exact=off, alike=off
-            )
+            reference = " and ".join(texts), f"computed({', '.join(code)})", ()
+            yield Reference(*reference, exact=exact, alike=exact)
+
+
+def _fitting(
+    samples: Sequence[Sample], operation: Any, output: str, tried: Sequence[Tried]
+) -> list[Tried]:
+    """Return the formulas of an output that equal the first sample, those that equal all samples first."""
+    job, deadline = samples[0].job, time.monotonic() + LIMIT_S
+    shown = [(of.job.shape, _shown(of, operation, output)) for of in samples]
+    # A size that is no multiple of the first may have an edge that the launch leaves out.
+    whole = [of for shape, of in shown if all(shape[at] % job.shape[at] == 0 for at in shape)]
+    forms = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
+    equal = (
+        (text, form, letters)
+        for text, formula, letters in tried
+        if time.monotonic() < deadline
+        for form in _equal((form.format(formula) for form in forms), letters, whole)
+    )
+    every = [of for _, of in shown]
+    return sorted(
+        itertools.islice(equal, MOST), key=lambda of: not [*_equal([of[1]], of[2], every)]
+    )
 
 
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
     """Return the formulas that a part of the kernel's name allows, or of its file's if the kernel's is a common one,
-    all if no part says anything, and whether the kernel's name has one meaning, of each element."""
-    own = {*matching.snake(function.name).split("_")}
+    all if no part says anything, and whether the kernel's name says all."""
     for label in (function.name, source.path.stem):
         text = matching.snake(label)
         words = {word.rstrip("0123456789") or word for word in text.split("_")}
-        named = {key: words & {*key.split("|")} for key in TABLES}
-        joined = text.replace("_", "")
-        for key in (key for key in TABLES if not named[key]):
-            named[key] = {part for part in key.split("|") if len(part) > 4 and part in joined}
-        chosen = {name: code for key in TABLES if named[key] for name, code in TABLES[key].items()}
-        if chosen and (label == function.name or own <= matching.NEUTRAL):
+        joined, named = text.replace("_", ""), dict[str, set[str]]()
+        for key in FORMULAS:
+            parts = key.split("|")
+            long = {part for part in parts if len(part) > 4 and part in joined}
+            named |= {key: of} if (of := words.intersection(parts) or long) else {}
+        if named:
             left = words.difference(*named.values()) - matching.NEUTRAL
-            single = sum(map(bool, named.values())) == 1 and all(map(TYPED.fullmatch, left))
-            return chosen, single and not re.search(r"\b[uvwrgNBG]\b", str([*chosen.values()]))
-    return {name: code for entries in TABLES.values() for name, code in entries.items()}, False
+            sole = SOLE.issuperset(*named.values()) and all(map(TYPED.fullmatch, left))
+            chosen = {text: code for key in named for text, code in FORMULAS[key].items()}
+            return chosen, sole and label == function.name
+        if words - matching.NEUTRAL:
+            break
+    return {text: code for entries in FORMULAS.values() for text, code in entries.items()}, False
 
 
 def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any]]:
@@ -163,13 +168,13 @@ def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
     # No change says nothing, and one value little.
     single = np.ptp(got[wrote]) == 0 if wrote.any() else True
     many = got.size > 1 or (DTYPES[operation.dtype(job, output)].whole and abs(got[0]) < SAYING)
-    told = not (single and many) and not np.array_equal(got, arrays.get(output, ()))
+    telling = not (single and many) and not np.array_equal(got, arrays.get(output, ()))
     return (
         formulas.launched(operation, job, output),
         {**job.shape, **arrays},
         got,
         wrote,
-        told,
+        telling,
         bound,
     )
 
@@ -179,10 +184,10 @@ def _equal(
 ) -> Iterator[str]:
     """Yield the first form that gives, in each sample, all that was written, and no more."""
     for formula in forms:
-        for launch, named, got, wrote, told, bound in shown:
-            want = formulas.value(formula, launch | formulas.meant(letters, named))
+        for launch, named, got, wrote, telling, bound in shown:
+            want = formulas.value(formula, launch | formulas.letter_values(letters, named))
             stated = ~np.isnan(want)
-            if not np.array_equal(stated, wrote) or not (told or formula in CONSTANT):
+            if not np.array_equal(stated, wrote) or not (telling or formula in CONSTANT):
                 break
             want, have = want[stated], got[stated]
             with np.errstate(invalid="ignore"):

@@ -188,7 +188,7 @@ def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
     return {"N": count, "B": math.prod(job.launch.block), "G": math.prod(job.launch.grid)}
 
 
-def meant(letters: Names, named: Names) -> dict[str, Any]:
+def letter_values(letters: Names, named: Names) -> dict[str, Any]:
     """Return the value of each letter that is a name, a number or numbers."""
     values = ((letter, named[of] if isinstance(of, str) else of) for letter, of in letters.items())
     return {letter: np.asarray(of) if isinstance(of, list) else of for letter, of in values}
@@ -206,7 +206,7 @@ def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | No
         arrays = {name: self.wide(job, name, of).ravel() for name, of in given.items()}
         wanted: dict[str, Array | None] = dict.fromkeys(self.outputs(job))
         for name, (formula, letters) in outputs.items():
-            names = launched(self, job, name) | meant(letters, {**job.shape, **arrays})
+            names = launched(self, job, name) | letter_values(letters, {**job.shape, **arrays})
             wanted[name] = value(formula, names).reshape(self.extents(job, name))
         return wanted
 
