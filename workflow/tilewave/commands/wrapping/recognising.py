@@ -117,7 +117,7 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
             named |= {key: of} if (of := words.intersection(parts) or long) else {}
         if named:
             left = words.difference(*named.values()) - matching.NEUTRAL
-            sole = SOLE.issuperset(*named.values()) and all(map(TYPED.fullmatch, left))
+            sole = all(map(SOLE.issuperset, named.values())) and all(map(TYPED.fullmatch, left))
             chosen = {text: code for key in named for text, code in FORMULAS[key].items()}
             return chosen, sole and label == function.name
         if words - matching.NEUTRAL:
