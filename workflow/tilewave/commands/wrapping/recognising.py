@@ -1,6 +1,8 @@
 """What a kernel of an unknown operation computes, recognised by its values: formulas that its name allows are tried."""
 
+import functools
 import itertools
+import operator
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,8 +22,11 @@ from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations import formulas
-from tilewave.kernel.operations.kernel_reference import rounding, unset
-from tilewave.kernel.tolerance import Tolerance
+from tilewave.kernel.operations.kernel_reference import (
+    WITHIN,
+    rounding,
+    unset,
+)
 from tilewave.theory.dtypes import DTYPES
 
 TABLES = table_beside(__file__)
@@ -31,8 +36,10 @@ LIMIT_S, MOST, LARGEST = 1.5, 3, 1 << 16
 """Seconds of a search, most formulas that it finds, and the largest constant of the code that may be a size."""
 ARRAYS, SIZES, REALS, EPS, TURNS = "abcd", "uvwr", "st", "e", "g"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
-WHOLE = "{}", "trunc({})", "rint({})", "clip(trunc({}), 0, 255)", "clip(rint({}), 0, 255)"
-"""How a value becomes a whole number."""
+WHOLE = "{}", "clip({}, 0, 255)"
+"""How a value becomes a whole number; a fraction may be cut off."""
+FAR = 0.25
+"""Part of an element, and of a typical one, by which no result is off."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 """Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
@@ -66,12 +73,14 @@ def references(
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
     constants = constant_memory.values(source, {*kernel.front.compiler.constants}).values()
     lists = [[float(of.strip("fF ")) for of in text.split(",")] for text in constants if text]
+    outputs = pure or operation.outputs(job)
+    least = len(needed) if len(outputs) == 1 else 0
     tried = [
         (text, formula, letters)
         for text, formula in candidates.items()
+        if len({*re.findall(r"\b[abcd]\b", formula)}) >= least
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
-    outputs = pure or operation.outputs(job)
     fitting = [_fitting(samples, operation, output, tried) for output in outputs]
     exact = sole and len(outputs) == 1 and not fitting[0]
     for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
@@ -91,17 +100,21 @@ def _fitting(
     shown = [(of.job.shape, _shown(of, operation, output)) for of in samples]
     # A size that is no multiple of the first may have an edge that the launch leaves out.
     whole = [of for shape, of in shown if all(shape[at] % job.shape[at] == 0 for at in shape)]
-    forms = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
-    equal = (
-        (text, form, letters)
-        for text, formula, letters in tried
-        if time.monotonic() < deadline
-        for form in _equal((form.format(formula) for form in forms), letters, whole)
-    )
     every = [of for _, of in shown]
-    return sorted(
-        itertools.islice(equal, MOST), key=lambda of: not [*_equal([of[1]], of[2], every)]
-    )
+    forms = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
+
+    def equal() -> Iterator[tuple[bool, Tried]]:
+        for text, formula, letters in tried:
+            if time.monotonic() > deadline:
+                return
+            as_written = [form.format(formula) for form in forms]
+            for part in (every, whole) if len(whole) < len(every) else (every,):
+                if form := next(_equal(as_written, letters, part), None):
+                    yield part is not every, (text + form[1], form[0], letters)
+                    break
+
+    first = sorted(itertools.islice(equal(), MOST), key=operator.itemgetter(0))
+    return [of for _, of in first]
 
 
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
@@ -158,42 +171,47 @@ def _letters(
 
 
 def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
-    """Return the names for formulas, the output, what of it was written, and its tolerance."""
+    """Return the names for formulas, the output, what of it was written, whether it says much, and its tolerance."""
     job, memory = sample.job, sample.outputs[output]
     stored = operation.without_padding(job, output, memory).view(operation.stored(job, output)[0])
     wrote = ~unset(stored) | (output in sample.given or stored.itemsize == 1)
     arrays = {name: operation.wide(job, name, of).ravel() for name, of in sample.given.items()}
     got = to_float64(stored, operation.dtype(job, output))
-    bound = rounding(operation, job, output, got[wrote]) if wrote.any() else Tolerance()
     # No change says nothing, and one value little.
     single = np.ptp(got[wrote]) == 0 if wrote.any() else True
     many = got.size > 1 or (DTYPES[operation.dtype(job, output)].whole and abs(got[0]) < SAYING)
     telling = not (single and many) and not np.array_equal(got, arrays.get(output, ()))
-    return (
-        formulas.launched(operation, job, output),
-        {**job.shape, **arrays},
-        got,
-        wrote,
-        telling,
-        bound,
+    names = formulas.launched(operation, job, output), {**job.shape, **arrays}
+    finite = got[wrote & np.isfinite(got)]
+    loose = (
+        WITHIN * DTYPES[operation.dtype(job, output)].whole + FAR * np.abs(finite).mean()
+        if finite.size
+        else 0.0
     )
+    tolerance = functools.partial(rounding, operation, job, output)
+    return *names, got, wrote, telling, loose, tolerance
 
 
 def _equal(
     forms: Iterable[str], letters: Letters, shown: Sequence[tuple[Any, ...]]
-) -> Iterator[str]:
-    """Yield the first form that gives, in each sample, all that was written, and no more."""
+) -> Iterator[tuple[str, str]]:
+    """Yield the first form that gives, in each sample, all that was written, and no more, and how near it is."""
     for formula in forms:
-        for launch, named, got, wrote, telling, bound in shown:
+        nearest = ""
+        for launch, named, got, wrote, telling, loose, tolerance in shown:
             want = formulas.value(formula, launch | formulas.letter_values(letters, named))
             stated = ~np.isnan(want)
             if not np.array_equal(stated, wrote) or not (telling or formula in CONSTANT):
                 break
             want, have = want[stated], got[stated]
+            if np.any(np.abs(want[:4] - have[:4]) > loose + FAR * np.abs(have[:4])):
+                break
+            bound = tolerance(want)
             with np.errstate(invalid="ignore"):
                 near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
             if not (near | (want == have)).all():
                 break
+            nearest = f", within {WITHIN:g}" if bound.absolute == WITHIN else nearest
         else:
-            yield formula
+            yield formula, nearest
             return

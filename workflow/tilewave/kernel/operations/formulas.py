@@ -114,7 +114,7 @@ def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array
     """Return what lies around each element: its windows' dimensions are the last. mode: of `numpy.pad`; empty for none."""
     whole = tuple(map(int, sides))
     _bounded(x.size * math.prod(whole))
-    around = [(0, 0)] * (x.ndim - len(whole)) + [((side - 1) // 2, side // 2) for side in whole]
+    around = [(0, 0)] * (x.ndim - len(whole)) + [(side // 2, (side - 1) // 2) for side in whole]
     padded = np.pad(x, around, mode) if mode else x  # type: ignore[call-overload]
     axes = tuple(range(x.ndim - len(whole), x.ndim))
     return np.lib.stride_tricks.sliding_window_view(padded, whole, axis=axes)

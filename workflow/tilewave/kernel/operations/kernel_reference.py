@@ -35,6 +35,10 @@ ROUNDINGS = 12
 """Roundings of an element besides those of its sum: an exponential, a quotient, a root and some products."""
 
 
+WITHIN = 1.0
+"""Allowed difference of whole numbers from a reference with fractions, which a kernel may cut off."""
+
+
 class NoReference(ValueError):
     """A reference kernel that gives no reference, with the reason."""
 
@@ -44,12 +48,14 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
 
     Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
     there are inputs for an element of the output. Signs of roundings are random, so the root of their number counts.
-    Terms may cancel, so an element counts as itself plus a typical element. Whole numbers must be equal.
+    Terms may cancel, so an element counts as itself plus a typical element. Whole numbers must be equal to whole ones, and
+    `WITHIN` of fractions.
     """
     arrays = operation.arrays(job)
     roundoffs = [DTYPES[operation.dtype(job, array)].roundoff or 0.0 for array in arrays]
     if DTYPES[operation.dtype(job, name)].whole:
-        return Tolerance()
+        exact = np.array_equal(want, np.rint(want), equal_nan=True)
+        return Tolerance() if exact else Tolerance(WITHIN, frobenius=1.0)
     read = sum(math.prod(operation.extents(job, array)) for array, a in arrays.items() if a.given)
     terms = max(*job.shape.values(), read / want.size)
     relative = 2 * max(roundoffs) * (ROUNDINGS + math.sqrt(terms))
