@@ -200,7 +200,7 @@ ENDS = {
     "a cache that is a file": ("TILEWAVE_CACHE=file {execute}", "cache: .*file"),
     "a cache of everybody": ("chmod 777 open; TILEWAVE_CACHE=open {execute}", "only you can write"),
     "a full disk": ("{compare} >/dev/full", "No space left"),
-    "little memory": ("ulimit -v 450000; {execute}", "memory ran out|cannot be loaded"),
+    "little memory": ("ulimit -v 350000; {execute}", "memory ran out|cannot be loaded"),
     "no folder": ("cd gone; rmdir ../gone; {execute}", "working folder no longer exists"),
 }
 

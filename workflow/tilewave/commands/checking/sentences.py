@@ -120,7 +120,8 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     sentence += f", with a guessed {' and '.join(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
-    sentence += f", but {' and '.join(failures)}" if failures and source.judge else ""
+    if failures and source.judge and not any(map(PAST.search, source.notes)):
+        sentence += f", but {' and '.join(failures)}"
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"

@@ -227,9 +227,9 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
 
 
 def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:
-    """Return whether the kernel's code mentions a size that the kernel takes."""
-    given = zip(function.parameters, matching.leaves(front["arguments"]))
-    used = [of for item, of in given if function.mentions(item.name.partition(".")[0])]
+    """Return whether the kernel takes a size, and its code, if there is any, mentions it."""
+    given, unread = zip(function.parameters, matching.leaves(front["arguments"])), not function.text
+    used = [of for item, of in given if unread or function.mentions(item.name.partition(".")[0])]
     return any(re.search(rf"\b{size}\b", " ".join(used)) for size in operation.dimensions)
 
 
