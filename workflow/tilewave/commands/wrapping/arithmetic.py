@@ -208,7 +208,10 @@ class _Translation(ast.NodeTransformer):
         self.generic_visit(node)
         node.op = ast.FloorDiv() if isinstance(node.op, ast.MatMult) else node.op
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
-            return ast.Constant(evaluate(ast.unparse(node)))
+            try:
+                return ast.Constant(evaluate(ast.unparse(node)))
+            except ExpressionError as error:  # a division by zero
+                raise Unknown(ast.unparse(node)) from error
         return _rounded_up(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
