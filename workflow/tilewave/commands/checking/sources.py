@@ -47,10 +47,10 @@ GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype",
 @dataclass(frozen=True)
 class CheckedKernel:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
-    problem: why it could not; launched: whether the user's files launch it; judge: the file's own function that
-    computes the same; sizes: more shapes at which it judges; judges: those that may; put: makes one of them the judge;
-    search: yields formulas that may be; otherwise: returns
-    the kernel under another operation; named: whether the judge has the kernel's name and arguments; edge: where it finds the results wrong;
+    problem: why it could not; launched: whether the user's files launch it; judge: the name of what judges its results;
+    named: whether the judge has the kernel's name and arguments; edge: where the judge finds the results wrong;
+    sizes: more shapes at which it judges; judges: functions of the file that may judge; put: makes one of them the judge;
+    search: yields formulas that may judge; otherwise: returns the kernel under an operation of what it touches;
     sizes_in_file: the file's names of sizes that have another one in front matter."""
 
     path: Path
