@@ -30,6 +30,8 @@ DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
 """What may use dynamic shared memory."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
+MOST_SHARED = 48 << 10
+"""Most dynamic shared memory in bytes that a launch gets without an attribute."""
 Names = dict[str, str]
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
@@ -75,6 +77,11 @@ class Guess:
 
     def mark(self, key: str) -> None:
         self.front["marks"] = {**self.front.get("marks", {}), key: GUESSED}
+
+    def share(self) -> None:
+        """Guess so much dynamic shared memory that an unknown size hides no other fault."""
+        self.front["shared_bytes"] = MOST_SHARED
+        self.unknown["--shared"] = str(MOST_SHARED)
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
@@ -447,9 +454,11 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             text = of_tokens(launch.shared, launch.scope, host_names)
             guess.front["shared_bytes"] = _simple(text, guess.macros())
         except Unknown as error:
-            guess.unknown["--shared"] = f"bytes of dynamic shared memory ({error} is unknown)"
-    elif not launch.arguments and function.mentions("extern", "__shared__"):
-        guess.unknown["--shared"] = "bytes of dynamic shared memory"
+            at = f"shared memory of the launch in {launch.place}"
+            guess.notes.append(f"{at} has an unknown part: {error}")
+            guess.share()
+    elif not (launch.arguments and launch.place) and function.mentions("extern", "__shared__"):
+        guess.share()
 
 
 def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -> Code:
@@ -468,12 +477,14 @@ def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -
             of_twin = replace(code, launch=replace(launch, place=""))
             tried = replace(guess, front={**common}, unknown={}, notes=[], launched={})
             _geometry(tried, of_twin, names, arguments)
-            if not (tried.unknown or tried.notes):
+            if not (tried.unknown.keys() - {"--shared"} or tried.notes):
                 guess.front, guess.alternatives, guess.twin = tried.front, [common], twin.name
                 for key in ("block", "grid"):
                     sides = ", ".join(map(str, tried.front[key]))
                     guess.unknown[f"--{key}"] = f"{sides}, as of {twin.name}"
-                guess.unknown.pop("--shared", None)
+                guess.unknown |= tried.unknown
+                if "--shared" not in tried.unknown:
+                    guess.unknown.pop("--shared", None)
                 likest, code = alike, of_twin
     return code
 

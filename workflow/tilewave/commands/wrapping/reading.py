@@ -698,4 +698,5 @@ def _parameter(part: Stream) -> Parameter:
     kind = " ".join(word for word in before if word not in QUALIFIERS and word != "*")
     kind = kind.replace(" :: ", "::").removeprefix("std::")
     name = texts[-1] if texts[-1].isidentifier() else f"_{part[-1].at}"
-    return Parameter(name, kind, stars, "const" in texts)
+    target = texts[: texts.index("*")] if "*" in texts else texts  # not the pointer itself
+    return Parameter(name, kind, stars, "const" in target)

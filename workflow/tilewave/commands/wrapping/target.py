@@ -60,7 +60,7 @@ class Target:
                 if "--grid" in guess.unknown:
                     set_common_grid(guess)
             if ready.dynamic:
-                guess.unknown["--shared"] = "bytes of dynamic shared memory"
+                guess.share()
             note = f"the arrays are {ready.dtype}, by its instructions (--dtype changes it)"
             guess.notes.append(note)
         for name, _, value in (definition.partition("=") for definition in options.macro):
@@ -121,7 +121,7 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
             tiles_of_grid(guess)
         elif flag in guess.unknown:
-            if key == "shared_bytes" or "None" in matching.leaves(value):
+            if "None" in matching.leaves(value):
                 raise UserError(HERE, flag, None, guess.unknown[flag])
             guess.notes.append(f"{key} is a guess: {guess.unknown[flag]} ({flag} changes it)")
             guess.mark(key)
