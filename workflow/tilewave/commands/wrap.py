@@ -23,6 +23,7 @@ from tilewave.commands import execute, flags
 from tilewave.commands.wrapping import (
     compiled,
     deriving,
+    guessing,
     host_memory,
     matching,
     probing,
@@ -140,7 +141,15 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
     if ready is not None:
         options.arch, options.dtype = f"sm_{ready.arch}", options.dtype or ready.dtype
     target = Target(options, function, source, folders, ready)
-    return _wrapped(target, output, folders_of_operations)
+    try:
+        return _wrapped(target, output, folders_of_operations)
+    except UserError as error:
+        constants = guessing.smaller(function, source)
+        if probing.TOO_LARGE not in str(error) or not constants:
+            raise
+        source = source.with_smaller(constants)
+        function = next(of for of in source.functions() if of.name == function.name)
+        return _wrapped(Target(options, function, source, folders, ready), output, folders_of_operations)
 
 
 def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tuple[int, str]:
@@ -166,6 +175,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         probing.with_tile(target, guess)
         say(f"{target.function.name}: executing it on the CPU to check the guesses")
         front, outcome, shape = _tried(target, guess, fixed_shape)
+        if derived and "" in derived.sizes and outcome["status"] == result.NOT_MEASURED:
+            raise probing.too_large(shape)
         off = {name: of for name, of in guess.tile.items() if derived and shape[name] % of}
         if off and (guess.place or options.grid) and not trying.right(outcome):
             by_tile, whole = probing.new_operation(target, Path(trials) / "whole", tile=True)

@@ -125,15 +125,18 @@ class ProbeCase(_Keys):
 
 class Compiler(_Keys):
     """Input of the compiler besides macros. ``{MACRO}`` in an option is a macro's value. Folders of headers are
-    relative to the kernel file's folder, which comes first. constants: values of ``__constant__`` memory."""
+    relative to the kernel file's folder, which comes first. constants: values of ``__constant__`` memory, or of
+    macros and constants instead of the file's."""
 
     options: list[str] = []
     include: list[str] = []
     constants: dict[str, str] = {}
 
     def filled(self, text: str) -> str:
-        """Return a text whose ``__constant__`` memory begins with these values."""
+        """Return a text whose constants have these values; ``__constant__`` memory begins with them."""
         for name, values in self.constants.items():
+            number = rf"(^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+|\bconst(?:expr)? [^;=()]*?\b{name}\s*=)[^;,\n]*"
+            text = re.sub(number, rf"\g<1>{values} ", text, flags=re.MULTILINE)
             sides = r"\b\s*(?:\[[^\]]*\]\s*)*"
             declared = re.search(rf"(?<!extern )__constant__[^;={{]*?\b{name}{sides}(?=[;,])", text)
             end = declared.end() if declared else 0

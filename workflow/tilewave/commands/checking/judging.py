@@ -182,7 +182,10 @@ def _document(
     if complete:
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
         outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
-    return outcome | {"sentence": sentence(source, outcome, decisive, deciding)}
+    said = sentence(source, outcome, decisive, deciding)
+    instead = ", ".join(PATTERNS["instead"].findall("\n".join(source.notes)))
+    smaller = f" (with smaller constants than the file's: {instead})" if instead else ""
+    return outcome | {"sentence": said + smaller}
 
 
 def _other_variants(kernel: Kernel, case: Case) -> list[str]:

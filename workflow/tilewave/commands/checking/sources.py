@@ -21,6 +21,7 @@ from tilewave.commands.wrapping import (
     recognising,
     writing,
 )
+from tilewave.commands.wrapping.guessing import constant
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source, spelled
 from tilewave.commands.wrapping.recognising import Sample
@@ -208,6 +209,8 @@ def _touched(
     given = options["grid"] and (options["block"] or function.bound)
     launched = bool(near.launches(function.name) or given)
     kernel, problem = at_size(touched.kernel, size), source.problem or UNKNOWN
+    constants = kernel.front.compiler.constants
+    near = near.with_smaller({of: constants[of] for of in constants if constant(near, of)})
     touched = replace(touched, kernel=kernel, problem=problem, launched=launched)
     if verdict.startswith(result.NOT_CHECKED):
         touched = _with_judges(touched, function, near)

@@ -32,6 +32,8 @@ EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
+LARGE, REST = 256, 64
+"""Largest constant of a kernel that needs no smaller one, and a multiple of most tiles."""
 Names = dict[str, str]
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
@@ -139,8 +141,13 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
                 guess.mark("macros")
                 continue
-            missing.append(f"{parameter.kind} {parameter.name}")
-            macros[macro] = [128 if parameter.name.upper() in ("BM", "BN") else 8]
+            if likely := _elsewhere(parameter.name, code.source):
+                macros[macro] = [likely]
+                guess.notes.append(f"{parameter.name} is a guess: {likely} (--entry changes it)")
+                guess.mark("macros")
+            else:
+                missing.append(f"{parameter.kind} {parameter.name}")
+                macros[macro] = [8]
         arguments.append(macro)
         if len(value) == 1 and value[0].word:
             names[value[0].text] = macro
@@ -151,6 +158,17 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
         guess.front["macros"] = macros
     entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
     return entry, names, types
+
+
+def _elsewhere(name: str, source: Source) -> int | None:
+    """Return the value of a template parameter of this name at another kernel's launch, or of such a constant."""
+    for function in source.functions():
+        for launch in source.launches(function.name):
+            for parameter, value in zip(function.template, launch.template):
+                with contextlib.suppress(Unknown):
+                    if parameter.name == name:
+                        return number(value, launch.scope)
+    return constant(source, name) or constant(source, name.upper())
 
 
 def _instantiated(function: Function, source: Source) -> Sequence[Tokens]:
@@ -295,6 +313,9 @@ def guessed(
         rounded = {"a": "f16in32", "b": "f16in32", "accumulate": "f32"}
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
+    for name, value in source.smaller.items():
+        guess.notes.append(f"{name} = {value} is a guess: its own value is too large to execute")
+        front.setdefault("compiler", {}).setdefault("constants", {})[name] = value
     for name, values in constant_memory.values(source, taken_names).items():
         first, *more = values.split(", ")
         how = f"here with {first}{', ...' * bool(more)}" if values else "zero here"
@@ -335,6 +356,33 @@ def constant(source: Source, name: str) -> int | None:
         return number([Token(name, 0, word=True)], outside(source))
     except Unknown:
         return None
+
+
+def smaller(function: Function, source: Source) -> dict[str, str]:
+    """Return smaller values of the large constants of a kernel, those of its block and its shared memory left out.
+
+    They have the same rest by most tiles, the same order, and are equal where the constants are."""
+    names, kept = list(function.declaration.identifiers), list[str]()
+    for launch in source.launches(function.name):
+        kept += [token.text for token in (*launch.block, *launch.scope.literal(launch.block))]
+    kept += re.findall(r"\w+", " ".join(re.findall(r"__shared__ [^;]*;", function.text)))
+    for found in names, kept:
+        for name in found:  # the lists grow meanwhile
+            body = source.near.macros[name].body if name in source.near.macros else ""
+            value = source.near.constant(name) or () if name.isidentifier() else ()
+            more = {of.text for of in (*tokens(body), *value) if of.word}
+            found += more - {*found}
+    values = {name: constant(source.near, name) or 0 for name in {*names} - {*kept}}
+    large = {name: of for name, of in values.items() if of > LARGE and _is_number(source.near, name)}
+    order = sorted({*large.values()})
+    return {name: str((2 + order.index(of)) * REST + of % REST) for name, of in large.items()}
+
+
+def _is_number(source: Source, name: str) -> bool:
+    """Return whether the value of a constant has no names, and no other value follows from it."""
+    macro, value = source.macros.get(name), source.constant(name)
+    value = tokens(macro.body) if macro and macro.arguments is None else value or ()
+    return bool(value) and not any(of.word for of in value)
 
 
 def _title(name: str) -> str:

@@ -15,6 +15,7 @@ from tilewave.basics.paths import relative
 from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration, Macro, Stream, Token, Tokens
+from tilewave.kernel.front_matter import Compiler
 
 LEVELS = 3
 """Most levels of structs inside structs."""
@@ -174,6 +175,8 @@ class Source:
     """Names of the macros that the kernel's files or the command line define, for each of those files."""
     later: int = 0
     """Number of launches before the one that counts."""
+    smaller: Mapping[str, str] = field(default_factory=dict)
+    """Values of constants in the texts instead of the files', which are too large to execute."""
 
     @functools.cached_property
     def macros(self) -> dict[str, Macro]:
@@ -186,6 +189,12 @@ class Source:
     def near(self) -> Source:
         """The kernel's file and its headers alone."""
         return replace(self, texts={path: self.texts[path] for path in self.kernel_files})
+
+    def with_smaller(self, constants: Mapping[str, str]) -> Source:
+        """Return the files with these values of macros and constants."""
+        filled = Compiler(constants=dict(constants)).filled
+        texts = {path: filled(text) for path, text in self.texts.items()} if constants else self.texts
+        return replace(self, texts=texts, smaller=constants)
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
         """Yield the declarations of the files that contain a word, those of the kernel's files first."""
