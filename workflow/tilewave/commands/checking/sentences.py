@@ -1,6 +1,7 @@
 """The sentence of a verdict."""
 
 import math
+import re
 from collections.abc import Sequence
 
 from tilewave.basics.paths import relative
@@ -23,8 +24,8 @@ NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
 ALLOCATED = "; the host allocates no more"
 """End of a note on an access behind an array."""
-NAMED = ("grid ", "block ", "shared_bytes ")
-"""Starts of the notes on guesses that the sentence on a right kernel names."""
+NAMED = re.compile(r"(?:grid|block|shared_bytes) |\w+ is a guess: \d+ \(--entry")
+"""Notes on guesses that the sentence on a right kernel names."""
 GUESSING = "front matter cannot be guessed"
 JUDGED_BY = "; judged by what "
 """Start of the end of a reason, which names a temporary file."""
@@ -119,8 +120,9 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
     sentence += f", {' and '.join(wheres)}{_named(source)}" if wheres and not source.judge else ""
-    named = [of.split()[0] for of in source.guesses if of.startswith(NAMED)]
-    sentence += f", with a guessed {' and '.join(named)}" if named else ""
+    named = [of.split()[0] for of in source.guesses if NAMED.match(of)]
+    listed = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
+    sentence += f", with a guessed {listed}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
     if failures and source.judge and not any(map(PAST.search, source.notes)):

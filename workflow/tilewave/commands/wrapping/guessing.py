@@ -20,7 +20,11 @@ from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
 
 TABLES = table_beside(__file__)
-K_STEP, NUMBER, THREADS = (re.compile(TABLES[key]) for key in ("k_step", "number", "threads"))
+K_STEP, NUMBER, THREADS, TILE = (
+    re.compile(TABLES[key]) for key in ("k_step", "number", "threads", "tile")
+)
+SIDE = 16
+"""A side of a guessed block, and of a tile whose size nothing says."""
 ASSERTED = str(TABLES["asserted"])
 C_TYPES = {"tf32": "float", "f16in32": "float"} | {
     dtype: kind for kind, dtype in reversed(reading.DTYPES.items())
@@ -141,7 +145,9 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
                 guess.mark("macros")
                 continue
-            if likely := _elsewhere(parameter.name, code.source):
+            tile = TILE.fullmatch(parameter.name) and function.mentions("threadIdx", ".", "y")
+            likely = _elsewhere(parameter.name, code.source) or SIDE * bool(tile)
+            if likely or kind == "bool":
                 macros[macro] = [likely]
                 guess.notes.append(f"{parameter.name} is a guess: {likely} (--entry changes it)")
                 guess.mark("macros")
@@ -589,7 +595,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
     if thread_counts:
         guess.unknown["--block"] = thread_counts[0]
         return [_simple(thread_counts[0], {})]
-    block: list[int | str] = [16, 16] if function.mentions("threadIdx", ".", "y") else [256]
+    block: list[int | str] = [SIDE, SIDE] if function.mentions("threadIdx", ".", "y") else [256]
     if len(block) > 1 and any("warp" in name.lower() for name in function.declaration.identifiers):
         block = [32, 8]  # a warp for each row
     strides = 0
