@@ -29,9 +29,12 @@ class Unknown(ValueError):
     """An expression that front matter cannot have; the message is the part that prevents it."""
 
 
-def of_tokens(expression: Stream, scope: Scope, names: Mapping[str, str], depth: int = 0) -> str:
-    """Translate the host's expression. names: ``M`` or ``B * T`` -> ``m``; others get their value. Raises Unknown."""
-    return ast.unparse(_Translation(scope, names, depth).expression(expression))
+def of_tokens(
+    expression: Stream, scope: Scope, names: Mapping[str, str], real: bool = False
+) -> str:
+    """Translate the host's expression. names: ``M`` or ``B * T`` -> ``m``; others get their value. real: of a real
+    number, whose quotients may be fractions. Raises Unknown."""
+    return ast.unparse(_Translation(scope, names, 0, real).expression(expression))
 
 
 def plain(expression: Stream, scope: Scope) -> str:
@@ -58,10 +61,13 @@ def outside(source: Source) -> Scope:
 class _Translation(ast.NodeTransformer):
     """A translation to Python's syntax that replaces names and recognises divisions that round up."""
 
-    def __init__(self, scope: Scope, names: Mapping[str, str], depth: int) -> None:
+    def __init__(
+        self, scope: Scope, names: Mapping[str, str], depth: int, real: bool = False
+    ) -> None:
         if depth > MOST:
             raise Unknown("names that stand for each other")
         self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth
+        self.real = real
 
     def parsed(self, expression: Stream) -> ast.expr:
         text = spelled(expression)
@@ -83,7 +89,8 @@ class _Translation(ast.NodeTransformer):
         return super().visit(node)
 
     def _again(self, expression: Stream, scope: Scope | None = None) -> ast.expr:
-        return _Translation(scope or self.scope, self.names, self.depth + 1).expression(expression)
+        names, depth = self.names, self.depth + 1
+        return _Translation(scope or self.scope, names, depth, self.real).expression(expression)
 
     def _python(self, expression: list[Token]) -> str:
         """Return C++ tokens as an expression of Python, without casts."""
@@ -206,7 +213,8 @@ class _Translation(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        node.op = ast.FloorDiv() if isinstance(node.op, ast.MatMult) else node.op
+        if isinstance(node.op, ast.MatMult):
+            node.op = ast.Div() if self.real else ast.FloorDiv()
         if isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant):
             try:
                 return ast.Constant(evaluate(ast.unparse(node)))

@@ -35,8 +35,9 @@ ROOM, SOME, MOST, LIMIT = 8, 1 << 16, 1 << 22, 1 << 25
 at most SOME elements, or MOST where those end a trial, or the product; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
-SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
-    re.compile(TABLES[key]) for key in ("small", "odd", "pitch", "ends", "differ", "asserted")
+SMALL, ODD, COLOURS, PITCH, ENDS, DIFFER, ASSERTED = (
+    re.compile(TABLES[key])
+    for key in ("small", "odd", "colours", "pitch", "ends", "differ", "asserted")
 )
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
@@ -46,7 +47,7 @@ products that differ, multiples of most blocks, and both (MANY: for more than tw
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
-LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12)
+LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
 """Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
 TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
@@ -271,6 +272,7 @@ def trials(
     sets = list(zip((*LARGE[:2], last[0]), (*FEW[:2], last[1]), ALONE))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
+        small_sizes |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
         for unit in UNITS:
             large_sizes = [unit * size for size in sizes]
             if len(large) == 1 and not small:
@@ -301,9 +303,11 @@ def settled(
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
-    ended = list[dict[str, int]]()
+    ended, slow = list[dict[str, int]](), math.inf
     for most in THREADS:
         for shape in () if len(seen) > 1 else (of for of in shapes(most) if of not in ended):
+            if 2 * math.prod(shape.values()) > slow:
+                continue
             trial = touch(derived, shape)
             if not trial.fatal:
                 seen.append((shape, trial))
@@ -311,6 +315,7 @@ def settled(
                 kind, names = trial.problem.partition(":")[0], ", ".join(derived.operands)
                 notes = [f"{UNSIZED} {names} is a guess: {kind} in each trial"]
             if trial.problem.startswith(TIMED_OUT):
+                slow = math.prod(shape.values())
                 break
             ended += [shape] * trial.fatal
     if not seen:

@@ -346,7 +346,7 @@ def _with_numbers(
                 arguments[at] = number(values[at], launch.scope)
         elif missing and derived and kind in (*reading.REAL, "bool"):
             try:
-                arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {})))
+                arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
             except (Unknown, ExpressionError, TypeError):
                 lower = parameter.name.lower()
                 likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
