@@ -235,7 +235,8 @@ class Source:
 
     def members(self, kind: str) -> tuple[Parameter, ...]:
         """Return the members of a struct; none if one is no pointer, number or such a struct."""
-        for path, declaration in self.declarations(kind) if kind.isidentifier() else ():
+        named = kind.isidentifier() and kind not in (*TYPED, *DTYPES)
+        for path, declaration in self.declarations(kind) if named else ():
             texts = [token.text for token in declaration.head]
             if declaration.kind != "type" or kind not in declaration.names or "{" not in texts:
                 continue
