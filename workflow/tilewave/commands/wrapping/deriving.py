@@ -145,7 +145,8 @@ def first(
         taken.add(sizes[key])
         return sizes[key]
 
-    whole = (item for item in function.parameters if {*item.type.split()} <= reading.WHOLE)
+    used = (item for item in function.parameters if not function.ignores(item.name))
+    whole = (item for item in used if {*item.type.split()} <= reading.WHOLE)
     numbers = [item.name for item in whole if not (arguments or item.stars)]
     launch = next(iter(source.launches(function.name)), None)
     passed = function.launch_arguments(launch.arguments) if launch else ()

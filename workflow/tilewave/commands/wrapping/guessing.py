@@ -344,7 +344,9 @@ def _with_numbers(
         if missing and values[at] and {*kind.split()} <= reading.NUMBERS:
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
-        elif missing and derived and kind in (*reading.REAL, "bool"):
+        if missing and arguments[at] is None and function.ignores(parameter.name):
+            arguments[at] = 0
+        elif missing and derived and arguments[at] is None and kind in (*reading.REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
             except (Unknown, ExpressionError, TypeError):

@@ -120,6 +120,12 @@ class Function:
             re.search(rf"\batomic\w+ (?:< [^;(]* > )?\( (?:& |\( )*{re.escape(name)}\b", self.text)
         )
 
+    def ignores(self, name: str) -> bool:
+        """Return whether the body, if it is known, mentions neither a parameter nor the whole struct that it is of."""
+        struct, _, member = name.partition(".")
+        whole = member and re.search(rf"\b{struct}\b(?! \.)", self.text)
+        return bool(self.text) and not (whole or self.mentions(name))
+
     def mentions(self, *sequence: str) -> bool:
         """Return whether the body has these tokens in sequence."""
         wanted = " ".join(" ".join(sequence).replace(".", " . ").split())
@@ -631,6 +637,11 @@ class Scope:
     def value(self, name: str) -> Tokens | None:
         return next(reversed(self.values(name)), None)
 
+    def sides(self, name: str) -> Tokens | None:
+        """Return the values of a dim3 whose sides are set one by one; None if they are not."""
+        values = (self.value(f"{name}.{axis}") or () for axis in "xyz")
+        return tuple(itertools.chain.from_iterable(values)) or None
+
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
         """Return what `Source.returned` does, of a lambda before this position if there is one."""
         value = self.value(name) or ()
@@ -648,7 +659,7 @@ class Scope:
         for before, name, after in zip(texts, texts[1:], texts[2:]):
             if not name.isidentifier() or name in skipped or before in MEMBER:
                 continue
-            value = self.value(name)
+            value = self.value(name) or self.sides(name)
             free = value is None or EXTENT.fullmatch(spelled(value))
             constant = name.isupper() and len(name) > 2  # of a file that is not here
             by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
