@@ -452,6 +452,9 @@ def _tried(
             guess.notes.append(trying.described(first_outcome, first_shape))
         shape = trying.shape_of(shape, front)
         if trying.right(outcome):
+            if front["grid"] != guess.front["grid"]:  # its tiles decide what the sizes must be
+                guess.front["grid"] = front["grid"]
+                guessing.tiles_of_grid(guess)
             requires, inferred = trying.limits(guess, front, once, shape), front.get("requires", {})
             names = [name for name in requires if requires[name] != inferred.get(name)]
             front = {**front, "requires": requires} if requires or "requires" in front else front

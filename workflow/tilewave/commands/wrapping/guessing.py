@@ -52,7 +52,7 @@ class Guess:
     value of a name from the files around, or None; alternatives: other front matter that the code allows;
     shape: sizes of an earlier execution; place: that of the launch, empty without one; launched: the sizes of the
     launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
-    constants: the sizes that are constants outside of functions; fixed: a constant that each size seems to be, or 0;
+    fixed: a constant that each size seems to be, or 0;
     twin: the launched kernel whose block and grid it takes; named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
     names; asserted: multiples of sizes that the host demands; strides: whether a loop steps over the grid; faults:
     what is not right with the kernel as the file launches it.
@@ -72,7 +72,6 @@ class Guess:
     place: str = ""
     launched: dict[str, int] = field(default_factory=dict)
     literal: list[int | str] = field(default_factory=list)
-    constants: set[str] = field(default_factory=set)
     fixed: int = 0
     twin: str = ""
     named: bool = False
@@ -267,7 +266,6 @@ def guessed(
         with contextlib.suppress(Unknown):
             if value and argument in operation.dimensions:
                 guess.launched[argument] = number(value, launch.scope)
-                guess.constants |= {argument} if number(value, outside(source)) else set()
     sizes = operation.dimensions
     single = len([argument for argument in arguments if argument in sizes]) == 1 < len(sizes)
     equal = {"conditions": [f"{size} == {after}" for size, after in itertools.pairwise(sizes)]}
@@ -692,7 +690,7 @@ def tiles_of_grid(guess: Guess) -> None:
     grid = " ; ".join(map(str, guess.front["grid"]))
     for size in [name for name in guess.operation.dimensions if name not in steps_of]:
         guess.tile[size] = 1
-        several = r"(?:\) // (\w+))?" if guess.operation.laid_out else "()"
+        several = r"(?:\) // (\w+))?"
         if match := re.search(rf"\b{size} ?//? ?(\([^()]*\)|[\w.]+){several}", grid):
             with contextlib.suppress(ExpressionError, TypeError):
                 guess.tile[size] = int(evaluate(f"{match[1]} * {match[2] or 1}", macros))

@@ -133,7 +133,8 @@ def _calls(
     words, line = {*_words(item.name)}, syntax.line_of(source.texts[path], item.start)
     same = same and not (words - NAMED).isdisjoint(_words(function.name))
     exact = same and bool(NAMED & words or [*plain] == [of.name for of in plain.values()])
-    alike = words - NAMED == {*_words(function.name)} - matching.NEUTRAL
+    telling = {*matching.snake(function.name).split("_")} - matching.NEUTRAL
+    alike = words - NAMED == {*_words("_".join(telling))} - matching.NEUTRAL
     name = f"the file's own {item.name} (line {line})"
     yield Reference(name, text, counts, item, path, exact, alike)
 

@@ -95,7 +95,8 @@ def first_shape(guess: Guess) -> Shape:
             while list(shape.values()).count(shape[name]) > 1:
                 shape[name] += size
     shape, largest = shape_of(shape, guess.front), max(shape.values())
-    while (small := _too_small(guess, shape)) and max(shape.values()) < MOST_TILES * largest:
+    grids = [guess.front["grid"], *(of["grid"] for of in guess.alternatives if guess.place)]
+    while (small := _too_small(guess, shape, grids)) and max(shape.values()) < MOST_TILES * largest:
         grown = {name: 2 * side if name in small else side for name, side in shape.items()}
         shape = shape_of(grown, guess.front)
     return shape
@@ -127,11 +128,12 @@ def threads(front: Mapping[str, Any], shape: Sizes, most: int = sys.maxsize) -> 
     return 0
 
 
-def _too_small(guess: Guess, shape: Shape) -> set[str]:
-    """Return the sizes of a shape at which a side of the grid has no blocks."""
+def _too_small(guess: Guess, shape: Shape, grids: Sequence[Sequence[Any]] = ()) -> set[str]:
+    """Return the sizes of a shape at which a side of a grid, the guessed one by default, has no blocks."""
     with contextlib.suppress(ExpressionError, TypeError):
         names = {**guess.macros(), **shape}
-        sides = [str(side) for side in guess.front["grid"] if evaluate(str(side), names) < 1]
+        all_sides = {str(side) for grid in grids or [guess.front["grid"]] for side in grid}
+        sides = [side for side in sorted(all_sides) if evaluate(side, names) < 1]
         return {*shape} & {name for side in sides for name in names_in(side)}
     return set()
 
@@ -410,7 +412,7 @@ def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) 
     # A constant size that the launch divides is right or wrong as it is.
     down = any(name in names_in(side) for side in map(str, front["grid"]) if "//" in side)
     up = up and bool(guess.place) and name not in guess.asserted
-    excused = guessed or name not in limit or (down and name in guess.constants)
+    excused = guessed or name not in limit or (down and name in guess.launched)
     if excused or not (name in tested or up):
         return []
     launch = f"the launch in {guess.place} rounds {name} up to whole blocks"
