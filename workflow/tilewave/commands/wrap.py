@@ -44,6 +44,8 @@ FAULT = "not right: "
 """Start of a note on a kernel that is correct, but not as the file launches it."""
 FIRST_S = 60.0
 """Limit of the first trial in seconds, at a shape that nobody chose."""
+BLOCK = re.compile(r"(?:a )?block .* exceeds ")
+"""Reason of a launch that CUDA refuses for its block, at any size."""
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """Flags that hold for a single kernel."""
 TEXTS = table_beside(__file__)
@@ -192,7 +194,10 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             retried = _tried(target, by_block, by_block.shape) if by_block else None
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
-    operation = guess.operation
+    operation, numbers = guess.operation, all(isinstance(side, int) for side in front["block"])
+    limit = outcome["status"] == result.UNSUPPORTED and BLOCK.match(outcome["reason"])
+    if limit and guess.place and numbers and "--block" not in guess.unknown and not options.block:
+        guess.faults.append(f"as launched in {guess.place}: {outcome['reason']}")
     if derived is not None:
         failure = trying.described(outcome, shape)
         if guess.place and derived.exceeds(failure, constant=True):

@@ -229,6 +229,9 @@ class Source:
             stars, constant = parameter.stars + kind.count("*"), "const" in kind
             constant = constant or parameter.constant
             parameter = replace(parameter, type=" ".join(names), stars=stars, constant=constant)
+            alike = {(of.type, of.stars) for of in self.members(parameter.type)} if stars else ()
+            if len(alike) == 1 and (of := next(iter(alike))) and not of[1]:
+                parameter = replace(parameter, type=of[0])  # structs of numbers of one type
             inside = self.members(parameter.type) if not parameter.stars and depth < LEVELS else ()
             if inside:
                 named = ((member, f"{parameter.name}.{member.name}") for member in inside)
