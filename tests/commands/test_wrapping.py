@@ -229,8 +229,6 @@ def test_a_file_that_includes_the_kernels(tmp_path, capsys) -> None:
         (PLAIN.replace("A,", "A, const int*,"), [], "with a value for each ? (_"),
         (PLAIN.replace("float *C", "Own *C"), [], "the type of c"),
         (PLAIN.replace("__global__", "template <int W> __global__"), [], "product<...> with a value for int W"),
-        (PLAIN.replace("float sum", "extern __shared__ float s[]; float sum").split("int main")[0], [],
-         "bytes of dynamic shared memory"),
         ("#include <cuda.h>\n__global__ void tiles(const __grid_constant__ CUtensorMap a, float* C) {}",
          [], "tiles takes tensor maps (a), which wrap does not guess"),
         (PLAIN, ["--include", "nowhere"], "--include is 'nowhere'"),

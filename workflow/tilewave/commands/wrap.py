@@ -151,7 +151,9 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise
         source = source.with_smaller(constants)
         function = next(of for of in source.functions() if of.name == function.name)
-        return _wrapped(Target(options, function, source, folders, ready), output, folders_of_operations)
+        return _wrapped(
+            Target(options, function, source, folders, ready), output, folders_of_operations
+        )
 
 
 def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tuple[int, str]:

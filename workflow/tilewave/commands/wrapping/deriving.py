@@ -145,11 +145,14 @@ def first(
         taken.add(sizes[key])
         return sizes[key]
 
-    used = (item for item in function.parameters if not function.ignores(item.name))
-    whole = (item for item in used if {*item.type.split()} <= reading.WHOLE)
-    numbers = [item.name for item in whole if not (arguments or item.stars)]
     launch = next(iter(source.launches(function.name)), None)
     passed = function.launch_arguments(launch.arguments) if launch else ()
+    geometry = launch.scope.names((*launch.grid, *launch.block, *launch.shared)) if launch else ()
+    needed = {item.name for item in function.parameters if not function.ignores(item.name)} | {
+        of.name for of, to in zip(function.parameters, passed) if {t.text for t in to} & {*geometry}
+    }
+    whole = (item for item in function.parameters if {*item.type.split()} <= reading.WHOLE)
+    numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
     filled = {
         of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
     }
@@ -159,7 +162,8 @@ def first(
             kind = reading.DTYPES.get(source.plain(item.type), "")
             many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
-            allocated |= {label(item.name): many} if many else {}
+            known = many and names_in(many) <= {*sizes.values()}
+            allocated |= {label(item.name): many} if known else {}
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)

@@ -167,12 +167,12 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
 
 def _elsewhere(name: str, source: Source) -> int | None:
     """Return the value of a template parameter of this name at another kernel's launch, or of such a constant."""
-    for function in source.functions():
-        for launch in source.launches(function.name):
-            for parameter, value in zip(function.template, launch.template):
-                with contextlib.suppress(Unknown):
-                    if parameter.name == name:
-                        return number(value, launch.scope)
+    launches = ((of, to) for of in source.functions() for to in source.launches(of.name))
+    for function, launch in launches:
+        for parameter, value in zip(function.template, launch.template):
+            with contextlib.suppress(Unknown):
+                if parameter.name == name:
+                    return number(value, launch.scope)
     return constant(source, name) or constant(source, name.upper())
 
 
@@ -317,9 +317,9 @@ def guessed(
         rounded = {"a": "f16in32", "b": "f16in32", "accumulate": "f32"}
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
-    for name, value in source.smaller.items():
-        guess.notes.append(f"{name} = {value} is a guess: its own value is too large to execute")
-        front.setdefault("compiler", {}).setdefault("constants", {})[name] = value
+    for name, number_ in source.smaller.items():
+        guess.notes.append(f"{name} = {number_} is a guess: its own value is too large to execute")
+        front.setdefault("compiler", {}).setdefault("constants", {})[name] = number_
     for name, values in constant_memory.values(source, taken_names).items():
         first, *more = values.split(", ")
         how = f"here with {first}{', ...' * bool(more)}" if values else "zero here"
@@ -368,27 +368,20 @@ def smaller(function: Function, source: Source) -> dict[str, str]:
     """Return smaller values of the large constants of a kernel, those of its block and its shared memory left out.
 
     They have the same rest by most tiles, the same order, and are equal where the constants are."""
-    names, kept = list(function.declaration.identifiers), list[str]()
+    names, kept, values = [*function.declaration.identifiers], list[str](), dict[str, int]()
     for launch in source.launches(function.name):
         kept += [token.text for token in (*launch.block, *launch.scope.literal(launch.block))]
     kept += re.findall(r"\w+", " ".join(re.findall(r"__shared__ [^;]*;", function.text)))
     for found in names, kept:
-        for name in found:  # the lists grow meanwhile
-            body = source.near.macros[name].body if name in source.near.macros else ""
-            value = source.near.constant(name) or () if name.isidentifier() else ()
-            more = {of.text for of in (*tokens(body), *value) if of.word}
-            found += more - {*found}
-    values = {name: constant(source.near, name) or 0 for name in {*names} - {*kept}}
-    large = {name: of for name, of in values.items() if of > LARGE and _is_number(source.near, name)}
+        for name in filter(str.isidentifier, found):  # the lists grow meanwhile
+            macro, value = source.near.macros.get(name), source.near.constant(name) or ()
+            value = tokens(macro.body) if macro else value
+            words = {of.text for of in value if of.word}
+            found += words - {*found}
+            values |= {} if words or not value else {name: constant(source.near, name) or 0}
+    large = {of: values[of] for of in {*names} - {*kept} if values.get(of, 0) > LARGE}
     order = sorted({*large.values()})
-    return {name: str((2 + order.index(of)) * REST + of % REST) for name, of in large.items()}
-
-
-def _is_number(source: Source, name: str) -> bool:
-    """Return whether the value of a constant has no names, and no other value follows from it."""
-    macro, value = source.macros.get(name), source.constant(name)
-    value = tokens(macro.body) if macro and macro.arguments is None else value or ()
-    return bool(value) and not any(of.word for of in value)
+    return {of: str((2 + order.index(many)) * REST + many % REST) for of, many in large.items()}
 
 
 def _title(name: str) -> str:

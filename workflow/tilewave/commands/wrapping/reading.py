@@ -199,7 +199,9 @@ class Source:
     def with_smaller(self, constants: Mapping[str, str]) -> Source:
         """Return the files with these values of macros and constants."""
         filled = Compiler(constants=dict(constants)).filled
-        texts = {path: filled(text) for path, text in self.texts.items()} if constants else self.texts
+        texts = (
+            {path: filled(text) for path, text in self.texts.items()} if constants else self.texts
+        )
         return replace(self, texts=texts, smaller=constants)
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
@@ -640,11 +642,6 @@ class Scope:
     def value(self, name: str) -> Tokens | None:
         return next(reversed(self.values(name)), None)
 
-    def sides(self, name: str) -> Tokens | None:
-        """Return the values of a dim3 whose sides are set one by one; None if they are not."""
-        values = (self.value(f"{name}.{axis}") or () for axis in "xyz")
-        return tuple(itertools.chain.from_iterable(values)) or None
-
     def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
         """Return what `Source.returned` does, of a lambda before this position if there is one."""
         value = self.value(name) or ()
@@ -662,7 +659,8 @@ class Scope:
         for before, name, after in zip(texts, texts[1:], texts[2:]):
             if not name.isidentifier() or name in skipped or before in MEMBER:
                 continue
-            value = self.value(name) or self.sides(name)
+            sides = (self.value(f"{name}.{axis}") or () for axis in "xyz")  # one by one
+            value = self.value(name) or tuple(itertools.chain.from_iterable(sides)) or None
             free = value is None or EXTENT.fullmatch(spelled(value))
             constant = name.isupper() and len(name) > 2  # of a file that is not here
             by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
