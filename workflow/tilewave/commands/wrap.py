@@ -44,8 +44,6 @@ FAULT = "not right: "
 """Start of a note on a kernel that is correct, but not as the file launches it."""
 FIRST_S = 60.0
 """Limit of the first trial in seconds, at a shape that nobody chose."""
-BLOCK = re.compile(r"(?:a )?block .* exceeds ")
-"""Reason of a launch that CUDA refuses for its block, at any size."""
 FLAGS = ("operation", "entry", "block", "grid", "shared", "arguments", "shape")
 """Flags that hold for a single kernel."""
 TEXTS = table_beside(__file__)
@@ -149,11 +147,10 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
         constants = guessing.smaller(function, source)
         if probing.TOO_LARGE not in str(error) or not constants:
             raise
-        source = source.with_smaller(constants)
-        function = next(of for of in source.functions() if of.name == function.name)
-        return _wrapped(
-            Target(options, function, source, folders, ready), output, folders_of_operations
-        )
+    source = source.with_smaller(constants)
+    function = next(of for of in source.functions() if of.name == function.name)
+    smaller = Target(options, function, source, folders, ready)
+    return _wrapped(smaller, output, folders_of_operations)
 
 
 def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tuple[int, str]:
@@ -197,8 +194,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
     operation, numbers = guess.operation, all(isinstance(side, int) for side in front["block"])
-    limit = outcome["status"] == result.UNSUPPORTED and BLOCK.match(outcome["reason"])
-    if limit and guess.place and numbers and "--block" not in guess.unknown and not options.block:
+    refused = outcome["status"] == result.UNSUPPORTED and "block" in outcome["reason"]
+    if refused and guess.place and numbers and "--block" not in guess.unknown and not options.block:
         guess.faults.append(f"as launched in {guess.place}: {outcome['reason']}")
     if derived is not None:
         failure = trying.described(outcome, shape)

@@ -25,13 +25,14 @@ MOST = 40
 """Longest chain of names that stand for each other; a longer one is a circle."""
 
 
+Names = Mapping[str, str]
+
+
 class Unknown(ValueError):
     """An expression that front matter cannot have; the message is the part that prevents it."""
 
 
-def of_tokens(
-    expression: Stream, scope: Scope, names: Mapping[str, str], real: bool = False
-) -> str:
+def of_tokens(expression: Stream, scope: Scope, names: Names, real: bool = False) -> str:
     """Translate the host's expression. names: ``M`` or ``B * T`` -> ``m``; others get their value. real: of a real
     number, whose quotients may be fractions. Raises Unknown."""
     return ast.unparse(_Translation(scope, names, 0, real).expression(expression))
@@ -61,9 +62,7 @@ def outside(source: Source) -> Scope:
 class _Translation(ast.NodeTransformer):
     """A translation to Python's syntax that replaces names and recognises divisions that round up."""
 
-    def __init__(
-        self, scope: Scope, names: Mapping[str, str], depth: int, real: bool = False
-    ) -> None:
+    def __init__(self, scope: Scope, names: Names, depth: int, real: bool = False) -> None:
         if depth > MOST:
             raise Unknown("names that stand for each other")
         self.scope, self.names, self.depth = scope, {**BOOLEANS, **names}, depth

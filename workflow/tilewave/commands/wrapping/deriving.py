@@ -35,9 +35,8 @@ ROOM, SOME, MOST, LIMIT = 8, 1 << 16, 1 << 22, 1 << 25
 at most SOME elements, or MOST where those end a trial, or the product; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
-SMALL, ODD, COLOURS, PITCH, ENDS, DIFFER, ASSERTED = (
-    re.compile(TABLES[key])
-    for key in ("small", "odd", "colours", "pitch", "ends", "differ", "asserted")
+SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
+    re.compile(TABLES[key]) for key in ("small", "odd", "pitch", "ends", "differ", "asserted")
 )
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
@@ -277,7 +276,6 @@ def trials(
     sets = list(zip((*LARGE[:2], last[0]), (*FEW[:2], last[1]), ALONE))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
-        small_sizes |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
         for unit in UNITS:
             large_sizes = [unit * size for size in sizes]
             if len(large) == 1 and not small:

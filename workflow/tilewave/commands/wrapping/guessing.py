@@ -36,8 +36,8 @@ EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
-LARGE, REST = 256, 64
-"""Largest constant of a kernel that needs no smaller one, and a multiple of most tiles."""
+LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
+"""Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
 Names = dict[str, str]
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
@@ -376,10 +376,10 @@ def smaller(function: Function, source: Source) -> dict[str, str]:
         for name in filter(str.isidentifier, found):  # the lists grow meanwhile
             macro, value = source.near.macros.get(name), source.near.constant(name) or ()
             value = tokens(macro.body) if macro else value
-            words = {of.text for of in value if of.word}
-            found += words - {*found}
-            values |= {} if words or not value else {name: constant(source.near, name) or 0}
-    large = {of: values[of] for of in {*names} - {*kept} if values.get(of, 0) > LARGE}
+            found += {of.text for of in value if of.word} - {*found}
+            if WHOLE_NUMBER.fullmatch(spelled(value)):
+                values[name] = constant(source.near, name) or 0
+    large = {of: values[of] for of in sorted({*names} - {*kept}) if values.get(of, 0) > LARGE}
     order = sorted({*large.values()})
     return {of: str((2 + order.index(many)) * REST + many % REST) for of, many in large.items()}
 
@@ -529,9 +529,8 @@ def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -
                 for key in ("block", "grid"):
                     sides = ", ".join(map(str, tried.front[key]))
                     guess.unknown[f"--{key}"] = f"{sides}, as of {twin.name}"
+                guess.unknown.pop("--shared", None)
                 guess.unknown |= tried.unknown
-                if "--shared" not in tried.unknown:
-                    guess.unknown.pop("--shared", None)
                 likest, code = alike, of_twin
     return code
 
