@@ -8,7 +8,7 @@ names that nvcc takes from the C and C++ library. Headers that support NVRTC (CU
 import functools
 import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewave.basics.tables import table_beside
@@ -47,8 +47,7 @@ OPTIONS: Mapping[str, str] = TABLES["options"]
 KNOWN = re.compile(rf"using std :: (?:{'|'.join(TABLES['known'].split())}) ;")
 """A using-declaration of a function that NVRTC declares outside of namespaces, with which it conflicts."""
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
-
-
+FRONT_MATTER = re.compile(r"\s*/\*---.*?\*/", re.DOTALL)
 EVERYTHING = re.compile(rf"{syntax.TOKEN.pattern}|.", syntax.TOKEN.flags)
 NAMED = 4
 """Declarations of the kernel file that a warning names; it only counts those of headers."""
@@ -137,7 +136,17 @@ def adapted(name: str, text: str, headers: Mapping[str, str], entry: str) -> Ada
     """Adapt a kernel file that shows signs of nvcc, else return None. entry: the kernel's name in front matter."""
     if not any(map(_shows_signs, (text, *headers.values()))):
         return None
-    return _adapted(name, text, tuple(headers.items()), entry)
+    front = FRONT_MATTER.match(text)
+    code = text[front.end() :] if front else text
+    done, lines = (
+        _adapted(name, code, (*headers.items(),), entry),
+        text.count("\n") - code.count("\n"),
+    )
+    moved = (
+        replace(of, first=of.first + lines, last=of.last + lines) if of.file == name else of
+        for of in done.left_out
+    )
+    return replace(done, text=text.removesuffix(code) + done.text, left_out=tuple(moved))
 
 
 @functools.lru_cache(maxsize=64)

@@ -125,21 +125,22 @@ def checked_kernels(
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKernel]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
     names, functions = [options.kernel], dict[str | None, Function]()
+    read = functools.cache(finding.read)
     if path.suffix != compiled.SUFFIX:
-        source, _ = finding.read(path.resolve(), macros=options.macro)
+        source, _ = read(path.resolve(), (), (*options.macro,))
         every = source.functions()
         functions = {item.name: item for item in every if item.file == source.path}
         if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
             functions = {**{item.name: item for item in every}, **functions}
-        read = any(file == source.path for file, _ in source.near.declarations())
-        if not (functions or read) and "__global__" in source.texts[source.path]:
+        readable = any(file == source.path for file, _ in source.near.declarations())
+        if not (functions or readable) and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
         names = names if options.kernel else [*functions]
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
-    plain["arch"] = execute.arch_of(options)
+    plain |= {"arch": execute.arch_of(options), "read": read}
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"

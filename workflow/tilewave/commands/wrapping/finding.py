@@ -1,5 +1,6 @@
 """The files around a kernel's that its launch and its headers may be in."""
 
+import functools
 import itertools
 import os
 import re
@@ -104,6 +105,7 @@ def read(
     return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), macro_names), tuple(folders)
 
 
+@functools.lru_cache(maxsize=8)
 def bearing(source: Source, kernel: str) -> Source:
     """Keep the files that bear on a kernel: those that name it, its file or its launcher, and their headers.
     A neighbour's constants say nothing about it, nor does a file with a kernel of the same name."""
