@@ -42,11 +42,9 @@ def wanted(
     if not target["live"]:
         for case in cases:
             jobs = [job for job in replaced.get(case.id, ()) if isinstance(job, Job)]
-            checks = [job for job in jobs if job.stage == "check"]
             unanswered = any(recorded is None or not recorded.answers(job) for job in jobs)
-            if case.kernel.provider == "nvrtc" and (
-                unanswered or any(checked_here(case, job) for job in checks)
-            ):
+            here = any(job.stage == "check" and checked_here(case, job) for job in jobs)
+            if case.kernel.provider == "nvrtc" and (unanswered or here):
                 names.add(case.id)
     return informative([case for case in cases if case.id in names])
 
