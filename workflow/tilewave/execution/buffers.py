@@ -130,8 +130,7 @@ def cluster_and_memory(
 ) -> dict[str, Any]:
     """Return the cluster of a launch, and its memory that is no argument: ``variables`` of the module, tensor maps."""
     names = {plan.of for plan in job.launch.tensor_maps} - set(leaves(job.arguments))
-    memory = [
-        machine.Buffer(name, buffers[name], (written or {}).get(name)) for name in sorted(names)
-    ]
+    marks = written or {}
+    memory = [machine.Buffer(name, buffers[name], marks.get(name)) for name in sorted(names)]
     memory += [machine.Buffer(name, data) for name, data in (variables or {}).items() if data.size]
     return {"cluster": job.launch.cluster, "memory": memory}

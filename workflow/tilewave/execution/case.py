@@ -158,9 +158,8 @@ class _Case:
         self.job = replace(job, tensor_cores=sass.on_tensor_cores(self._listing, *entries))
         self.entry = job.entry  # of the kernel that loads or runs
         source = Path(job.source)
-        self.places = {
-            entry: Places(source, entry, self._listing, job.include) for entry in entries
-        }
+        about = self._listing, job.include
+        self.places = {entry: Places(source, entry, *about) for entry in entries}
         self.programs: dict[str, Any] = {}
         # The module's variables live as long as it is loaded, as on a GPU.
         self.variables: dict[str, np.ndarray] = {}
@@ -253,10 +252,8 @@ class _Case:
             self.overwritten.update(getattr(done, "overwritten", {}))
         self.faults = by_lines([*self.faults, *faults])
         self.not_searched.update(dict.fromkeys(getattr(done, "not_searched", ())))
-        hints = (
-            described(hint, program.instructions, places) for hint in getattr(done, "hints", ())
-        )
-        self.hints.update(dict.fromkeys(map(sentence, hints)))
+        for hint in getattr(done, "hints", ()):
+            self.hints[sentence(described(hint, program.instructions, places))] = None
         ended = any(fault["kind"] in (*STATUSES, "barrier") for fault in faults)
         return None if ended else executed
 
@@ -296,9 +293,6 @@ class _Case:
         kept = [figure for figure in judgement.figures if figure["metric"] not in reported]
         note = "the kernel reads a clock, so a time that it reports needs a GPU"
         return replace(judgement, figures=kept, notes={**judgement.notes, "clock": note})
-
-    def counted(self) -> dict[str, float]:
-        return counters.together([launch.values() for launch in self.ran], self.job.leading)
 
 
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -392,7 +386,8 @@ def run(
         more = {"source": model.EXECUTED, "verdict": verdict}
     # Counts of a launch that a barrier ended are incomplete.
     if status == model.OK and kind != "barrier":
-        values, rows = case.counted(), _rows(case.ran)
+        values = counters.together([launch.values() for launch in case.ran], job.leading)
+        rows = _rows(case.ran)
         more["instructions"] = rows
         more["figures"] = counters.figures(values, rows, job.dtypes.get("a", ""))
     result = Result.of_job(job, status, reason, notes=notes, **more)

@@ -115,9 +115,8 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
     address = int(instructions[fault.index].address) if located else -1
     message = str(fault.message)
     if fault.kind == TRAPPED and places.syncs_grid(address):
-        message += (
-            ": grid.sync() needs a cooperative launch (cooperative: true), which only a GPU runs"
-        )
+        needs = "grid.sync() needs a cooperative launch (cooperative: true), which only a GPU runs"
+        message = f"{message}: {needs}"
     return {
         "kind": str(fault.kind),
         "message": mangling.plain(_with_lines(message, places)),
@@ -128,8 +127,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "address": address,
         "opcode": str(instructions[fault.index].opcode) if located else "",
         "threads": [
-            {name: list(map(int, thread[name])) for name in ("block", "thread")}
-            for thread in fault.threads
+            {n: list(map(int, of[n])) for n in ("block", "thread")} for of in fault.threads
         ],
         "addresses": [int(address) for address in fault.addresses],
         "other_line": places(int(instructions[fault.other].address)).line if raced else 0,

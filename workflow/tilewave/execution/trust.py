@@ -36,9 +36,7 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             exact.add(base)
     return {
         "exact": sorted(exact),
-        "approximate": [
-            {"opcodes": sorted(opcodes), "reason": why} for why, opcodes in approximate.items()
-        ],
+        "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],
         "not_reached": [
             {"file": file, "line": line, "text": text}
             for (file, line), (text, reached) in sorted(lines.items())

@@ -33,7 +33,7 @@ def from_recording(job: Job, recorded: Recorded | None, target: Mapping[str, Any
             return replace(answer, case=job.case)
         if recorded.unusable:
             reason += f", and {recorded.unusable} of {label} is damaged"
-        elif recorded.has_case(job.stage, job.case):
+        elif recorded.get(job.stage, job.case):
             status, reason = result.STALE, f"recorded on {label} for other code, launch or method"
         else:
             reason += f", and {label} has no recorded value of this case"

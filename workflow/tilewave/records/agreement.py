@@ -11,7 +11,7 @@ reaches or leaves the power limit, and NVML's reading lags as much.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.kernel.result import DOUBTFUL, OK, TUNE, Result
@@ -61,15 +61,12 @@ def _compared(
     return Disagreement(case, us, other, other_us, ratio, cycle_ratio)
 
 
-def alone_over_paired(
-    case: str, alone: Figures, pairings: Iterable[Figures]
-) -> Disagreement | None:
+def alone_over_paired(case: str, alone: Figures, pairs: Sequence[Figures]) -> Disagreement | None:
     """Compare cuBLAS' case alone (stage `time`) with the median of the pairings of the same product."""
-    pairs = list(pairings)
     if not pairs:
         return None
-    us = statistics.median(pairing["baseline_duration"] for pairing in pairs)
-    clocks = [pairing["sm_clock"] for pairing in pairs if pairing.get("sm_clock")]
+    us = statistics.median(pair["baseline_duration"] for pair in pairs)
+    clocks = [pair["sm_clock"] for pair in pairs if pair.get("sm_clock")]
     clock = statistics.median(clocks) if clocks else None
     return _compared(case, alone, "paired", us, clock)
 

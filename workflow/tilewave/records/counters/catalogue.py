@@ -82,9 +82,8 @@ STALLS = "smsp__pcsamp_warps_issue_stalled_"
 SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
 """Columns of an instruction's samples, and figures of a kernel's: all, those in cycles without an issue of the
 scheduler, and by reason."""
-METRICS: dict[str, Metric] = {
-    metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
-}
+_ALL = (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional)
 
 

@@ -17,9 +17,7 @@ class Derived(NamedTuple):
     counter: str = ""
 
 
-DERIVED: dict[str, Derived] = {
-    name: Derived(**entry) for name, entry in table_beside(__file__).items()
-}
+DERIVED = {str(name): Derived(**entry) for name, entry in table_beside(__file__).items()}
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
@@ -56,12 +54,9 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
     """Return the figures derived from a case's counters, without those that lack a part; see `tensor_flops`."""
-    named = {
-        name: values[entry.counter] for name, entry in DERIVED.items() if entry.counter in values
-    }
-    parts: dict[str, float | None] = {
-        f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in ("f32", "f64", "f16")
-    }
+    named = {name: values[of.counter] for name, of in DERIVED.items() if of.counter in values}
+    kinds = ("f32", "f64", "f16")
+    parts = {f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in kinds}
     parts["counted_tensor_flops"] = tensor_flops(values, operand)
     counted = [part for part in parts.values() if part is not None]
     parts["counted_flops"] = sum(counted) if len(counted) == len(parts) else None

@@ -20,9 +20,7 @@ def instruction_kind(opcode: str) -> str:
     return match.group(1) if match else opcode.split(".")[0]
 
 
-PLACE = frozenset(
-    {"function", "address", "opcode", "sass", "line", "text", "file", "via", "kernel_line"}
-)
+PLACE = frozenset("function address opcode sass line text file via kernel_line".split())
 """Columns of a row that hold no counts."""
 
 
