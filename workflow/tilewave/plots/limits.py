@@ -46,10 +46,8 @@ def parts(study: StudyData) -> pd.DataFrame:
     wanted = [AVERAGE, BUSIEST, ELAPSED, *(PIPE.format(pipe) for pipe in PIPES)]
     values = base.pivot(study, wanted, "counters")
     busy = values[[PIPE.format(pipe) for pipe in PIPES]].set_axis(list(PIPES.values()), axis=1)
-    values = values[
-        values[[AVERAGE, BUSIEST, ELAPSED]].notna().all(axis=1) & busy.notna().any(axis=1)
-    ]
-    busy = busy.loc[values.index].fillna(0.0)
+    counted = values[[AVERAGE, BUSIEST, ELAPSED]].notna().all(axis=1) & busy.notna().any(axis=1)
+    values, busy = values[counted], busy[counted].fillna(0.0)
     work = busy.max(axis=1) / 100 * values[AVERAGE]
     # The two counters may come from two passes, of which the second may be longer.
     elapsed = values[[ELAPSED, BUSIEST]].max(axis=1)

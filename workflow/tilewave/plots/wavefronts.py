@@ -112,9 +112,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     colors = vendor.map({True: GREY, False: BLUE})
     bars(ax, labels, shares, shares.map("{:.0f} %, ".format) + rows["kind"], colors)
     look.head(ax, "main opcode")
-    ax.set_xlabel(
-        f"excess (% of all of the kernel's shared-memory wavefronts), worst {len(rows)} kernels"
-    )
+    excess = "excess (% of all of the kernel's shared-memory wavefronts)"
+    ax.set_xlabel(f"{excess}, worst {len(rows)} kernels")
     part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
     return look.finish(fig, part_of, style, notes=_notes(study, table, rows), stages=_STAGES)
 
@@ -125,6 +124,5 @@ def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame) -> list[st
     others = [f"; {name} {shape}" for name, shape in zip(rows["variant"], shapes) if shape]
     of_shared = table[table["kind"].notna() & (table["verdict"] == "correct")]
     excess = burdened(of_shared)["case"].nunique()
-    return [
-        f"Shape {base.shapes_text(study.cases)}{''.join(others)}. {excess} of {of_shared['case'].nunique()} cases have excess wavefronts."
-    ]
+    counted = f"{excess} of {of_shared['case'].nunique()} cases have excess wavefronts"
+    return [f"Shape {base.shapes_text(study.cases)}{''.join(others)}. {counted}."]

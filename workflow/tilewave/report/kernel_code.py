@@ -40,6 +40,7 @@ COUNTERS = {
     "samples": "samples",
 }
 """Column of a listing -> column of an instruction's row."""
+TITLES = {"samples": "samples (%)"}
 GEOMETRY = ["block_threads", "shared_bytes"]
 PLACE = ["function", "address", "file", "line", "kernel_line", "source", "environment"]
 COLUMNS = [*PLACE, *COUNTERS.values()]
@@ -222,11 +223,7 @@ def _file(name: str, lines: list[SourceLine], start: int, total: float) -> Listi
         rows.append((_mark(counts, total), [str(line), *cells, text]))
     while rows and not rows[0][1][-1].strip():
         rows.pop(0)
-    return Listing(name, ["line", *map(_title, columns), "source"], rows)
-
-
-def _title(column: str) -> str:
-    return "samples (%)" if column == "samples" else column
+    return Listing(name, ["line", *(TITLES.get(of, of) for of in columns), "source"], rows)
 
 
 def _sass(
@@ -286,13 +283,14 @@ def listings(
             code.append(("", [*[""] * (len(columns) + 2), name]))
         machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
         code += _sass(machine, kernel, columns, total)
+    titles = [TITLES.get(name, name) for name in columns]
     unplaced = rows["wavefronts"][rows["line"] == 0].sum()
     return {
         "case": case,
         "source": str(rows["source"].iloc[0]),
         "environment": str(rows["environment"].iloc[0]),
         "files": [file for file in files if file.rows],
-        "sass": Listing("SASS", ["address", *map(_title, columns), "line", "instruction"], code),
+        "sass": Listing("SASS", ["address", *titles, "line", "instruction"], code),
         "wavefronts": _text(totals["wavefronts"], "wavefronts"),
         "excess": number(totals["excess"]),
         "samples": number(total) if total else "",

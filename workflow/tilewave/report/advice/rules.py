@@ -121,7 +121,8 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
     on_sms = subject.on_sms(needless * CYCLES_A_SECTOR)
     sheet = data_sheet(str(subject.device.get("gpu") or ""))
     moved, nanoseconds = subject.value("dram_bytes"), subject.value("gpu__time_duration.sum")
-    bound = None
+    # Without cycles: a sector that is not needed takes no longer than one that is.
+    bound = needless / (actual or 1.0)
     if on_sms is not None and sheet is not None and moved is not None and nanoseconds:
         bandwidth = sheet.machine.bandwidth
         bound = on_sms + min(needless * SECTOR_BYTES, moved) / bandwidth / (nanoseconds * 1e-9)
@@ -129,10 +130,7 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
         "sectors over ideal",
         finding,
         _over(needless, actual),
-        # Without cycles: a sector that is not needed takes no longer than one that is.
-        subject.bounded(
-            needless / (actual or 1.0) if bound is None else bound, saves={bounds.PORT}
-        ),
+        subject.bounded(bound, saves={bounds.PORT}),
         origin,
     )
 
@@ -256,9 +254,7 @@ def top_stall(subject: Subject) -> Finding | None:
     state = max(waits, key=lambda name: waits[name])
     share = waits[state]
     column = catalogue.STALL_SAMPLES.format(catalogue.SAMPLE_OF.get(state, state))
-    origin, most = worst_line(
-        subject.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
-    )
+    origin, most = worst_line(subject.samples, lambda row: total([row], column))
     where = shape = ""
     if most:
         share_here = _percent(most / total(subject.samples, column))
