@@ -173,11 +173,8 @@ class _Case:
     @functools.cached_property
     def written(self) -> dict[str, np.ndarray]:
         """Marks of the words of scratch that may be read, by buffer; none for buffers of zeros."""
-        return {
-            buffer.name: np.zeros(-(-buffer.nbytes // 4), np.uint8)
-            for buffer in self.job.launch.scratch
-            if not buffer.zeroed
-        }
+        searched = (buffer for buffer in self.job.launch.scratch if not buffer.zeroed)
+        return {of.name: np.zeros(-(-of.nbytes // 4), np.uint8) for of in searched}
 
     def load(self) -> None:
         """Load the programs of all kernels that are launched."""
@@ -231,13 +228,10 @@ class _Case:
         seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
         reverse = self.both_ways and self.runs % 2 == 0
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
-        done = self.machine.execute(
-            program,
-            limits=self.machine.Limits(most, seconds, working=working, reverse=reverse),
-            capture=job.watch and self.runs == 1,
-            footprint=self.footprint,
-            **self.launched(job, buffers, alpha, beta),
-        )
+        limits = self.machine.Limits(most, seconds, working=working, reverse=reverse)
+        how = {"capture": job.watch and self.runs == 1, "footprint": self.footprint}
+        how |= self.launched(job, buffers, alpha, beta)
+        done = self.machine.execute(program, limits=limits, **how)
         self.spent += float(done.seconds)
         if self.runs == 1:
             self.ran.append(ExecutedLaunch(job, program, places, done))

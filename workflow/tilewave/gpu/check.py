@@ -127,11 +127,8 @@ def _judge(
         return compare
 
     # Copying them back is faster than generating them again.
-    inputs = {
-        name: buffer.download(operation.stored(job, name)[0])
-        for name, buffer in dense.items()
-        if operation.given(job, name, scalars[1])
-    }
+    given = {name: of for name, of in dense.items() if operation.given(job, name, scalars[1])}
+    inputs = {name: of.download(operation.stored(job, name)[0]) for name, of in given.items()}
 
     def judge() -> Judgement:
         outputs = {

@@ -156,13 +156,10 @@ def judged(
         notes["worst_error"], notes["worst_tolerance"] = comparison.worst
     # Whole numbers have no tolerance, so any error is infinitely large.
     unbounded = math.inf if comparison.max_error else 0.0
-    return Judgement(
-        result.CORRECT if correct else result.WRONG,
-        reason,
-        [{"metric": name, "value": float(value), "unit": ""} for name, value in values.items()],
-        notes,
-        (not correct, comparison.max_error / bound.typical if bound.typical else unbounded),
-    )
+    badness = comparison.max_error / bound.typical if bound.typical else unbounded
+    figures = [{"metric": name, "value": float(of), "unit": ""} for name, of in values.items()]
+    verdict = result.CORRECT if correct else result.WRONG
+    return Judgement(verdict, reason, figures, notes, (not correct, badness))
 
 
 def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -> Judgement:

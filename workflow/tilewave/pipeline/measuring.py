@@ -189,13 +189,9 @@ def collect(
         refused = outcome.status == result.NOT_MEASURED and PREDICTED_COST in outcome.by_metric
         if refused or outcome.status == result.TIMED_OUT:
             notes["limit_s"] = job.limit_s
-        complete = replace(
-            outcome,
-            key=job.key,
-            environment=outcome.environment or sources.environment(job),
-            source=result.SOURCES[job.stage] if outcome.status == result.OK else "",
-            notes=notes,
-        )
+        where = outcome.environment or sources.environment(job)
+        source = result.SOURCES[job.stage] if outcome.status == result.OK else ""
+        complete = replace(outcome, key=job.key, environment=where, source=source, notes=notes)
         if not sources.store.put(complete) and sources.failed_attempts is not None:
             sources.failed_attempts.put(complete, always=True)
         same = twins.get(complete.case, ())

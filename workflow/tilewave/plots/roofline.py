@@ -118,12 +118,10 @@ def _points(study: StudyData, limits: Ceilings) -> tuple[pd.DataFrame, set[str]]
     # A point's coordinates need no common environment; its share of a roof is a ratio, and does.
     here, timed = _ceilings.environment_here(study), base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
-    roofs = [
-        _roof(about.loc[case], intensities.loc[case].dropna().to_dict(), limits)
-        if here == timed.get(str(case)) == counted.get(str(case), here)
-        else _NO_ROOF
-        for case in frame.index
-    ]
+    roofs = [_NO_ROOF] * len(frame)
+    for at, case in enumerate(map(str, frame.index)):
+        if here == timed.get(case) == counted.get(case, here):
+            roofs[at] = _roof(about.loc[case], intensities.loc[case].dropna().to_dict(), limits)
     columns = ["lowest roof", "lowest roof (TFLOP/s)", "of the roof (%)", "bound by"]
     frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
     return frame, set(moved.index[moved["bulk"]])

@@ -100,14 +100,10 @@ def disagreements(
 ) -> dict[str, Disagreement]:
     """Return the timed cases that another measurement in the same environment contradicts, by case.
     results: by stage. products: the product of each case, shared by cuBLAS and the kernels timed beside it."""
-    by_stage = {
-        stage: {
-            result.case: result
-            for result in results.get(stage, ())
-            if result.status == OK and result.figures
-        }
-        for stage in ("time", TUNE, "counters")
-    }
+    by_stage = dict[str, dict[str, Result]]()
+    for stage in ("time", TUNE, "counters"):
+        good = (of for of in results.get(stage, ()) if of.status == OK and of.figures)
+        by_stage[stage] = {result.case: result for result in good}
     timed = {case: result.by_metric for case, result in by_stage["time"].items()}
     environments = {case: result.environment for case, result in by_stage["time"].items()}
     pairings: dict[Hashable, list[dict[str, float]]] = {}

@@ -165,13 +165,11 @@ def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, list[SourceLine]]:
         called = {f"called {name}": value for name, value in counts.items()}
         counted[kernel.path.name, line] = counted.get((kernel.path.name, line), {}) | called
     files = {kernel.path.name, *rows["file"]}
+    texts = origins.by_last_name(origins.kernel_texts(kernel)).items()
+    lines = {name: enumerate(text.splitlines(), 1) for name, text in texts if name in files}
     return {
-        name: [
-            SourceLine(line, code, counted.get((name, line), {}))
-            for line, code in enumerate(text.splitlines(), 1)
-        ]
-        for name, text in origins.by_last_name(origins.kernel_texts(kernel)).items()
-        if name in files
+        name: [SourceLine(line, code, counted.get((name, line), {})) for line, code in numbered]
+        for name, numbered in lines.items()
     }
 
 

@@ -58,13 +58,11 @@ def start_of(action: Any) -> int | None:
 
 def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
     # Values are read up to the first usable one, because each costs a call into the report.
-    usable = (
-        address
-        for address in _addresses(metrics)
-        for metric, places in metrics.values()
-        if address in places and catalogue.usable(metric.value(places[address]))
-    )
-    return next(usable, None)
+    for address in _addresses(metrics):
+        values = (metric.value(at[address]) for metric, at in metrics.values() if address in at)
+        if any(map(catalogue.usable, values)):
+            return address
+    return None
 
 
 def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:

@@ -59,14 +59,9 @@ def rules_of(action: Any) -> list[dict[str, Any]]:
         message = result.get("rule_message") or {}
         if not message.get("message"):
             continue
-        rule = {
-            "rule": result["rule_identifier"],
-            "section": result["section_identifier"],
-            "name": result["name"],
-            "title": message["title"],
-            "message": message["message"],
-            "kind": KINDS.get(int(message["type"]), ""),
-        }
+        rule = {name: result[f"{name}_identifier"] for name in ("rule", "section")}
+        rule |= {"name": result["name"], "title": message["title"], "message": message["message"]}
+        rule["kind"] = KINDS.get(int(message["type"]), "")
         estimate = result.get("speedup_estimation")
         if estimate and catalogue.usable(estimate["speedup"]):
             rule["speedup"] = float(estimate["speedup"])

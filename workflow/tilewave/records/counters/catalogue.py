@@ -59,11 +59,7 @@ SAMPLED, SAMPLED_SECTIONS = tuple(TABLES["sampled"]), tuple(TABLES["sampled_sect
 """Metrics and sections of a sampled case."""
 
 GROUPS: dict[str, list[Metric]] = {
-    group: [
-        Metric(name, **{fact: value for fact, value in entry.items() if fact != "names"})
-        for entry in entries
-        for name in entry["names"]
-    ]
+    group: [Metric(name, **entry) for entry in entries for name in entry.pop("names")]
     for group, entries in TABLES["groups"].items()
 }
 # A chip without wgmma has no such state.

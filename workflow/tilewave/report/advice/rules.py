@@ -102,14 +102,10 @@ def excess_wavefronts(subject: Subject) -> Finding | None:
     if counted is None:
         return None
     actual, needless, finding, origin = counted
-    return Finding(
-        "excess shared wavefronts",
-        finding,
-        _over(needless, actual),
-        # A launch lasts at least as long as its wavefronts.
-        subject.bounded(needless / (actual or 1.0), subject.on_sms(needless), saves={bounds.DATA}),
-        origin,
-    )
+    # A launch lasts at least as long as its wavefronts.
+    shares = needless / (actual or 1.0), subject.on_sms(needless)
+    saved = subject.bounded(*shares, saves={bounds.DATA})
+    return Finding("excess shared wavefronts", finding, _over(needless, actual), saved, origin)
 
 
 def sectors_over_ideal(subject: Subject) -> Finding | None:
@@ -126,13 +122,8 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
     if on_sms is not None and sheet is not None and moved is not None and nanoseconds:
         bandwidth = sheet.machine.bandwidth
         bound = on_sms + min(needless * SECTOR_BYTES, moved) / bandwidth / (nanoseconds * 1e-9)
-    return Finding(
-        "sectors over ideal",
-        finding,
-        _over(needless, actual),
-        subject.bounded(bound, saves={bounds.PORT}),
-        origin,
-    )
+    amount, saved = _over(needless, actual), subject.bounded(bound, saves={bounds.PORT})
+    return Finding("sectors over ideal", finding, amount, saved, origin)
 
 
 def _filled(subject: Subject) -> tuple[float, float] | None:
@@ -158,12 +149,10 @@ def last_wave(subject: Subject) -> Finding | None:
     idle = ""
     if average is not None and busiest is not None:
         idle = f"; the average SM has no warp for {_percent(uneven)} of the busiest SM's cycles"
-    return Finding(
-        "idle part of the last wave",
-        f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of the slots are empty{idle}",
-        max(1 - used, uneven),
-        subject.bounded(max(1 - used, counted), saves=subject.busy),
-    )
+    empty = f"{_percent(1 - used)} of the slots are empty{idle}"
+    sentence = f"the blocks fill {waves:.2f} waves, {empty}"
+    saved = subject.bounded(max(1 - used, counted), saves=subject.busy)
+    return Finding("idle part of the last wave", sentence, max(1 - used, uneven), saved)
 
 
 def tile_waste(subject: Subject) -> Finding | None:
@@ -177,12 +166,9 @@ def tile_waste(subject: Subject) -> Finding | None:
     filled = _filled(subject)
     used = filled[1] if filled else 1.0
     tile_text = " x ".join(map(str, tile))
-    return Finding(
-        "tile waste",
-        f"tiles of {tile_text} do {_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs",
-        1 - 1 / ratio,
-        subject.bounded(1 - used / ratio, saves=subject.busy),
-    )
+    more = f"{_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs"
+    saved = subject.bounded(1 - used / ratio, saves=subject.busy)
+    return Finding("tile waste", f"tiles of {tile_text} do {more}", 1 - 1 / ratio, saved)
 
 
 def occupancy_limiter(subject: Subject) -> Finding | None:
@@ -224,13 +210,9 @@ def spills(subject: Subject) -> Finding | None:
         waiting = min(longest, waiting if waiting is not None else longest)
     origin, _ = worst_line(rows, lambda row: float(row["executed"]))
     counted = f", {count(executed)} accesses" if subject.instructions else ""
-    return Finding(
-        "spills",
-        f"each thread spills {spilled} bytes of registers to local memory{counted}",
-        float(spilled > 0),
-        subject.bounded(waiting) if spilled else 0.0,
-        origin,
-    )
+    sentence = f"each thread spills {spilled} bytes of registers to local memory{counted}"
+    saved = subject.bounded(waiting) if spilled else 0.0
+    return Finding("spills", sentence, float(spilled > 0), saved, origin)
 
 
 def register_banks(subject: Subject) -> Finding | None:
@@ -238,12 +220,9 @@ def register_banks(subject: Subject) -> Finding | None:
     if not subject.waits:
         return None
     share = subject.waits["dispatch_stall"]
-    return Finding(
-        "register banks",
-        f"warps wait {_percent(share)} of their time for the dispatcher (register banks and ports)",
-        share,
-        subject.bounded(share),
-    )
+    time = f"{_percent(share)} of their time"
+    sentence = f"warps wait {time} for the dispatcher (register banks and ports)"
+    return Finding("register banks", sentence, share, subject.bounded(share))
 
 
 def top_stall(subject: Subject) -> Finding | None:
@@ -260,14 +239,9 @@ def top_stall(subject: Subject) -> Finding | None:
         share_here = _percent(most / total(subject.samples, column))
         shape = subject.samples[0]["case"].partition("@")[2]
         where = f"; {share_here} of its samples are in {_at(origin)}"
-    return Finding(
-        "top stall",
-        f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}",
-        share,
-        subject.bounded(share),
-        origin if most else NOWHERE,
-        shape,
-    )
+    sentence = f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}"
+    line = origin if most else NOWHERE
+    return Finding("top stall", sentence, share, subject.bounded(share), line, shape)
 
 
 def _copied(row: Row) -> int:

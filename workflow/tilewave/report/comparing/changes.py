@@ -72,11 +72,9 @@ def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame
     """Return a row for each case that was not timed and whose least time differs: microseconds and limiter.
     The least time follows from the counts (`theory.bounds`) and from the GPU of the second side."""
     bounds = [_least(side, after.gpu, timed) for side in (before, after)]
-    rows = [
-        (case, old.microseconds, new.microseconds, new.limiter)
-        for case, old in bounds[0].items()
-        if (new := bounds[1].get(case)) and old.microseconds != new.microseconds
-    ]
+    pairs = [(case, old, bounds[1][case]) for case, old in bounds[0].items() if case in bounds[1]]
+    times = [(case, old.microseconds, new.microseconds, new.limiter) for case, old, new in pairs]
+    rows = [row for row in times if row[1] != row[2]]
     return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "limiter"])
 
 
