@@ -199,13 +199,10 @@ def read(cubin: bytes, entry: str) -> Image:
             if name in sections:
                 constants[bank] = sections[name].data()
     shared = sections.get(f".nv.shared.{entry}")
-    globals_ = {
-        name: sections[name].data()
-        if name.startswith(".nv.global.init")
-        else bytes(int(sections[name]["sh_size"]))
-        for name in sections
-        if name.startswith(".nv.global")
-    }
+    named = [name for name in sections if name.startswith(".nv.global")]
+    globals_ = {name: bytes(int(sections[name]["sh_size"])) for name in named}
+    filled = [name for name in named if name.startswith(".nv.global.init")]
+    globals_ |= {name: sections[name].data() for name in filled}
     pointers, calls = _relocated(numbered, ".nv.constant4")
     return Image(
         entry=entry,

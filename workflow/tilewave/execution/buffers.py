@@ -65,11 +65,8 @@ def patterns_of(operation: Operation, job: Job) -> dict[str, np.ndarray]:
     sizes = {name: min(size, PATTERN_SIZE) for name, size in job.shape.items()}
     small = replace(job, shape=sizes, strides={})
     drawn = operands(operation, small, operation.inputs(small), 0.0, blank)
-    return {
-        name: np.resize(array.reshape(-1).view(np.uint8), PATTERN_BYTES)
-        for name, array in drawn.items()
-        if array.any()
-    }
+    filled = {name: array.reshape(-1) for name, array in drawn.items() if array.any()}
+    return {name: np.resize(flat.view(np.uint8), PATTERN_BYTES) for name, flat in filled.items()}
 
 
 def scratch(job: Job) -> dict[str, np.ndarray]:

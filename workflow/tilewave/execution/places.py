@@ -112,6 +112,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
     """Return a fault as plain data, with its file and line."""
     located = 0 <= fault.index < len(instructions)
     raced = 0 <= fault.other < len(instructions)
+    threads = [{n: list(map(int, of[n])) for n in ("block", "thread")} for of in fault.threads]
     address = int(instructions[fault.index].address) if located else -1
     message = str(fault.message)
     if fault.kind == TRAPPED and places.syncs_grid(address):
@@ -126,9 +127,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "via": places.via(address),
         "address": address,
         "opcode": str(instructions[fault.index].opcode) if located else "",
-        "threads": [
-            {n: list(map(int, of[n])) for n in ("block", "thread")} for of in fault.threads
-        ],
+        "threads": threads,
         "addresses": [int(address) for address in fault.addresses],
         "other_line": places(int(instructions[fault.other].address)).line if raced else 0,
         "count": int(fault.count),

@@ -81,17 +81,14 @@ def _shift(left: Any, right: Any) -> Any:
     return operator.lshift(left, right)
 
 
-OPERATORS = {
-    kind: _within(apply)
-    for kind, apply in {
-        **DEFAULT_OPERATORS,
-        ast.Add: _for_arrays(operator.add, DEFAULT_OPERATORS[ast.Add]),
-        ast.Mult: _for_arrays(operator.mul, DEFAULT_OPERATORS[ast.Mult]),
-        ast.Pow: _power,
-        ast.Mod: _remainder,
-        ast.LShift: _shift,
-    }.items()
+_OWN = {
+    ast.Add: _for_arrays(operator.add, DEFAULT_OPERATORS[ast.Add]),
+    ast.Mult: _for_arrays(operator.mul, DEFAULT_OPERATORS[ast.Mult]),
+    ast.Pow: _power,
+    ast.Mod: _remainder,
+    ast.LShift: _shift,
 }
+OPERATORS = {kind: _within(apply) for kind, apply in {**DEFAULT_OPERATORS, **_OWN}.items()}
 
 
 Expression = int | float | str

@@ -327,12 +327,9 @@ class Variant:
             placed[scratch.name] = Placement((scratch.nbytes // SIZES[dtypes[scratch.name]],), (1,))
         first = next(iter(self.dtypes.values()), "")
         dtypes |= {name: self.dtypes.get(name) or first for name in operation.operands}
-        return buffers, tuple(
-            memory_plan.tensor_map(
-                self.kernel, name, placed[declared.of], dtypes[declared.of], whole
-            )
-            for name, declared in front.tensor_maps.items()
-        )
+        of = {name: declared.of for name, declared in front.tensor_maps.items()}
+        mapped = [(self.kernel, name, placed[of[name]], dtypes[of[name]], whole) for name in of]
+        return buffers, tuple(itertools.starmap(memory_plan.tensor_map, mapped))
 
 
 def _value(

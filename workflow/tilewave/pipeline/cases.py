@@ -383,9 +383,6 @@ def expand(
     if not selected_cases:
         problem = f" selects no case: none has all of {config.only!r}"
         raise refusal(where_file, "only", problem, "Give names that at least one case has")
-    narrowed = {
-        name: _requested(case, requests[name])
-        for name, case in cases.items()
-        if name in selected_cases
-    }
+    kept_cases = {name: case for name, case in cases.items() if name in selected_cases}
+    narrowed = {name: _requested(case, requests[name]) for name, case in kept_cases.items()}
     return Plan(narrowed, {name: list(members) for name, members in studies.items()})

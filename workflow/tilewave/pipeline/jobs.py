@@ -141,8 +141,5 @@ def of_stage(
     stage: str, cases: Iterable[Case], compiled: Mapping[str, Builds], arch: str, config: Config
 ) -> dict[str, Job | Result]:
     """Return a stage's jobs and results by case, in their order; cases without work are skipped."""
-    return {
-        case.id: of_case(stage, case, compiled[case.variant.id], arch, config)
-        for case in cases
-        if wants(stage, case)
-    }
+    some = (case for case in cases if wants(stage, case))
+    return {case.id: of_case(stage, case, compiled[case.variant.id], arch, config) for case in some}

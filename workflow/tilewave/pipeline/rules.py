@@ -319,12 +319,9 @@ def _number(run: Run) -> int:
 def _doubtful_here(pipeline: Pipeline, results: Results) -> list[tuple[Result, Disagreement]]:
     """Return this machine's times that another measurement contradicts, with the contradiction."""
     by_stage = {stage: list(results.get(stage, {}).values()) for stage in COMPARED}
-    doubtful = pipeline.doubtful(by_stage)
-    return [
-        (outcome, doubtful[outcome.case])
-        for outcome in by_stage["time"]
-        if outcome.case in doubtful and outcome.environment in pipeline.target["gpus"]
-    ]
+    doubtful, gpus = pipeline.doubtful(by_stage), pipeline.target["gpus"]
+    here = (outcome for outcome in by_stage["time"] if outcome.environment in gpus)
+    return [(outcome, doubtful[outcome.case]) for outcome in here if outcome.case in doubtful]
 
 
 def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, results: Results) -> None:

@@ -81,11 +81,9 @@ def ceilings(study: StudyData) -> Ceilings:
 
     def usable(metric: str) -> dict[str, float]:
         where = base.environment_of(study, metric, "time")
-        return {
-            str(case): float(value)
-            for case, value in base.value_of(study, metric, "time").items()
-            if case in may_rank and environment in ("", where[str(case)])
-        }
+        values = base.value_of(study, metric, "time").items()
+        here = ((str(case), float(value)) for case, value in values if case in may_rank)
+        return {case: value for case, value in here if environment in ("", where[case])}
 
     rates, widths = (probes["case"].map(usable(metric)) for metric in ("tflops", "bandwidth"))
     wanted = set(kernels_of(study)["dtype"])

@@ -47,12 +47,9 @@ def by_kind(study: StudyData) -> pd.DataFrame:
     kind = rows["opcode"].astype(str).str.split(".").str[0]
     rows = rows.assign(kind=kind.where(kind.isin(list(KINDS)), "other"))
     sums = rows.groupby(["case", "kind"])[_BOTH].sum().astype(float)
-    recorded = {
-        name: base.pivot(study, [f"wavefronts_shared_{name}", f"wavefronts_shared_ideal_{name}"])
-        .set_axis(_BOTH, axis=1)
-        .dropna()
-        for name in KINDS
-    }
+    metrics = {name: [f"{column}_{name}" for column in _BOTH] for name in KINDS}
+    tables = {name: base.pivot(study, both) for name, both in metrics.items()}
+    recorded = {name: table.set_axis(_BOTH, axis=1).dropna() for name, table in tables.items()}
     recorded_sums = pd.concat(recorded, names=["kind", "case"]).swaplevel()
     counted = recorded_sums.index.get_level_values("case").isin(sums.index.get_level_values("case"))
     sums = pd.concat([sums, recorded_sums[~counted & (recorded_sums["wavefronts_shared"] > 0)]])

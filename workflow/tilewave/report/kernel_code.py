@@ -180,11 +180,8 @@ def machine_code(
     listing: text from `sass.as_text`; rows: from `rows_of`."""
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
     counted = sums(rows[rows["function"].isna() | (rows["function"] == function)], "address")
-    return [
-        (line, by_address.get(line.address, origins.NOWHERE), counted.get(line.address, {}))
-        for line in sass.parse(listing)
-        if line.function == function
-    ]
+    lines = ((line, line.address) for line in sass.parse(listing) if line.function == function)
+    return [(line, by_address.get(at, origins.NOWHERE), counted.get(at, {})) for line, at in lines]
 
 
 def _text(value: float | None, column: str, total: float = 0.0) -> str:
@@ -268,10 +265,9 @@ def listings(
         return None
     totals = rows[[*COUNTERS]].sum().to_dict()
     total = totals["samples"]
-    files = [
-        _file(name, lines, kernel.front_lines if name == kernel.path.name else 0, total)
-        for name, lines in source(kernel, rows).items()
-    ]
+    front = {kernel.path.name: kernel.front_lines}
+    texts = source(kernel, rows).items()
+    files = [_file(name, lines, front.get(name, 0), total) for name, lines in texts]
     entry = first_build(document, case.partition("@")[0])
     symbols = {kernel.entry: entry.get("symbol", kernel.entry), **entry.get("symbols", {})}
     columns = ["executed", "wavefronts", "excess", *["samples"] * bool(total)]

@@ -36,10 +36,8 @@ def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
     """Return the operations of the tensor cores over all input types; None without the count of f16 (its
     total before those by type of sum), or of the case's ``operand`` (f64 products may run on FMA units)."""
-    counters = {
-        dtype: catalogue.TENSOR.format(DTYPES[dtype].tensor_source)
-        for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
-    }
+    kinds = ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
+    counters = {kind: catalogue.TENSOR.format(DTYPES[kind].tensor_source) for kind in kinds}
     fp16 = values.get(counters.pop("f16"))
     if fp16 is None:
         apart = (values.get(catalogue.TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32"))
@@ -64,8 +62,5 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
     parts["dram_bytes"] = None if read is None or write is None else read + write
     average, highest = values.get(catalogue.AVERAGE), values.get(catalogue.BUSIEST)
     parts["cycles_active_ratio"] = None if average is None or not highest else average / highest
-    return [
-        figure(name, value, DERIVED[name].unit)
-        for name, value in (named | parts).items()
-        if value is not None
-    ]
+    known = {name: value for name, value in (named | parts).items() if value is not None}
+    return [figure(name, value, DERIVED[name].unit) for name, value in known.items()]

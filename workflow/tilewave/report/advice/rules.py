@@ -299,11 +299,7 @@ WAITED = ("excess shared wavefronts", "sectors over ideal", "spills")
 
 def for_case(subject: Subject) -> list[Finding]:
     """Return the findings on a case, the largest bound first; those without a bound come last."""
-    findings = [
-        finding
-        for rule, least in RULES.items()
-        if (finding := rule(subject)) is not None
-        and finding.amount >= least
-        and (finding.bound is None or finding.bound >= LEAST_BOUND)
-    ]
+    found = [(rule(subject), least) for rule, least in RULES.items()]
+    large = [finding for finding, least in found if finding and finding.amount >= least]
+    findings = [one for one in large if one.bound is None or one.bound >= LEAST_BOUND]
     return sorted(findings, key=lambda finding: 1.0 if finding.bound is None else -finding.bound)
