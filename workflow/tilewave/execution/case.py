@@ -158,9 +158,8 @@ class _Case:
         self.job = replace(job, tensor_cores=sass.on_tensor_cores(self._listing, *entries))
         self.entry = job.entry  # of the kernel that loads or runs
         source = Path(job.source)
-        self.places = {
-            entry: Places(source, entry, self._listing, job.include) for entry in entries
-        }
+        about = self._listing, job.include
+        self.places = {entry: Places(source, entry, *about) for entry in entries}
         self.programs: dict[str, Any] = {}
         # The module's variables live as long as it is loaded, as on a GPU.
         self.variables: dict[str, np.ndarray] = {}
@@ -174,11 +173,8 @@ class _Case:
     @functools.cached_property
     def written(self) -> dict[str, np.ndarray]:
         """Marks of the words of scratch that may be read, by buffer; none for buffers of zeros."""
-        return {
-            buffer.name: np.zeros(-(-buffer.nbytes // 4), np.uint8)
-            for buffer in self.job.launch.scratch
-            if not buffer.zeroed
-        }
+        searched = (buffer for buffer in self.job.launch.scratch if not buffer.zeroed)
+        return {of.name: np.zeros(-(-of.nbytes // 4), np.uint8) for of in searched}
 
     def load(self) -> None:
         """Load the programs of all kernels that are launched."""
@@ -232,13 +228,10 @@ class _Case:
         seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
         reverse = self.both_ways and self.runs % 2 == 0
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
-        done = self.machine.execute(
-            program,
-            limits=self.machine.Limits(most, seconds, working=working, reverse=reverse),
-            capture=job.watch and self.runs == 1,
-            footprint=self.footprint,
-            **self.launched(job, buffers, alpha, beta),
-        )
+        limits = self.machine.Limits(most, seconds, working=working, reverse=reverse)
+        how = {"capture": job.watch and self.runs == 1, "footprint": self.footprint}
+        how |= self.launched(job, buffers, alpha, beta)
+        done = self.machine.execute(program, limits=limits, **how)
         self.spent += float(done.seconds)
         if self.runs == 1:
             self.ran.append(ExecutedLaunch(job, program, places, done))
@@ -253,10 +246,8 @@ class _Case:
             self.overwritten.update(getattr(done, "overwritten", {}))
         self.faults = by_lines([*self.faults, *faults])
         self.not_searched.update(dict.fromkeys(getattr(done, "not_searched", ())))
-        hints = (
-            described(hint, program.instructions, places) for hint in getattr(done, "hints", ())
-        )
-        self.hints.update(dict.fromkeys(map(sentence, hints)))
+        for hint in getattr(done, "hints", ()):
+            self.hints[sentence(described(hint, program.instructions, places))] = None
         ended = any(fault["kind"] in (*STATUSES, "barrier") for fault in faults)
         return None if ended else executed
 
@@ -296,9 +287,6 @@ class _Case:
         kept = [figure for figure in judgement.figures if figure["metric"] not in reported]
         note = "the kernel reads a clock, so a time that it reports needs a GPU"
         return replace(judgement, figures=kept, notes={**judgement.notes, "clock": note})
-
-    def counted(self) -> dict[str, float]:
-        return counters.together([launch.values() for launch in self.ran], self.job.leading)
 
 
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -392,7 +380,8 @@ def run(
         more = {"source": model.EXECUTED, "verdict": verdict}
     # Counts of a launch that a barrier ended are incomplete.
     if status == model.OK and kind != "barrier":
-        values, rows = case.counted(), _rows(case.ran)
+        values = counters.together([launch.values() for launch in case.ran], job.leading)
+        rows = _rows(case.ran)
         more["instructions"] = rows
         more["figures"] = counters.figures(values, rows, job.dtypes.get("a", ""))
     result = Result.of_job(job, status, reason, notes=notes, **more)

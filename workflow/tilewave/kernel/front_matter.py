@@ -343,10 +343,8 @@ class Kernel:
             parts = [*string.Formatter().parse(text)]
             if any(style or conversion for _, _, style, conversion in parts):
                 raise ValueError("a format")
-            return "".join(
-                literal + ("" if name is None else str(macros[name]))
-                for literal, name, _, _ in parts
-            )
+            filled = ("" if name is None else macros[name] for _, name, _, _ in parts)
+            return "".join(f"{part[0]}{value}" for part, value in zip(parts, filled))
         except (KeyError, ValueError) as error:
             names = ", ".join(f"{{{name}}}" for name in macros)
             remedy = f"Allowed in braces: {names}" if names else "Remove the braces"
@@ -407,9 +405,8 @@ def load_kernel(path: Path) -> Kernel:
         raise UserError(path, "provider", front.provider, [implied])
     if (provider := front.provider or implied) is None:
         raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
-    return Kernel(
-        path, front.model_copy(update={"provider": provider}), front.compiler.filled(text)
-    )
+    front = front.model_copy(update={"provider": provider})
+    return Kernel(path, front, front.compiler.filled(text))
 
 
 def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:
