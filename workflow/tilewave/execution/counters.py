@@ -55,8 +55,8 @@ def _scalar_ops(names: Sequence[str], counts: Counts) -> dict[str, float]:
             sums[opcodes.SCALAR[name]] += int(on[index])
         elif name in opcodes.UNCOUNTED and on[index]:
             unknown.add(opcodes.UNCOUNTED[name])
-    known = {op: float(value) for op, value in sums.items() if op not in unknown}
-    return {catalogue.SCALAR_OP.format(op): value for op, value in known.items()}
+    counted = {op: float(value) for op, value in sums.items() if op not in unknown}
+    return {catalogue.SCALAR_OP.format(op): value for op, value in counted.items()}
 
 
 def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:

@@ -162,8 +162,8 @@ def evaluate(
 def _evaluate(
     text: str, names: Names | None, functions: Mapping[str, Callable[..., Any]] | None
 ) -> Any:
-    scope, known = {**WORDS, **(names or {})}, {**FUNCTIONS, **(functions or {})}
-    evaluator = EvalWithCompoundTypes(operators=OPERATORS, functions=known, names=scope)
+    scope, callables = {**WORDS, **(names or {})}, {**FUNCTIONS, **(functions or {})}
+    evaluator = EvalWithCompoundTypes(operators=OPERATORS, functions=callables, names=scope)
     try:
         return _narrow(evaluator.eval(text, previously_parsed=_parse(text)))
     except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value

@@ -32,8 +32,8 @@ def wanted(
     those that lack a recorded result or are `checked_here`. replaced: jobs and results of REPLACED."""
     if when == "never":
         return set()
-    asked = (case for case in cases if when == "always" or case.execute)
-    names = {case.id for case in asked if wants(result.EXECUTE, case)}
+    chosen = (case for case in cases if when == "always" or case.execute)
+    names = {case.id for case in chosen if wants(result.EXECUTE, case)}
     if when == "always":
         return names
     if not target["live"]:

@@ -52,7 +52,7 @@ def resolve(
         identity = recorded.main_environment
         environments |= recorded.environments
     facts = device(environments[identity])
-    damaged = [one.warnings(in_use=recorded in (None, one)) for one in shipped.values()]
+    damaged = [folder.warnings(in_use=recorded in (None, folder)) for folder in shipped.values()]
     reason = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
     if gpu:
         reason = "" if recorded is None else "the config's target is a recording"

@@ -103,8 +103,8 @@ def drawn(pipeline: Pipeline) -> dict[str, Any]:
 
 def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
     """Return the known accesses (`captured.patterns`) by case, with kernel, variant and a probe's ``instruction``."""
-    known, about = dict[str, Any](), ("kernel", "variant", "instruction", "key")
+    rows_of, about = dict[str, Any](), ("kernel", "variant", "instruction", "key")
     for job in wanted:
         if rows := look_up(pipeline, job):
-            known[job.case] = {**{name: getattr(job, name) for name in about}, "accesses": rows}
-    return known
+            rows_of[job.case] = {**{name: getattr(job, name) for name in about}, "accesses": rows}
+    return rows_of

@@ -20,8 +20,8 @@ def idle(job: Job) -> frozenset[str]:
         types = _of_code(job)
     else:
         operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
-        known = all(dtype.tensor_cores for dtype in operands)
-        types = {"fp8" if of.fp8 else of.name for of in operands} if known else None
+        on_tensor = all(dtype.tensor_cores for dtype in operands)
+        types = {"fp8" if of.fp8 else of.name for of in operands} if on_tensor else None
     if types is None:
         return frozenset()
     metrics = (METRICS[name] for name in job.metrics if name in METRICS)

@@ -62,5 +62,5 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
     parts["dram_bytes"] = None if read is None or write is None else read + write
     average, highest = values.get(catalogue.AVERAGE), values.get(catalogue.BUSIEST)
     parts["cycles_active_ratio"] = None if average is None or not highest else average / highest
-    known = {name: value for name, value in (named | parts).items() if value is not None}
-    return [figure(name, value, DERIVED[name].unit) for name, value in known.items()]
+    counts = {name: value for name, value in (named | parts).items() if value is not None}
+    return [figure(name, value, DERIVED[name].unit) for name, value in counts.items()]

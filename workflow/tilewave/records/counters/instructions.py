@@ -108,8 +108,8 @@ def probe_figures(
     if not chosen:
         return [], note
     counts = {name: chosen[0].get(column) for name, column in BY_INSTRUCTION.items()}
-    known = {name: float(count) for name, count in counts.items() if count is not None}
-    figures = [figure(name, count, "wavefront") for name, count in known.items()]
+    recorded = {name: float(count) for name, count in counts.items() if count is not None}
+    figures = [figure(name, count, "wavefront") for name, count in recorded.items()]
     side, kinds = ("store", STORES) if prefix.startswith("STS") else ("load", LOADS)
     ran = [row for row in rows if row.get("executed") != 0]
     alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]

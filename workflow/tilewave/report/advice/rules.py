@@ -299,7 +299,7 @@ WAITED = ("excess shared wavefronts", "sectors over ideal", "spills")
 
 def for_case(subject: Subject) -> list[Finding]:
     """Return the findings on a case, the largest bound first; those without a bound come last."""
-    found = [(rule(subject), least) for rule, least in RULES.items()]
-    large = [finding for finding, least in found if finding and finding.amount >= least]
-    findings = [one for one in large if one.bound is None or one.bound >= LEAST_BOUND]
+    of_rules = [(rule(subject), least) for rule, least in RULES.items()]
+    large = [finding for finding, least in of_rules if finding and finding.amount >= least]
+    findings = [item for item in large if item.bound is None or item.bound >= LEAST_BOUND]
     return sorted(findings, key=lambda finding: 1.0 if finding.bound is None else -finding.bound)
