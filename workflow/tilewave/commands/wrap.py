@@ -10,7 +10,6 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
