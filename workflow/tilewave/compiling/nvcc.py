@@ -151,8 +151,7 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
     read = {file: header for file, header in headers if file not in knowing}
     texts = {name: text, **read}
     try:
-        cut, left_out, plain = _cut(texts, frozenset(re.findall(r"\w+", entry)))
-        unread = False
+        cut, left_out, plain, unread = *_cut(texts, frozenset(re.findall(r"\w+", entry))), False
     except Unreadable:
         cut, left_out, plain, unread = texts, (), False, True
     cut_headers = {file: cut[file] for file in read}
@@ -163,12 +162,8 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
 
 def _knowing(headers: Mapping[str, str]) -> set[str]:
     """Return headers of libraries (first folders) that support NVRTC and those they include, but no host-only ones."""
-
-    def library(name: str) -> str:
-        return name.partition("/")[0]
-
-    libraries = {library(name) for name, text in headers.items() if ANSWERS.search(text)}
-    knowing = [name for name in headers if library(name) in libraries]
+    libraries = {name.split("/")[0] for name, text in headers.items() if ANSWERS.search(text)}
+    knowing = [name for name in headers if name.split("/")[0] in libraries]
     for member in knowing:  # the list grows meanwhile
         knowing += dict.fromkeys(
             name
