@@ -10,7 +10,6 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +133,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path)
-    source, later = bearing(source, function.name), getattr(options, "later", 0)
-    source = replace(source, later=later) if later else source
+    source = bearing(source, function.name, getattr(options, "later", 0))
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
     if ready is not None:

@@ -106,7 +106,7 @@ def read(
 
 
 @functools.lru_cache(maxsize=8)
-def bearing(source: Source, kernel: str) -> Source:
+def bearing(source: Source, kernel: str, later: int = 0) -> Source:
     """Keep the files that bear on a kernel: those that name it, its file or its launcher, and their headers.
     A neighbour's constants say nothing about it, nor does a file with a kernel of the same name."""
     files, names = list(source.kernel_files), [kernel, source.path.name]
@@ -137,4 +137,4 @@ def bearing(source: Source, kernel: str) -> Source:
             files += [entry for entry in nearest if entry not in taken]
             taken |= {*nearest}
     kept = {file: of for file, of in source.texts.items() if file in taken}
-    return replace(source, texts=kept)
+    return replace(source, texts=kept, later=later)

@@ -44,6 +44,7 @@ ADDRESS = 8  # bytes of a pointer
 SMS = 132  # of an H200
 SM_WARPS = 64  # value of %nwarpid on every architecture
 LEAST_SECONDS = 0.1  # of an execution in order after one on several cores
+GLIMPSE_S = 0.25  # a launch with so few seconds may not end: in order, it begins once
 PAGE = 128  # bytes: unit of allocation of shared memory
 
 
@@ -511,7 +512,7 @@ def execute(
     states, done, seconds = [state], 0, 0.0
     seconds_left = limits.seconds
     cores = min(limits.cores, clusters // spreading.LEAST)
-    alone = capture or footprint or limits.reverse
+    alone = capture or footprint or limits.reverse or 0 < limits.seconds < GLIMPSE_S
     if cores > 1 and not alone and spreading.independent(program):
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
