@@ -250,7 +250,7 @@ def _with_judges(source: CheckedKernel, function: Function, near: Source) -> Che
     facts: Any = {"function": function, "source": near, "kernel": source.kernel}
     put = functools.partial(judge_by, **facts)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-    search = functools.partial(recognising.references, **facts)
+    search = functools.partial(recognising.recognised, **facts)
     return replace(source, judges=judges, put=put, search=search, sizes=sizes[1:])
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.kernel.expressions import evaluate
 from tilewave.kernel.job import Job
 
 Array = Any
@@ -131,9 +132,49 @@ def box(weights: Array, side: float, rank: int = 2) -> Array:
     return weights[: int(side) ** rank].reshape((int(side),) * rank)
 
 
+def weights(flat: Array, height: float, width: float) -> Array:
+    """Return the first weights as a matrix."""
+    return flat[: int(height) * int(width)].reshape(int(height), int(width))
+
+
+def inner(reach: float, *sides: float) -> Array:
+    """Return an array of these sides, flat: 0 in the elements up to ``reach`` from an edge, 1 in the others."""
+    inside = [int(side) - 2 * int(reach) for side in sides]
+    return np.pad(np.ones(inside), int(reach)).ravel()
+
+
+def part(mask: Array, x: Array, rest: Array) -> Array:
+    """Return x where the mask is not 0, and elsewhere the rest; x has no other elements, or all."""
+    inside, flat = mask > 0, x.ravel()
+    whole = np.where(inside, 0.0, rest)
+    whole[inside] = flat[inside] if flat.size == inside.size else flat
+    return whole
+
+
 def nearest(x: Array) -> Array:
     """Return the nearest whole numbers; halves are rounded away from 0."""
     return np.sign(x) * np.floor(np.abs(x) + 0.5)
+
+
+def rounded(x: Array, to_even: int) -> Array:
+    """Return the nearest whole numbers; halves are rounded to even ones, or away from 0."""
+    return np.rint(x) if to_even else nearest(x)
+
+
+def around(x: Array, rank: int = 2) -> Array:
+    """Return the sum of the neighbours along each of the last dimensions."""
+    distances = np.abs(np.indices((3,) * rank) - 1).sum(0)
+    return filtered(x, np.where(distances == 1, 1.0, 0.0))
+
+
+def layer(
+    x: Array, kernels: Array, count: float, height: float, width: float, side: float, mode: str = ""
+) -> Array:
+    """Return a convolution layer: for each image, with ``count`` planes, and each kernel the sum over the planes."""
+    images = x.reshape(-1, int(count), int(height), int(width))
+    around_each = windows(images, (side, side), mode)
+    filters = kernels.reshape(-1, int(count), int(side), int(side))
+    return np.moveaxis(np.tensordot(around_each, filters, ((1, 4, 5), (1, 2, 3))), -1, 1)
 
 
 def taken(x: Array, at: Array) -> Array:
@@ -154,15 +195,38 @@ def counted(flat: Array, count: float) -> Array:
     return np.bincount(inside.astype(int), minlength=int(count)).astype(float)
 
 
+def tallied(x: Array, count: float) -> Array:
+    """Return the counts of each row."""
+    return np.stack([counted(row, count) for row in x])
+
+
+def exchanged(x: Array, distance: float, run: float) -> Array:
+    """Return a step of a bitonic sort: pairs at this distance in order, which changes after each ``run``."""
+    at = np.arange(x.size)
+    first, second = x, x[at ^ int(distance)]
+    least = (at & int(distance) == 0) == (at & int(run) == 0)
+    return np.where(least, np.minimum(first, second), np.maximum(first, second))
+
+
 erf = np.vectorize(math.erf, otypes=[float])
+ACTIVATIONS = {
+    "sigmoid": "1 / (1 + exp(-x))",
+    "silu": "x / (1 + exp(-x))",
+    "gelu": "0.5 * x * (1 + erf(x * 0.70710678118654752))",
+    "tanh_gelu": "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x ** 3)))",
+    "relu": "maximum(x, 0)",
+    "mish": "x * tanh(log1p(exp(x)))",
+}
 CALLED: tuple[Callable[..., Any], ...] = (
     *(rows, planes, sums, times, outer, each, most, softmax, norm, rms, causal, attention),
-    *(chunks, parts, before, windows, filtered, box, nearest, taken, by_row, counted),
+    *(chunks, parts, before, windows, filtered, box, weights, inner, part, nearest, rounded),
+    *(around, layer, taken, by_row, counted, tallied, exchanged),
 )
 NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
-NUMPY += " argmax argmin cumsum inf pi"
+NUMPY += " argmax argmin cumsum inf nan pi"
 FUNCTIONS = {function.__name__: function for function in CALLED} | {"erf": erf}
 FUNCTIONS |= {name: getattr(np, name) for name in NUMPY.split()}
+FUNCTIONS |= {name: eval(f"lambda x: {code}", FUNCTIONS) for name, code in ACTIVATIONS.items()}
 
 
 @functools.cache
@@ -189,9 +253,13 @@ def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
 
 
 def letter_values(letters: Names, named: Names) -> dict[str, Any]:
-    """Return the value of each letter that is a name, a number or numbers."""
-    values = ((letter, named[of] if isinstance(of, str) else of) for letter, of in letters.items())
-    return {letter: np.asarray(of) if isinstance(of, list) else of for letter, of in values}
+    """Return the value of each letter that is a name, an expression of names, a number or numbers."""
+    values = dict[str, Any]()
+    for letter, of in letters.items():
+        known = isinstance(of, str) and of in named
+        value = np.asarray(of) if isinstance(of, list) else of
+        values[letter] = named[of] if known else evaluate(value, named)
+    return values
 
 
 def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | None]]:
