@@ -6,7 +6,7 @@ import math
 import operator
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ TABLES = table_beside(__file__)
 ALTERNATIVES = re.compile(r"\[\[(.*?)\]\]")
 SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
-LIMIT_S, MOST, LARGEST, SEVERAL = 1.5, 3, 1 << 16, 10
+LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
 ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
@@ -43,6 +43,7 @@ CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
 WHOLE = "{}", "clip({}, 0, 255)"
 """How a value becomes a whole number; a fraction may be cut off."""
+CHANNELS = ("3", "4")
 FAR = 0.25
 """Part of an element, and of a typical one, by which no result is off."""
 CONSTANT, SAYING, BITS = ("full(N, 0)", "full(N, s)"), 256, 12
@@ -91,7 +92,7 @@ class Seen:
     """What a sample shows of an output. launch, named: values of names; got: its numbers; old: those before, if it had some;
     wrote: which were written, as far as that can be told; telling: whether it says much; loose: by how much no result is off."""
 
-    launch: Mapping[str, int]
+    launch: dict[str, Any]
     named: Mapping[str, Any]
     got: np.ndarray
     old: np.ndarray | None
@@ -130,6 +131,8 @@ def recognised(
         if len({*re.findall(r"\b[abcd]\b", formula)}) >= least
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
+    plain = {*read, *job.shape}
+    tried.sort(key=lambda of: _unlikely(of[2], read, plain))
     fitting = [_fitting(samples, operation, output, tried, numbers) for output in outputs]
     exact = sole and len(outputs) == 1 and not fitting[0]
     for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
@@ -157,10 +160,12 @@ def _fitting(
     whole = list(itertools.compress(every, multiples))
     kinds = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
     parts = (every, whole) if len(whole) < len(every) else (every,)
-    forms = [
-        (part, [(of, "", {}) for of in kinds] + list(_parts(part, kinds, output, numbers)))
-        for part in parts
-    ]
+    plain: list[Form] = [(of, "", {}) for of in kinds]
+    last = operation.operands[output].extents[-1]
+    if str(last) in CHANNELS or matching.snake(str(last)).startswith("chan"):
+        text, more = f", of each of {last} channels", {"C": last}
+        plain += [(f"by_channel(lambda a: {of}, a, C)", text, more) for of in kinds]
+    forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
     def equal() -> Iterator[tuple[bool, Tried]]:
         for text, formula, letters in tried:
@@ -232,8 +237,10 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     sums = (IDENTIFIER.sub(lambda of: meant.get(of[0], of[0]), of) for of in SUM.findall(code))
     sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
     sizes = [*job.shape, *dict.fromkeys(of for of in whole if of not in job.shape.values())]
+    extents = (of.extents for of in operations.load(job.operation).operands.values())
+    inner = (" * ".join(map(str, of[at:])) for of in extents for at in range(1, len(of) - 1))
     return {
-        SIZES: [*sizes[:SEVERAL], *itertools.islice(sums, MOST)],
+        SIZES: [*sizes[:SEVERAL], *dict.fromkeys(inner), *itertools.islice(sums, MOST)],
         REALS: list(dict.fromkeys([*reals, *job.shape]))[:SEVERAL],
         EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
@@ -249,6 +256,13 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
     for order in itertools.permutations(read, len(arrays)):
         for chosen in itertools.product(*(of for _, of in others)):
             yield dict(zip(arrays, order)) | dict(zip((letter for letter, _ in others), chosen))
+
+
+def _unlikely(letters: Letters, read: Sequence[str], names: Set[str]) -> int:
+    """Return how many sizes have no name, and whether arrays are not in their order."""
+    arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
+    ordered = arrays == [name for name in read if name in arrays]
+    return sum(letters[of] not in names for of in SIZES if of in letters) + (not ordered)
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:
@@ -287,8 +301,8 @@ def _equal(
         for of in seen:
             want = of.value(code, letters | more)
             stated = ~np.isnan(want)
-            if not np.array_equal(stated, of.wrote):
-                break
+            if not np.array_equal(stated, of.wrote | (want == of.got)):
+                break  # -1 is as what nothing wrote
             want, have = want[stated], of.got[stated]
             if np.any(np.abs(want[:4] - have[:4]) > of.loose + FAR * np.abs(have[:4])):
                 break
