@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 import operator
 import re
 import time
@@ -46,8 +45,8 @@ WHOLE = "{}", "clip({}, 0, 255)"
 CHANNELS = ("3", "4")
 FAR = 0.25
 """Part of an element, and of a typical one, by which no result is off."""
-CONSTANT, SAYING, BITS = ("full(N, 0)", "full(N, s)"), 256, 12
-"""Formulas of one value, the least whole number that no other formula may give by chance, and the bits of several."""
+CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
+"""Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
 """Part of a kernel's name that says of what type its elements are."""
 Letters = dict[str, Any]
@@ -133,13 +132,15 @@ def recognised(
     ]
     plain = {*read, *job.shape}
     tried.sort(key=lambda of: _unlikely(of[2], read, plain))
-    fitting = [_fitting(samples, operation, output, tried, numbers) for output in outputs]
+    words = _words(function.name)
+    then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
+    fitting = [_fitting(samples, operation, output, tried, numbers, then) for output in outputs]
     exact = sole and len(outputs) == 1 and not fitting[0]
     for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
-            texts = dict.fromkeys(text.format_map(letters) for text, _, letters in chosen)
+            texts = dict.fromkeys(_named(text, letters) for text, _, letters in chosen)
             reference = " and ".join(texts), f"computed({', '.join(code)})", ()
             yield Reference(*reference, exact=exact, alike=exact)
 
@@ -150,6 +151,7 @@ def _fitting(
     output: str,
     tried: Sequence[Tried],
     numbers: Numbers,
+    then: Sequence[tuple[str, str]],
 ) -> list[Tried]:
     """Return the formulas of an output that equal the first sample, those that equal all samples first."""
     job, deadline = samples[0].job, time.thread_time() + LIMIT_S
@@ -161,6 +163,7 @@ def _fitting(
     kinds = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
     parts = (every, whole) if len(whole) < len(every) else (every,)
     plain: list[Form] = [(of, "", {}) for of in kinds]
+    plain += [(f"{code}({{}})", f", and {text} of each", {}) for code, text in then]
     last = operation.operands[output].extents[-1]
     if str(last) in CHANNELS or matching.snake(str(last)).startswith("chan"):
         text, more = f", of each of {last} channels", {"C": last}
@@ -197,14 +200,23 @@ def _parts(
                 yield from ((code.format(of), text.format_map(letters), more) for of in kinds)
 
 
+def _named(text: str, letters: Letters) -> str:
+    return text.format_map(
+        {at: f"{of:g}" if isinstance(of, float) else of for at, of in letters.items()}
+    )
+
+
+def _words(name: str) -> set[str]:
+    return {word.rstrip("0123456789") or word for word in matching.snake(name).split("_")}
+
+
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
     """Return the formulas that a part of the kernel's name allows, or of its file's if the kernel's is a common one,
     all if no part says anything, and whether the kernel's name says all."""
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
-        text = matching.snake(label)
-        words = {word.rstrip("0123456789") or word for word in text.split("_")}
-        joined, named = text.replace("_", ""), dict[str, set[str]]()
+        words, named = _words(label), dict[str, set[str]]()
+        joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
             parts = key.split("|")
             long = {part for part in parts if len(part) > 4 and part in joined}
@@ -283,18 +295,11 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     return Seen(*names, got, old, wrote, telling, loose, tolerance)
 
 
-def _say_much(seen: Sequence[Seen]) -> bool:
-    """Return whether hardly any other formula gives the same: each sample says much, or several numbers do."""
-    counts = {float(of.got[0]) for of in seen if of.got.size == 1}
-    bits = sum(math.log2(1 + abs(of)) for of in counts) if len(counts) == len(seen) else 0
-    return all(of.telling for of in seen) or bits > BITS
-
-
 def _equal(
     forms: Iterable[Form], formula: str, letters: Letters, seen: Sequence[Seen]
 ) -> Iterator[Form]:
     """Yield the first form that gives, in each sample, all that was written, and no more, with how near it is."""
-    if not (_say_much(seen) or formula in CONSTANT):
+    if not (all(of.telling for of in seen) or formula in CONSTANT):
         return
     for form, end, more in forms:
         code, nearest = form.format(formula), ""

@@ -74,6 +74,12 @@ def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array
     return np.lib.stride_tricks.sliding_window_view(padded, whole, axis=axes)
 
 
+def filtered(x: Array, weights: Array, mode: str = "constant") -> Array:
+    """Return the sum of each window times the weights, which have its dimensions."""
+    around = windows(x, weights.shape, mode)
+    return sum(around[(..., *at)] * weights[at] for at in np.ndindex(weights.shape))
+
+
 def part(mask: Array, x: Array, rest: Array) -> Array:
     """Return x where the mask is not 0, and elsewhere the rest; x has no other elements, or all."""
     inside, flat = mask > 0, x.ravel()
@@ -105,7 +111,7 @@ def exchanged(x: Array, distance: float, run: float) -> Array:
 
 
 CALLED: tuple[Callable[..., Any], ...]
-CALLED = times, each, small, chunks, parts, windows, part, by_row, counted, exchanged
+CALLED = times, each, small, chunks, parts, windows, filtered, part, by_row, counted, exchanged
 NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
 NUMPY += (
     " argmax argmin cumsum inf nan pi sum tri asarray indices pad stack ravel moveaxis tensordot"
