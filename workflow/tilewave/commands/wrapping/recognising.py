@@ -40,8 +40,6 @@ ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
-WHOLE = "{}", "clip({}, 0, 255)"
-"""How a value becomes a whole number; a fraction may be cut off."""
 CHANNELS = ("3", "4")
 FAR = 0.25
 """Part of an element, and of a typical one, by which no result is off."""
@@ -53,6 +51,9 @@ Letters = dict[str, Any]
 Numbers = Mapping[str, Sequence[Any]]
 Form = tuple[str, str, Letters]
 """How a formula is written down, what its name ends with, and more letters."""
+PLAIN: Form = ("{}", "", {})
+CLIPPED: Form = ("clip({}, 0, 255)", ", between 0 and 255", {})
+"""How a value becomes a whole number; a fraction may be cut off."""
 Tried = tuple[str, str, Letters]
 """A formula's name, its text, and what its letters are."""
 
@@ -160,14 +161,13 @@ def _fitting(
     shapes = [of.job.shape for of in samples]
     multiples = [all(of[at] % job.shape[at] == 0 for at in of) for of in shapes]
     whole = list(itertools.compress(every, multiples))
-    kinds = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
+    kinds = [PLAIN, CLIPPED] if DTYPES[operation.dtype(job, output)].whole else [PLAIN]
     parts = (every, whole) if len(whole) < len(every) else (every,)
-    plain: list[Form] = [(of, "", {}) for of in kinds]
-    plain += [(f"{code}({{}})", f", and {text} of each", {}) for code, text in then]
+    plain = kinds + [(f"{code}({{}})", f", and {text} of each", {}) for code, text in then]
     last = operation.operands[output].extents[-1]
     if str(last) in CHANNELS or matching.snake(str(last)).startswith("chan"):
         text, more = f", of each of {last} channels", {"C": last}
-        plain += [(f"by_channel(lambda a: {of}, a, C)", text, more) for of in kinds]
+        plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, more) for of, end, _ in kinds]
     forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
     def equal() -> Iterator[tuple[bool, Tried]]:
@@ -185,19 +185,22 @@ def _fitting(
 
 
 def _parts(
-    seen: Sequence[Seen], kinds: Sequence[str], output: str, numbers: Numbers
+    seen: Sequence[Seen], kinds: Sequence[Form], output: str, numbers: Numbers
 ) -> Iterator[Form]:
     """Yield how a formula of a part of an output is written, if a kernel writes a part of it, such as all but its edges."""
-    pure = seen[0].old is None
-    changed = [of.wrote if of.old is None else of.got != of.old for of in seen]
+    pure, full = seen[0].old is None, all(of.wrote.all() for of in seen)
+    rest = "Z" if not pure else "0.0" if full else "nan"
+    before = [0.0 if of.old is None else of.old for of in seen]
+    changed = [of.got != old if full else of.wrote for of, old in zip(seen, before)]
     for text, mask in () if all(map(np.all, changed)) else PARTS.items():
         for letters in _letters(mask, (), numbers):
             inside = [of.value(mask, letters) > 0 for of in seen]
             within = all(not (b & ~a).any() for a, b in zip(inside, changed))
             if within and not all(map(np.all, inside)):
-                code = f"part({mask}, {{}}, {'nan' if pure else 'Z'})"
+                code = f"part({mask}, {{}}, {rest})"
                 more = letters if pure else {**letters, "Z": output}
-                yield from ((code.format(of), text.format_map(letters), more) for of in kinds)
+                named = text.format_map(letters) + ", and 0 elsewhere" * (rest == "0.0")
+                yield from ((code.format(of), end + named, more) for of, end, _ in kinds)
 
 
 def _named(text: str, letters: Letters) -> str:
@@ -243,7 +246,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
         None, (constant(source.near, name) for name in sorted(function.declaration.identifiers))
     )
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
-    reals = [*(of for of in values if isinstance(of, float)), *literals]
+    reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
     meant = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
     sums = (IDENTIFIER.sub(lambda of: meant.get(of[0], of[0]), of) for of in SUM.findall(code))
@@ -284,6 +287,7 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     wrote = ~unset(stored) | (output in sample.given or stored.itemsize == 1)
     arrays = {name: operation.wide(job, name, of).ravel() for name, of in sample.given.items()}
     got, old = to_float64(stored, dtype), arrays.get(output)
+    wrote &= ~np.isnan(got)
     # No change says nothing, and one value little.
     single = np.ptp(got[wrote]) == 0 if wrote.any() else True
     many = got.size > 1 or (DTYPES[dtype].whole and abs(got[0]) < SAYING)

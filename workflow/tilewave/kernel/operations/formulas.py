@@ -77,7 +77,7 @@ def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array
 def filtered(x: Array, weights: Array, mode: str = "constant") -> Array:
     """Return the sum of each window times the weights, which have its dimensions."""
     around = windows(x, weights.shape, mode)
-    return sum(around[(..., *at)] * weights[at] for at in np.ndindex(weights.shape))
+    return sum(around[(..., *at)] * weights[at] for at in zip(*weights.nonzero()))
 
 
 def part(mask: Array, x: Array, rest: Array) -> Array:
@@ -113,9 +113,7 @@ def exchanged(x: Array, distance: float, run: float) -> Array:
 CALLED: tuple[Callable[..., Any], ...]
 CALLED = times, each, small, chunks, parts, windows, filtered, part, by_row, counted, exchanged
 NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
-NUMPY += (
-    " argmax argmin cumsum inf nan pi sum tri asarray indices pad stack ravel moveaxis tensordot"
-)
+NUMPY += " argmax argmin cumsum inf nan pi sum mean hypot tri asarray indices pad stack concatenate ravel moveaxis tensordot"
 FUNCTIONS: dict[str, Any] = {name: getattr(np, name) for name in NUMPY.split()}
 FUNCTIONS |= {function.__name__: function for function in CALLED}
 FUNCTIONS["erf"] = np.vectorize(math.erf, otypes=[float])
