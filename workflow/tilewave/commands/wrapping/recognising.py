@@ -68,8 +68,8 @@ def _spelled_out(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     of the groups that `also` names."""
     for text, code in entries.items():
         for name in code.split() if text == "also" else ():
-            (named,) = (of for key, of in TABLES["formulas"].items() if key.startswith(f"{name}|"))
-            yield from _spelled_out(named)
+            keys = (key for key in TABLES["formulas"] if key.partition("|")[0] == name)
+            yield from _spelled_out(TABLES["formulas"][next(keys)])
         counts = (range(of.count("|") + 1) for of in ALTERNATIVES.findall(code))
         for choices in itertools.product(*counts) if text != "also" else ():
             yield _choose(text, choices), _choose(code, choices)
