@@ -41,6 +41,7 @@ NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?"
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
 CHANNELS = ("3", "4")
+"""Last extents of images whose channels lie side by side."""
 FAR = 0.25
 """Part of an element, and of a typical one, by which no result is off."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
@@ -196,7 +197,9 @@ def _parts(
         for letters in _letters(mask, (), numbers):
             inside = [of.value(mask, letters) > 0 for of in seen]
             within = all(not (b & ~a).any() for a, b in zip(inside, changed))
-            if within and not all(map(np.all, inside)):
+            whole = [of.all() for of in inside]
+            # A launch that takes too few elements takes all at some size, or is wrong.
+            if within and not all(whole) and (any(whole) or "inner" in mask):
                 code = f"part({mask}, {{}}, {rest})"
                 more = letters if pure else {**letters, "Z": output}
                 named = text.format_map(letters) + ", and 0 elsewhere" * (rest == "0.0")
