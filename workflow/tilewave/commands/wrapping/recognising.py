@@ -36,6 +36,8 @@ SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
 LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
+COMBINED = 2000
+"""About the most combinations of a formula's sizes; the first sizes are the kernel's own."""
 ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
@@ -136,7 +138,11 @@ def recognised(
     tried.sort(key=lambda of: _unlikely(of[2], read, plain))
     words = _words(function.name)
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
-    fitting = [_fitting(samples, operation, output, tried, numbers, then) for output in outputs]
+    fitting = list[list[Tried]]()
+    for output in outputs:
+        fitting.append(_fitting(samples, operation, output, tried, numbers, then))
+        if not fitting[-1]:
+            break
     exact = sole and len(outputs) == 1 and not fitting[0]
     for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
@@ -156,7 +162,7 @@ def _fitting(
     then: Sequence[tuple[str, str]],
 ) -> list[Tried]:
     """Return the formulas of an output that equal the first sample, those that equal all samples first."""
-    job, deadline = samples[0].job, time.thread_time() + LIMIT_S
+    job, deadline = samples[0].job, time.process_time() + LIMIT_S
     every = [_seen(of, operation, output) for of in samples]
     # A size that is no multiple of the first may have an edge that the launch leaves out.
     shapes = [of.job.shape for of in samples]
@@ -173,7 +179,7 @@ def _fitting(
 
     def equal() -> Iterator[tuple[bool, Tried]]:
         for text, formula, letters in tried:
-            if time.thread_time() > deadline:
+            if time.process_time() > deadline:
                 return
             for part, written in forms:
                 if form := next(_equal(written, formula, letters, part), None):
@@ -270,7 +276,10 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
     """Yield what the letters of a formula may be."""
     used = {*re.findall(r"\b[A-Za-z]\b", formula)}
     arrays = [letter for letter in ARRAYS if letter in used]
-    others = [(letter, of) for kind, of in numbers.items() for letter in kind if letter in used]
+    most = round(COMBINED ** (1 / max(len(used.intersection(SIZES)), 1)))
+    others = [
+        (letter, of[:most]) for kind, of in numbers.items() for letter in kind if letter in used
+    ]
     for order in itertools.permutations(read, len(arrays)):
         for chosen in itertools.product(*(of for _, of in others)):
             yield dict(zip(arrays, order)) | dict(zip((letter for letter, _ in others), chosen))
