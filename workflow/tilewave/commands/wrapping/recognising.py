@@ -262,9 +262,9 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
     sizes = [*job.shape, *dict.fromkeys(of for of in whole if of not in job.shape.values())]
     extents = (of.extents for of in operations.load(job.operation).operands.values())
-    inner = (" * ".join(map(str, of[at:])) for of in extents for at in range(1, len(of) - 1))
+    inner = (" * ".join(map(str, of[at:])) for of in extents for at in range(1, len(of)))
     return {
-        SIZES: [*sizes[:SEVERAL], *dict.fromkeys(inner), *itertools.islice(sums, MOST)],
+        SIZES: list(dict.fromkeys([*sizes[:SEVERAL], *inner, *itertools.islice(sums, MOST)])),
         REALS: list(dict.fromkeys([*reals, *job.shape]))[:SEVERAL],
         EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
