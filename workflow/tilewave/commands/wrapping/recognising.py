@@ -42,6 +42,8 @@ ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
+LISTED = re.compile(r"\] = (\{[^;]*\}) ;")
+WEIGHTS = re.compile(r"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fF]?(?:,|$))+")
 CHANNELS = ("3", "4")
 """Last extents of images whose channels lie side by side."""
 FAR = 0.25
@@ -124,8 +126,13 @@ def recognised(
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
-    constants = constant_memory.values(source, {*kernel.front.compiler.constants}).values()
-    lists = [[float(of.strip("fF ")) for of in text.split(",")] for text in constants if text]
+    constants = [*constant_memory.values(source, {*kernel.front.compiler.constants}).values()]
+    constants += [re.sub("[ {}]", "", of) for of in LISTED.findall(function.text)]
+    texts = (of.replace(" ", "").rstrip(",") for of in constants)
+    lists = [
+        [float(of.strip("fF")) for of in text.split(",")]
+        for text in filter(WEIGHTS.fullmatch, texts)
+    ]
     outputs = pure or operation.outputs(job)
     least = len(needed) if len(outputs) == 1 else 0
     tried = [
@@ -148,8 +155,8 @@ def recognised(
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
-            texts = dict.fromkeys(_named(text, letters) for text, _, letters in chosen)
-            reference = " and ".join(texts), f"computed({', '.join(code)})", ()
+            names_of = dict.fromkeys(_named(text, letters) for text, _, letters in chosen)
+            reference = " and ".join(names_of), f"computed({', '.join(code)})", ()
             yield Reference(*reference, exact=exact, alike=exact)
 
 
@@ -322,7 +329,7 @@ def _equal(
         for of in seen:
             want = of.value(code, letters | more)
             stated = ~np.isnan(want)
-            if not np.array_equal(stated, of.wrote | (want == of.got)):
+            if not (stated.any() and np.array_equal(stated, of.wrote | (want == of.got))):
                 break  # -1 is as what nothing wrote
             want, have = want[stated], of.got[stated]
             if np.any(np.abs(want[:4] - have[:4]) > of.loose + FAR * np.abs(have[:4])):
