@@ -264,8 +264,8 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
     reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
-    meant = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
-    sums = (IDENTIFIER.sub(lambda of: meant.get(of[0], of[0]), of) for of in SUM.findall(code))
+    passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
+    sums = (IDENTIFIER.sub(lambda of: passed.get(of[0], of[0]), of) for of in SUM.findall(code))
     sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
     sizes = [*job.shape, *dict.fromkeys(of for of in whole if of not in job.shape.values())]
     extents = (of.extents for of in operations.load(job.operation).operands.values())

@@ -148,9 +148,9 @@ def letter_values(letters: Names, named: Names) -> dict[str, Any]:
     """Return the value of each letter that is a name, an expression of names, a number or numbers."""
     values = dict[str, Any]()
     for letter, of in letters.items():
-        known = isinstance(of, str) and of in named
+        is_name = isinstance(of, str) and of in named
         value = np.asarray(of) if isinstance(of, list) else of
-        values[letter] = named[of] if known else evaluate(value, named)
+        values[letter] = named[of] if is_name else evaluate(value, named)
     return values
 
 
