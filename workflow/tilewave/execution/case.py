@@ -59,6 +59,8 @@ UNALIGNED = "an array in shared memory is declared with an alignment of {} bytes
 FILLED_BYTES = 64 << 20
 """The largest operands that are drawn as a whole for a prediction."""
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
+STORES = re.compile(r"ST(?:G|\b)|RED|ATOM(?!S)|SU|UBLK|UTMA|CALL|BPT")
+"""Instructions by which a kernel may change what is not its own."""
 ADDRESSES = "c[0x4]"
 """The constant bank with the addresses of the module's variables; a kernel that does not read it has none."""
 
@@ -436,12 +438,14 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
 @dataclass(frozen=True)
 class UnjudgedRun:
     """The memory after a job's launches. problem: the worst fault or error, a sentence; fatal: whether it
-    ended the launch; touched: with ``footprint``, the ends (bytes) of the first launch's reads and writes."""
+    ended the launch; touched: with ``footprint``, the ends (bytes) of the first launch's reads and writes; stores:
+    whether its code has an instruction that may change memory."""
 
     buffers: Mapping[str, np.ndarray]
     problem: str = ""
     fatal: bool = False
     touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    stores: bool = True
 
 
 def run_unjudged(
@@ -463,4 +467,6 @@ def run_unjudged(
         return UnjudgedRun(buffers, _unsupported(error, case.places[case.entry]), True)
     except (machine.BadLaunch, ValueError) as error:
         return UnjudgedRun(buffers, str(error), True)
-    return UnjudgedRun(buffers, _worst(case.faults)[1], not ended, case.ran[0].done.touched)
+    (first, *_), problem = case.ran, _worst(case.faults)[1]
+    stores = any(map(STORES.match, first.opcodes))
+    return UnjudgedRun(buffers, problem, not ended, first.done.touched, stores)

@@ -131,11 +131,16 @@ class Compiler(_Keys):
     include: list[str] = []
     constants: dict[str, str] = {}
 
-    def filled(self, text: str) -> str:
-        """Return a text whose ``__constant__`` memory begins with these values."""
+    def filled(self, text: str, near: str = "") -> str:
+        """Return a text whose ``__constant__`` memory begins with these values; near: the other texts, of which one may
+        define what is ``extern`` here."""
         for name, values in self.constants.items():
-            sides = r"\b\s*(?:\[[^\]]*\]\s*)*"
-            declared = re.search(rf"(?<!extern )__constant__[^;={{]*?\b{name}{sides}(?=[;,])", text)
+            memory = rf"__constant__[^;={{]*?\b{name}\b\s*(?:\[[^\]]*\]\s*)*(?=[;,])"
+            defined, extern = rf"(?<!extern ){memory}", rf"extern ({memory})"
+            declared = re.search(defined, text)
+            if not (declared or re.search(defined, near)):
+                text = re.sub(extern, r"\1", text)
+                declared = re.search(defined, text)
             end = declared.end() if declared else 0
             text = f"{text[:end]} = {{{values}}}{text[end:]}" if declared else text
         return text
@@ -322,7 +327,8 @@ class Kernel:
     def headers(self) -> dict[str, str]:
         """Name -> text of the headers in `folders` that it includes, directly or not. They are read once."""
         texts, compiler = includes.kernel_headers(self.text, *self.folders), self.front.compiler
-        return {name: compiler.filled(text) for name, text in texts.items()}
+        near = "\n".join([self.text, *texts.values()])
+        return {name: compiler.filled(text, near) for name, text in texts.items()}
 
     def compiler_options(self, macros: Names) -> list[str]:
         """Return the compiler's options with macros filled in. Raises UserError for one that a kernel may not set."""
