@@ -12,7 +12,7 @@ from samples import ROOT
 from tilewave.basics import cache
 from tilewave.basics.errors import UserError
 
-COMPILE = "from tilewave.execution.machine import compiling, handlers; compiling.compile_units(['cluster'], saying=print)"
+COMPILE = "from tilewave.execution.machine import compiling, handlers; compiling.compile_units(['special'], saying=print)"
 IMPORTED = (
     "import sys, tilewave.execution.machine.building as b; b.imported();"
     "from tilewave.execution.machine import compiling as c; files = {str(p) for p in c.sources()};"
@@ -40,7 +40,7 @@ def copied(to):
 
 def test_a_second_checkout_compiles_nothing_but_what_changed(tmp_path):
     first, second = copied(tmp_path / "one"), copied(tmp_path / "elsewhere" / "two")
-    os.utime(second / "tilewave" / "execution" / "machine" / "cluster.py", (1, 1))
+    os.utime(second / "tilewave" / "execution" / "machine" / "special.py", (1, 1))
     cache = tmp_path / "cache"
     assert "compiling the interpreter" in ran(first, cache, COMPILE)
     assert ran(second, cache, COMPILE) == ""

@@ -25,6 +25,9 @@ NAMES = {"a": A, "b": B, "u": 4, "s": 2.0, "g": 1, "N": 12, "B": 4, "G": 3}
         ("counted(a % 4 - 1, 3)", [3, 3, 3]),
         ("nearest(b - 2.5)", [-2, -1, -4, 1]),
         ("each(b, 3, 0)", [0.5] * 3 + [2.0] * 3 + [-1.0] * 3 + [3.0] * 3),
+        ("part(inner(1, 3, 3), a[3:4], a[:9] * 0 - 1)", [-1, -1, -1, -1, 3, -1, -1, -1, -1]),
+        ("exchanged(b, 2, 2)", [-1, 2, 0.5, 3]),
+        ("by_channel(lambda a: a[::-1], a[:6], 2)", [4, 5, 2, 3, 0, 1]),
     ],
 )
 def test_values(formula, expected):
@@ -46,7 +49,8 @@ def test_sizes_that_do_not_fit_give_no_numbers():
 
 def test_attention_is_a_mean_of_values():
     q, k, v = (np.sin(at * A).reshape(1, 4, 3) for at in (1, 2, 3))
-    numbers = formulas.attention(q, k, v, 0.5, formulas.causal)
+    attention, causal = (formulas.FUNCTIONS[name] for name in ("attention", "causal"))
+    numbers = attention(q, k, v, 0.5, causal)
     weights = [math.exp(0.5 * float(q[0, 1] @ k[0, at])) for at in range(2)]
     np.testing.assert_allclose(numbers[0, 1], np.average(v[0, :2], axis=0, weights=weights))
 

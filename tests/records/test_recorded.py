@@ -129,7 +129,7 @@ def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
     by_case = table.groupby("case", sort=False)["value"].apply(tuple).to_dict()
     taken, shared_cases = ["c@256*sms", "c@33792"], ["d@2*32", "d@64"]
     assert by_case == dict.fromkeys(taken, (3.0, 4.0)) | dict.fromkeys(shared_cases, (5.0, 6.0))
-    assert recorded.has_case("time", "c@256*sms") and recorded.has_case("time", "c@33792")
+    assert recorded.get("time", "c@256*sms") and recorded.get("time", "c@33792")
     # A new measurement is that of every case with its key.
     merge(folder, [timed("c@33792", "k5", 8.0)], {}, {})
     by_case = {stored.case: stored for stored in Recorded(folder).results() if stored.key == "k5"}

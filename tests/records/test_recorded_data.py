@@ -55,12 +55,8 @@ def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
 @shipped
 @needs_nvrtc
 def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
-    """A kernel with the recorded source compiles to the recorded bytes, without a GPU.
-
-    The test covers the first variant of each kernel and all that are compiled already, because all would take
-    minutes. NVRTC 13.0.88 writes one of several PTX texts of a large kernel (with other register numbers) into
-    the cubin. If the bytes differ for that reason, code and listing must be the recorded ones.
-    """
+    """The first variant of each kernel with the recorded source, and all that are compiled already, give the recorded
+    bytes. Where NVRTC 13.0.88 writes another of a large kernel's PTX texts, code and listing are the recorded ones."""
     recording = Recorded(folder)
     compared, firsts = 0, set()
     for name, variant in shipped_plan().variants.items():
@@ -123,10 +119,7 @@ def h200() -> Recorded:
 
 
 def test_shared_accesses_cost_and_are_drawn_as_the_front_matter_says(h200: Recorded) -> None:
-    """Wavefronts and conflicts of every access pattern are exactly those of the rule.
-
-    This holds for the counters and for the drawing of the probed instruction's lanes.
-    """
+    """Wavefronts and conflicts of every access pattern are exactly those of the rule, counted and drawn."""
     kernel, counted = KERNELS["shared_access"], _counted(h200)
     expected, measured, drawn = {}, {}, {}
     for name, probe in kernel.front.cases.items():

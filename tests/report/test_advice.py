@@ -314,10 +314,8 @@ def _work(case: Subject) -> dict[str, float]:
 
 
 def following(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """Yield pairs of cases of one product of which the second may follow the advice on the first.
-
-    The second's kernel follows the first's, or it is the same kernel with one macro changed.
-    """
+    """Yield pairs of cases of one product of which the second may follow the advice on the first: its kernel follows
+    the first's, or is the same with one macro changed."""
     columns = [cases[name].tolist() for name in ("case", "kernel", "follows", "macros")]
     rows = [(*row, set(json.loads(macros).items())) for *row, macros in zip(*columns)]
     for group in cases.groupby(SAME_PRODUCT, sort=False).indices.values():
@@ -329,11 +327,8 @@ def following(cases: pd.DataFrame) -> Iterator[tuple[str, str]]:
 def judged(
     cases: pd.DataFrame, records: pd.DataFrame, subjects: Mapping[str, Subject]
 ) -> Iterator[tuple[tuple[str, str], Finding, float, bool]]:
-    """Yield pairs of cases, a finding that the second has fixed, its gain, and whether the bound held.
-
-    Both are timed and counted in one environment, and the second saves no other work. Where both have paired
-    times of the vendor's product, they are compared in units of these.
-    """
+    """Yield pairs of cases of one environment, a finding that the second has fixed (it saves no other work), its gain
+    (in units of paired times of the vendor's product, where both have them), and whether the bound held."""
     timed = records[(records["stage"] == "time") & (records["verdict"] == result.CORRECT)]
     times = timed.pivot_table(index="case", columns="metric", values="value", aggfunc="last")
     environments = dict(zip(timed["case"], timed["environment"]))

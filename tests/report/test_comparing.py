@@ -200,7 +200,7 @@ def test_two_folders_of_kernels(alone: Path, capsys: pytest.CaptureFixture[str])
     assert least["after_us"] > least["before_us"] and "Least times" in printed
     assert [row["after"] for row in document["lines"]] == [4 * 32 * 31]
     assert (alone / "changes.md").read_text().startswith("**before to after")
-    assert main(["compare", "before", "before", *operations]) == 0
+    assert main(["compare", "before", "before", *options]) == 0
 
 
 def test_slower_cases_come_first() -> None:

@@ -357,7 +357,7 @@ void faulty(float* x, float* y, float* out, int* bins, int M, int N, int K, int 
     gemm_past<<<dim3(blocks_of(N, TILE), blocks_of(M, TILE)), block>>>(x, y, out, M, N, K);
     gemm_racing<<<grid, block>>>(x, y, out, n);
     gemm_added<<<grid, block>>>(x, y, out, n);
-    vec_add_turns<<<8192, 256>>>(x, y, out, n);
+    vec_add_turns<<<4100, 256>>>(x, y, out, n);
     softmax_alone<<<1, 64>>>(x, out, n);
     count_bins<<<1, 256>>>(bins, bins);
 }

@@ -5,9 +5,14 @@
 // stage: 0, equal to the product of a sparse matrix in CSR form and a vector
 // quantize: 0, equal to each element divided by a number, rounded, up to 127
 // conv_rows: 0, equal to the convolution of rows of width and weights up to r away
+// conv_rgb: 0, rows of width and all weights, a square with repeated edges, of each of 3 channels
+// jacobi: 0, equal to the mean of the four neighbours in rows of width, inside an edge of 1 around rows of width
+// histogram_of_letters: 0, equal to a histogram of 26 values from 97 on, divided by 4
+// gemv_relu: 0, equal to the product of rows of n and a vector, and ReLU of each
+// add_before: 0, equal to each later chunk of a block's elements plus the number before
 // elu: 1, it differs from ELU of each element
 // flags: 3, what it computes is unknown
-// elu_of_none: 3, what it computes is unknown
+// elu_of_none: 1, it stores nothing, and does not use x, y
 __global__ void norm_affine(const float* x, const float* weight, const float* bias, float* y, int n) {
     float sum = 0, square = 0;
     for (int i = 0; i < n; ++i) sum += x[blockIdx.x * n + i], square += x[blockIdx.x * n + i] * x[blockIdx.x * n + i];
@@ -43,6 +48,7 @@ __global__ void quantize(const float* x, signed char* y, float scale, int n) {
     if (i < n) y[i] = (signed char) fmaxf(-128.0f, fminf(127.0f, roundf(x[i] / scale)));
 }
 __constant__ float weights[81];
+extern __constant__ float square[9];  // which another file defines
 __global__ void conv_rows(const float* x, float* y, int r, int width, int height) {
     int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
     float sum = 0;
@@ -51,6 +57,35 @@ __global__ void conv_rows(const float* x, float* y, int r, int width, int height
             if (i + u >= 0 && i + u < width && j + v >= 0 && j + v < height)
                 sum += x[(j + v) * width + i + u] * weights[(v + r) * (2 * r + 1) + u + r];
     if (i < width && j < height) y[j * width + i] = sum;
+}
+__global__ void conv_rgb(const float* x, float* y, int width, int height) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i < width && j < height)
+        for (int c = 0; c < 3; ++c) {
+            float sum = 0;
+            for (int k = 0; k < 9; ++k)
+                sum += x[(min(max(j + k / 3 - 1, 0), height - 1) * width + min(max(i + k % 3 - 1, 0), width - 1)) * 3 + c] * square[k];
+            y[(j * width + i) * 3 + c] = sum;
+        }
+}
+__global__ void jacobi(const float* x, float* y, int width, int height) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y, at = j * width + i;
+    if (i > 0 && i < width - 1 && j > 0 && j < height - 1)
+        y[at] = 0.25f * (x[at - 1] + x[at + 1] + x[at - width] + x[at + width]);
+}
+__global__ void histogram_of_letters(const char* text, int* bins, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && text[i] >= 'a' && text[i] < 'a' + 26) atomicAdd(&bins[(text[i] - 'a') / 4], 1);
+}
+__global__ void gemv_relu(const float* a, const float* x, float* y, int m, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; i < m && k < n; ++k) sum += a[i * n + k] * x[k];
+    if (i < m) y[i] = fmaxf(sum, 0.0f);
+}
+__global__ void add_before(float* x, const float* sums, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (blockIdx.x > 0 && i < n) x[i] += sums[blockIdx.x - 1];
 }
 __global__ void elu(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -68,6 +103,11 @@ void run(float* x, float* y, int* i, signed char* c, const float* w, int n, int 
     stage<<<(n + 127) / 128, 128>>>(i, i, x, w, y, n);
     quantize<<<(n + 255) / 256, 256>>>(x, c, 0.01f, n);
     conv_rows<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(x, y, r, n, m);
+    conv_rgb<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(x, y, n, m);
+    jacobi<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(x, y, n, m);
+    histogram_of_letters<<<(n + 255) / 256, 256>>>((const char*) c, i, n);
+    gemv_relu<<<(m + 127) / 128, 128>>>(x, w, y, m, n);
+    add_before<<<(n + 1023) / 1024, 1024>>>(x, w, n);
     elu<<<(n + 255) / 256, 256>>>(x, y, n);
     flags<<<n / 64, 64>>>(x, i, n);
     elu_of_none<<<(n + 255) / 256, 256>>>(x, y, n);

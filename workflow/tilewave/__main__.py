@@ -126,9 +126,8 @@ def main(arguments: Sequence[str] | None = None, machine: Any = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a character
     try:
-        options, rest = parser(command).parse_known_args(
-            command, argparse.Namespace(machine=machine)
-        )
+        named = argparse.Namespace(machine=machine)
+        options, rest = parser(command).parse_known_args(command, named)
         if rest:
             problem = f"unrecognized arguments: {' '.join(rest)}"
             raise UserError.because(HERE, problem, f"See `tilewave {options.command} --help`")

@@ -36,13 +36,11 @@ def _needs(path: Path) -> frozenset[Path]:
 
 def closure(*modules: str) -> set[Path]:
     """Return the files of these modules (``pipeline.run``) and of all their imports. Raises KeyError."""
-    waiting = []
+    files, waiting = set[Path](), list[Path]()
     for module in modules:
-        path = _file(f"tilewave.{module}")
-        if path is None:
+        if (path := _file(f"tilewave.{module}")) is None:
             raise KeyError(module)
         waiting.append(path)
-    files: set[Path] = set()
     while waiting:
         path = waiting.pop()
         if path not in files:

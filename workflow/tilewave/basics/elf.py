@@ -104,12 +104,8 @@ def _sides(info: bytes, *wanted: int) -> tuple[int, ...]:
 
 
 def _spills(info: bytes) -> frozenset[int]:
-    words = [
-        _word(of, at)
-        for name, of in _attributes(info)
-        if name == ANNOTATIONS
-        for at in range(0, len(of), 4)
-    ]
+    notes = b"".join(of for name, of in _attributes(info) if name == ANNOTATIONS)
+    words = [_word(notes, at) for at in range(0, len(notes), 4)]
     return frozenset(offset for kind, offset in zip(words[::2], words[1::2]) if kind == SPILL)
 
 
@@ -199,18 +195,14 @@ def read(cubin: bytes, entry: str) -> Image:
                 stack = _word(value, 4)
     constants: dict[int, bytes] = {}
     for bank in range(5):
-        for name in (f".nv.constant{bank}.{entry}", f".nv.constant{bank}"):
+        for name in (f".nv.constant{bank}", f".nv.constant{bank}.{entry}"):  # the last one counts
             if name in sections:
                 constants[bank] = sections[name].data()
-                break
     shared = sections.get(f".nv.shared.{entry}")
-    globals_ = {
-        name: sections[name].data()
-        if name.startswith(".nv.global.init")
-        else bytes(int(sections[name]["sh_size"]))
-        for name in sections
-        if name.startswith(".nv.global")
-    }
+    named = [name for name in sections if name.startswith(".nv.global")]
+    globals_ = {name: bytes(int(sections[name]["sh_size"])) for name in named}
+    filled = [name for name in named if name.startswith(".nv.global.init")]
+    globals_ |= {name: sections[name].data() for name in filled}
     pointers, calls = _relocated(numbered, ".nv.constant4")
     return Image(
         entry=entry,

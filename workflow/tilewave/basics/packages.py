@@ -5,15 +5,10 @@ from collections.abc import Iterable
 from importlib import metadata
 
 # Packages whose version can change a figure.
-MEASURING = (
-    "cuda-bindings cuda-core nvidia-cuda-nvrtc nvidia-cublas nvmath-python nvtx numpy numba".split()
-)
-
-PACKAGES = [
-    *MEASURING,
-    *"cuda-python ncu-report nvidia-cuda-runtime nvidia-cuda-nvdisasm".split(),
-    *"nvidia-ml-py pandas pyarrow snakemake".split(),
-]
+MEASURING = "cuda-bindings cuda-core nvidia-cuda-nvrtc nvidia-cublas".split()
+MEASURING += "nvmath-python nvtx numpy numba".split()
+OTHERS = "cuda-python ncu-report nvidia-cuda-runtime nvidia-cuda-nvdisasm nvidia-ml-py"
+PACKAGES = [*MEASURING, *OTHERS.split(), "pandas", "pyarrow", "snakemake"]
 
 
 def package_versions(names: Iterable[str] = PACKAGES) -> dict[str, str]:

@@ -148,11 +148,8 @@ def _fields(model: type[BaseModel], location: tuple[Any, ...]) -> dict[str, str]
         annotations = [field.annotation for name, field in fields if part == (field.alias or name)]
         # An index of a list or a name in a mapping is no field: the models stay.
         models = [inner for annotation in annotations for inner in _models(annotation)] or models
-    return {
-        field.alias or name: " ".join((field.description or "").split())
-        for owner in models
-        for name, field in owner.model_fields.items()
-    }
+    pairs = [(field.alias or name, field) for m in models for name, field in m.model_fields.items()]
+    return {key: " ".join((field.description or "").split()) for key, field in pairs}
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -230,14 +230,15 @@ def planned(options: Namespace, folder: Path) -> tuple[Case, Job | Result, dict[
 
 
 def execute(options: Namespace, timed: bool = True) -> dict[str, Any]:
-    """Compile, execute and (``timed``) predict the command line's case, then its other trials. Raises UserError."""
+    """Compile, execute, (``timed``) count by line and predict the command line's case, then its other trials. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         selected, job, entry = planned(options, Path(folder))
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             options.machine = engine_of(options)
             done = case.run(replace(job, watch=options.lanes is not None), options.machine)
-        outcome = outcomes.document(arch_of(options), selected, job, entry, done)
+        shown = done if timed or done is None else replace(done, ran=())
+        outcome = outcomes.document(arch_of(options), selected, job, entry, shown)
         if timed and done and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
             if done.result.status == result.OK:

@@ -36,11 +36,15 @@ class Parser(ArgumentParser):
         raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
 
 
+PARSERS: dict[Callable[..., Any], Parser] = {}
+
+
 def options_of(add: Callable[..., Any], arguments: Sequence[str], machine: Any = None) -> Namespace:
     """Parse the name and arguments of a subcommand, for code that runs it. Raises UserError."""
-    parser = Parser(prog="tilewave")
-    add(parser.add_subparsers())
-    return parser.parse_args(arguments, Namespace(machine=machine))
+    if add not in PARSERS:
+        PARSERS[add] = Parser(prog="tilewave")
+        add(PARSERS[add].add_subparsers())
+    return PARSERS[add].parse_args(arguments, Namespace(machine=machine))
 
 
 def allow_headers(options: Namespace) -> list[Path]:

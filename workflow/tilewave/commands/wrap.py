@@ -10,7 +10,6 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def add(commands: Any) -> None:
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
     flags.add_operations(wrap)
-    wrap.set_defaults(run=run, roomy=False)
+    wrap.set_defaults(run=run, roomy=False, read=read)
 
 
 def run(options: Namespace) -> int:
@@ -122,7 +121,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
     if path.suffix == compiled.SUFFIX:
         source, kernels_of_cubin = compiled.read(path)
     else:
-        source, folders = read(path, flags.allow_headers(options), options.macro)
+        source, folders = options.read(path, (*flags.allow_headers(options),), (*options.macro,))
         home = source.path.parent
         includes.allow([*folders, home, home.parent])
     if options.output is None and not kernels_of_cubin:
@@ -135,7 +134,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path)
-    source = replace(bearing(source, function.name), later=getattr(options, "later", 0))
+    source = bearing(source, function.name, getattr(options, "later", 0))
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
     if ready is not None:

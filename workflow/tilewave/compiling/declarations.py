@@ -152,9 +152,10 @@ def macros(text: str, macro_names: Set[str] | None = None) -> dict[str, Macro]:
         if definition := DEFINE.match(token["directive"] or ""):
             arguments = definition["arguments"]
             names = None if arguments is None else tuple(WORD.findall(arguments))
-            body = LITERAL.sub(
-                lambda match: match[0] if match["comment"] is None else " ", definition["body"]
-            ).replace("\\\n", " ")
+            pieces = LITERAL.sub(
+                lambda of: of[0] if of["comment"] is None else " ", definition["body"]
+            )
+            body = pieces.replace("\\\n", " ")
             by_name.setdefault(definition["name"], Macro(definition["name"], names, body.strip()))
     return by_name
 
@@ -247,9 +248,8 @@ def _described(head: Stream) -> tuple[str, tuple[str, ...]]:
     if not texts or texts[0] in ("static_assert", "namespace", "template", "friend", "asm"):
         return "other", ()
     if texts[0] == "using":
-        return "other", () if texts[1:2] == ["namespace"] else (
-            texts[texts.index("=") - 1] if "=" in texts else texts[-2],
-        )
+        name = texts[texts.index("=") - 1] if "=" in texts else texts[-2]
+        return "other", () if texts[1:2] == ["namespace"] else (name,)
     parens = signs(plain, "(")
     equals = signs(plain, "=")
     kind = next((i for i, text in enumerate(texts) if text in TYPES), None)

@@ -44,8 +44,7 @@ def _toolkit(wanted: tuple[str, ...], search_path: tuple[Path, ...], nvcc: bool)
             near = (path.parent,)
             waiting += [(header, near if mark == '"' else (), False) for mark, header in included]
             continue
-        stand_in = instead or includes.STAND_INS.get(name)
-        if stand_in is not None:
+        if (stand_in := instead or includes.STAND_INS.get(name)) is not None:
             texts[name] = stand_in
             waiting += [(header, (), False) for _, header in includes.INCLUDE.findall(stand_in)]
     texts = dict(sorted(texts.items()))

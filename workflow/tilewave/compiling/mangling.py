@@ -21,24 +21,15 @@ def _runtime() -> ctypes.CDLL | None:
     return None
 
 
-def _demangled(symbol: str) -> str | None:
-    """Return the name as c++filt prints it; None for no symbol, or without a demangler."""
-    library = _runtime()
-    state = ctypes.byref(ctypes.c_int())
-    demangled = library and library.__cxa_demangle(symbol.encode(), None, None, state)
-    if not library or not demangled:
-        return None
-    text = ctypes.string_at(demangled).decode()
-    library.free(demangled)
-    return text
-
-
 @functools.cache
 def function(symbol: str) -> str:
     """Return ``ns::gemm<64, float>`` for a function's symbol; anything else, or without a demangler, as it is."""
-    demangled = _demangled(symbol)
-    if demangled is None:
+    library, state = _runtime(), ctypes.byref(ctypes.c_int())
+    address = library and library.__cxa_demangle(symbol.encode(), None, None, state)
+    if not library or not address:
         return symbol
+    demangled = ctypes.string_at(address).decode()
+    library.free(address)
     depth, start = 0, 0
     text = re.sub(r"\(anonymous namespace\)|_GLOBAL__N_\w+", "{anonymous}", demangled)
     for at, sign in enumerate(text):

@@ -8,7 +8,7 @@ names that nvcc takes from the C and C++ library. Headers that support NVRTC (CU
 import functools
 import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewave.basics.tables import table_beside
@@ -47,8 +47,7 @@ OPTIONS: Mapping[str, str] = TABLES["options"]
 KNOWN = re.compile(rf"using std :: (?:{'|'.join(TABLES['known'].split())}) ;")
 """A using-declaration of a function that NVRTC declares outside of namespaces, with which it conflicts."""
 NOT_FOUND = re.compile(r'cannot open source file "([^"]+)"')
-
-
+FRONT_MATTER = re.compile(r"\A\s*/\*---.*?\*/", re.DOTALL)
 EVERYTHING = re.compile(rf"{syntax.TOKEN.pattern}|.", syntax.TOKEN.flags)
 NAMED = 4
 """Declarations of the kernel file that a warning names; it only counts those of headers."""
@@ -137,7 +136,13 @@ def adapted(name: str, text: str, headers: Mapping[str, str], entry: str) -> Ada
     """Adapt a kernel file that shows signs of nvcc, else return None. entry: the kernel's name in front matter."""
     if not any(map(_shows_signs, (text, *headers.values()))):
         return None
-    return _adapted(name, text, tuple(headers.items()), entry)
+    code = FRONT_MATTER.sub("", text, count=1)
+    done, lines = _adapted(name, code, (*headers.items(),), entry), text[: -len(code)].count("\n")
+    moved = (
+        replace(of, first=of.first + lines, last=of.last + lines) if of.file == name else of
+        for of in done.left_out
+    )
+    return replace(done, text=text.removesuffix(code) + done.text, left_out=tuple(moved))
 
 
 @functools.lru_cache(maxsize=64)
@@ -146,8 +151,7 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
     read = {file: header for file, header in headers if file not in knowing}
     texts = {name: text, **read}
     try:
-        cut, left_out, plain = _cut(texts, frozenset(re.findall(r"\w+", entry)))
-        unread = False
+        cut, left_out, plain, unread = *_cut(texts, frozenset(re.findall(r"\w+", entry))), False
     except Unreadable:
         cut, left_out, plain, unread = texts, (), False, True
     cut_headers = {file: cut[file] for file in read}
@@ -158,12 +162,8 @@ def _adapted(name: str, text: str, headers: tuple[tuple[str, str], ...], entry: 
 
 def _knowing(headers: Mapping[str, str]) -> set[str]:
     """Return headers of libraries (first folders) that support NVRTC and those they include, but no host-only ones."""
-
-    def library(name: str) -> str:
-        return name.partition("/")[0]
-
-    libraries = {library(name) for name, text in headers.items() if ANSWERS.search(text)}
-    knowing = [name for name in headers if library(name) in libraries]
+    libraries = {name.split("/")[0] for name, text in headers.items() if ANSWERS.search(text)}
+    knowing = [name for name in headers if name.split("/")[0] in libraries]
     for member in knowing:  # the list grows meanwhile
         knowing += dict.fromkeys(
             name
@@ -174,7 +174,6 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
     return plain | {name for name in knowing if KNOWS_NVRTC in headers[name]}
 
 
-@functools.lru_cache(maxsize=64)  # front matter is no code
 def _prelude(codes: tuple[str, ...]) -> str:
     """Return the header in front of these texts without comments; empty if they need none."""
     code = "\n".join(codes)

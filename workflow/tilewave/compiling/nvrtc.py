@@ -39,9 +39,8 @@ TOO_MUCH_SHARED = (
 OF_NVRTC = "__nv_nvrtc_builtin_header.h"
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
 NUMBER = r"\b(\d{1,18})"
-SPILLS = re.compile(
-    ", ".join(f"{NUMBER} bytes {of}" for of in ("stack frame", "spill stores", "spill loads"))
-)
+PARTS = ("stack frame", "spill stores", "spill loads")
+SPILLS = re.compile(", ".join(f"{NUMBER} bytes {part}" for part in PARTS))
 USED = re.compile(f"Used {NUMBER} registers")
 SHARED = re.compile(f"{NUMBER} bytes smem")
 
@@ -270,9 +269,8 @@ def _run(
     with contextlib.chdir("/"):
         contents, names = map(str.encode, all_headers.values()), map(str.encode, all_headers)
         source_name = f"kernels/{file}".encode()
-        created = nvrtc.nvrtcCreateProgram(
-            text.encode(), source_name, len(all_headers), list(contents), list(names)
-        )
+        given = len(all_headers), list(contents), list(names)
+        created = nvrtc.nvrtcCreateProgram(text.encode(), source_name, *given)
         program = _checked(created, "nvrtcCreateProgram")
 
         def read(what: str) -> bytes:

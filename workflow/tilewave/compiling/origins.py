@@ -50,14 +50,10 @@ def _origin(chain: sass.Chain, kernel: str, lines: Mapping[str, list[str]]) -> O
     if not sites:
         return NOWHERE
     (file, line), *calls = sites
-    texts = lines[file]
-    return Origin(
-        file,
-        line,
-        texts[line - 1].strip() if 0 < line <= len(texts) else "",
-        CALLS.join(f"{site.file}:{site.line}" for site in reversed(calls)),
-        next((site.line for site in sites if site.file == kernel), 0),
-    )
+    text = lines[file][line - 1].strip() if 0 < line <= len(lines[file]) else ""
+    via = CALLS.join(f"{site.file}:{site.line}" for site in reversed(calls))
+    of_kernel = next((site.line for site in sites if site.file == kernel), 0)
+    return Origin(file, line, text, via, of_kernel)
 
 
 def of_listing(listing: str, function: str, texts: Mapping[str, str]) -> dict[int, Origin]:

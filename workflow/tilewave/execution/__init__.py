@@ -81,11 +81,18 @@ def engine(
 
 
 def warm_up(waiting: Callable[[], object] | None = None) -> None:
-    """Compile the interpreter's loop, or load it from the cache, before any case's time begins."""
-    from tilewave.execution.machine import compiling
+    """Compile the interpreter's loop, or load it from the cache, before any case's time begins: execute an EXIT."""
+    from tilewave.basics import elf
+    from tilewave.execution.machine import compiling, decode, launch, program
 
     compiling.compile_units([LOOP], waiting)
-    _run_nothing()
+    image = elf.Image(
+        entry="nothing", arch=90, registers=8, parameters=(), parameter_base=0x210,
+        shared_size=0, stack_size=0, constants={0: bytes(0x300)},
+    )  # fmt: skip
+    ending = program.Instruction(0, "EXIT", "EXIT")
+    rows = decode.decode(decode.Raw(0, "EXIT", "", "")).reshape(1, -1)
+    launch.execute(program.Program(image, (ending,), rows, {}), (1, 1, 1), (32, 1, 1), [])
 
 
 def prepare(saying: Callable[[str], object], processes: int, cases: int) -> None:
@@ -94,17 +101,3 @@ def prepare(saying: Callable[[str], object], processes: int, cases: int) -> None
 
     units = itertools.chain.from_iterable(compiling.TOGETHER) if cases > MANY else COMMON
     compiling.compile_units(units, saying=saying, processes=processes)
-
-
-def _run_nothing() -> None:
-    """Execute a single EXIT, which compiles the loop."""
-    from tilewave.basics import elf
-    from tilewave.execution.machine import decode, launch, program
-
-    image = elf.Image(
-        entry="nothing", arch=90, registers=8, parameters=(), parameter_base=0x210,
-        shared_size=0, stack_size=0, constants={0: bytes(0x300)},
-    )  # fmt: skip
-    ending = program.Instruction(0, "EXIT", "EXIT")
-    rows = decode.decode(decode.Raw(0, "EXIT", "", "")).reshape(1, -1)
-    launch.execute(program.Program(image, (ending,), rows, {}), (1, 1, 1), (32, 1, 1), [])

@@ -65,11 +65,8 @@ def patterns_of(operation: Operation, job: Job) -> dict[str, np.ndarray]:
     sizes = {name: min(size, PATTERN_SIZE) for name, size in job.shape.items()}
     small = replace(job, shape=sizes, strides={})
     drawn = operands(operation, small, operation.inputs(small), 0.0, blank)
-    return {
-        name: np.resize(array.reshape(-1).view(np.uint8), PATTERN_BYTES)
-        for name, array in drawn.items()
-        if array.any()
-    }
+    filled = {name: array.reshape(-1) for name, array in drawn.items() if array.any()}
+    return {name: np.resize(flat.view(np.uint8), PATTERN_BYTES) for name, flat in filled.items()}
 
 
 def scratch(job: Job) -> dict[str, np.ndarray]:
@@ -130,8 +127,7 @@ def cluster_and_memory(
 ) -> dict[str, Any]:
     """Return the cluster of a launch, and its memory that is no argument: ``variables`` of the module, tensor maps."""
     names = {plan.of for plan in job.launch.tensor_maps} - set(leaves(job.arguments))
-    memory = [
-        machine.Buffer(name, buffers[name], (written or {}).get(name)) for name in sorted(names)
-    ]
+    marks = written or {}
+    memory = [machine.Buffer(name, buffers[name], marks.get(name)) for name in sorted(names)]
     memory += [machine.Buffer(name, data) for name, data in (variables or {}).items() if data.size]
     return {"cluster": job.launch.cluster, "memory": memory}

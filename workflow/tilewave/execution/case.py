@@ -59,6 +59,8 @@ UNALIGNED = "an array in shared memory is declared with an alignment of {} bytes
 FILLED_BYTES = 64 << 20
 """The largest operands that are drawn as a whole for a prediction."""
 CLOCK = re.compile(r"\bSR_(CLOCK|GLOBALTIMER)")
+STORES = re.compile(r"ST(?:G|\b)|RED|ATOM(?!S)|SU|UBLK|UTMA|CALL|BPT")
+"""Instructions by which a kernel may change what is not its own."""
 ADDRESSES = "c[0x4]"
 """The constant bank with the addresses of the module's variables; a kernel that does not read it has none."""
 
@@ -158,9 +160,8 @@ class _Case:
         self.job = replace(job, tensor_cores=sass.on_tensor_cores(self._listing, *entries))
         self.entry = job.entry  # of the kernel that loads or runs
         source = Path(job.source)
-        self.places = {
-            entry: Places(source, entry, self._listing, job.include) for entry in entries
-        }
+        about = self._listing, job.include
+        self.places = {entry: Places(source, entry, *about) for entry in entries}
         self.programs: dict[str, Any] = {}
         # The module's variables live as long as it is loaded, as on a GPU.
         self.variables: dict[str, np.ndarray] = {}
@@ -174,11 +175,8 @@ class _Case:
     @functools.cached_property
     def written(self) -> dict[str, np.ndarray]:
         """Marks of the words of scratch that may be read, by buffer; none for buffers of zeros."""
-        return {
-            buffer.name: np.zeros(-(-buffer.nbytes // 4), np.uint8)
-            for buffer in self.job.launch.scratch
-            if not buffer.zeroed
-        }
+        searched = (buffer for buffer in self.job.launch.scratch if not buffer.zeroed)
+        return {of.name: np.zeros(-(-of.nbytes // 4), np.uint8) for of in searched}
 
     def load(self) -> None:
         """Load the programs of all kernels that are launched."""
@@ -232,13 +230,10 @@ class _Case:
         seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
         reverse = self.both_ways and self.runs % 2 == 0
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
-        done = self.machine.execute(
-            program,
-            limits=self.machine.Limits(most, seconds, working=working, reverse=reverse),
-            capture=job.watch and self.runs == 1,
-            footprint=self.footprint,
-            **self.launched(job, buffers, alpha, beta),
-        )
+        limits = self.machine.Limits(most, seconds, working=working, reverse=reverse)
+        how = {"capture": job.watch and self.runs == 1, "footprint": self.footprint}
+        how |= self.launched(job, buffers, alpha, beta)
+        done = self.machine.execute(program, limits=limits, **how)
         self.spent += float(done.seconds)
         if self.runs == 1:
             self.ran.append(ExecutedLaunch(job, program, places, done))
@@ -253,10 +248,8 @@ class _Case:
             self.overwritten.update(getattr(done, "overwritten", {}))
         self.faults = by_lines([*self.faults, *faults])
         self.not_searched.update(dict.fromkeys(getattr(done, "not_searched", ())))
-        hints = (
-            described(hint, program.instructions, places) for hint in getattr(done, "hints", ())
-        )
-        self.hints.update(dict.fromkeys(map(sentence, hints)))
+        for hint in getattr(done, "hints", ()):
+            self.hints[sentence(described(hint, program.instructions, places))] = None
         ended = any(fault["kind"] in (*STATUSES, "barrier") for fault in faults)
         return None if ended else executed
 
@@ -296,9 +289,6 @@ class _Case:
         kept = [figure for figure in judgement.figures if figure["metric"] not in reported]
         note = "the kernel reads a clock, so a time that it reports needs a GPU"
         return replace(judgement, figures=kept, notes={**judgement.notes, "clock": note})
-
-    def counted(self) -> dict[str, float]:
-        return counters.together([launch.values() for launch in self.ran], self.job.leading)
 
 
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -392,7 +382,8 @@ def run(
         more = {"source": model.EXECUTED, "verdict": verdict}
     # Counts of a launch that a barrier ended are incomplete.
     if status == model.OK and kind != "barrier":
-        values, rows = case.counted(), _rows(case.ran)
+        values = counters.together([launch.values() for launch in case.ran], job.leading)
+        rows = _rows(case.ran)
         more["instructions"] = rows
         more["figures"] = counters.figures(values, rows, job.dtypes.get("a", ""))
     result = Result.of_job(job, status, reason, notes=notes, **more)
@@ -447,12 +438,14 @@ def timed(job: Job, gpu: DataSheet, machine: Any = None) -> list[TimedLaunch]:
 @dataclass(frozen=True)
 class UnjudgedRun:
     """The memory after a job's launches. problem: the worst fault or error, a sentence; fatal: whether it
-    ended the launch; touched: with ``footprint``, the ends (bytes) of the first launch's reads and writes."""
+    ended the launch; touched: with ``footprint``, the ends (bytes) of the first launch's reads and writes; stores:
+    whether its code has an instruction that may change memory."""
 
     buffers: Mapping[str, np.ndarray]
     problem: str = ""
     fatal: bool = False
     touched: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    stores: bool = True
 
 
 def run_unjudged(
@@ -474,4 +467,6 @@ def run_unjudged(
         return UnjudgedRun(buffers, _unsupported(error, case.places[case.entry]), True)
     except (machine.BadLaunch, ValueError) as error:
         return UnjudgedRun(buffers, str(error), True)
-    return UnjudgedRun(buffers, _worst(case.faults)[1], not ended, case.ran[0].done.touched)
+    (first, *_), problem = case.ran, _worst(case.faults)[1]
+    stores = any(map(STORES.match, first.opcodes))
+    return UnjudgedRun(buffers, problem, not ended, first.done.touched, stores)

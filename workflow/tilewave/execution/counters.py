@@ -55,11 +55,8 @@ def _scalar_ops(names: Sequence[str], counts: Counts) -> dict[str, float]:
             sums[opcodes.SCALAR[name]] += int(on[index])
         elif name in opcodes.UNCOUNTED and on[index]:
             unknown.add(opcodes.UNCOUNTED[name])
-    return {
-        catalogue.SCALAR_OP.format(op): float(value)
-        for op, value in sums.items()
-        if op not in unknown
-    }
+    counted = {op: float(value) for op, value in sums.items() if op not in unknown}
+    return {catalogue.SCALAR_OP.format(op): value for op, value in counted.items()}
 
 
 def _tensor_ops(names: Sequence[str], counts: Counts, arch: int) -> dict[str, float]:
@@ -132,11 +129,9 @@ def values(
 
 def together(launches: Sequence[Mapping[str, float]], leading: int) -> dict[str, float]:
     """Return the `values` of a case from those of its launches, without values that a launch lacks."""
-    return {
-        name: catalogue.combined(name, [values[name] for values in launches], leading)
-        for name in launches[0]
-        if all(name in values for values in launches)
-    }
+    names = [name for name in launches[0] if all(name in values for values in launches)]
+    every = {name: [values[name] for values in launches] for name in names}
+    return {name: catalogue.combined(name, values, leading) for name, values in every.items()}
 
 
 def figures(
@@ -174,15 +169,12 @@ def instruction_rows(
 
 def by_class(launches: Iterable[tuple[Sequence[str], Counts]]) -> list[dict[str, Any]]:
     """Return the warp and thread instructions of each class, the most executed first."""
+    columns = ("executed", "threads_executed", "threads_on")
     sums: dict[str, list[int]] = {}
     for names, counts in launches:
         for index, opcode in enumerate(names):
             total = sums.setdefault(opcodes.class_of(opcode), [0, 0, 0])
-            for i, column in enumerate(("executed", "threads_executed", "threads_on")):
+            for i, column in enumerate(columns):
                 total[i] += int(counts[column][index])
-    rows = [
-        {"class": name, "executed": warps, "threads_executed": threads, "threads_on": on}
-        for name, (warps, threads, on) in sums.items()
-        if warps
-    ]
+    rows = [{"class": name, **dict(zip(columns, of))} for name, of in sums.items() if of[0]]
     return sorted(rows, key=lambda row: (-int(row["executed"]), str(row["class"])))

@@ -112,12 +112,12 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
     """Return a fault as plain data, with its file and line."""
     located = 0 <= fault.index < len(instructions)
     raced = 0 <= fault.other < len(instructions)
+    threads = [{n: list(map(int, of[n])) for n in ("block", "thread")} for of in fault.threads]
     address = int(instructions[fault.index].address) if located else -1
     message = str(fault.message)
     if fault.kind == TRAPPED and places.syncs_grid(address):
-        message += (
-            ": grid.sync() needs a cooperative launch (cooperative: true), which only a GPU runs"
-        )
+        needs = "grid.sync() needs a cooperative launch (cooperative: true), which only a GPU runs"
+        message = f"{message}: {needs}"
     return {
         "kind": str(fault.kind),
         "message": mangling.plain(_with_lines(message, places)),
@@ -127,10 +127,7 @@ def described(fault: Any, instructions: Sequence[Any], places: Places) -> dict[s
         "via": places.via(address),
         "address": address,
         "opcode": str(instructions[fault.index].opcode) if located else "",
-        "threads": [
-            {name: list(map(int, thread[name])) for name in ("block", "thread")}
-            for thread in fault.threads
-        ],
+        "threads": threads,
         "addresses": [int(address) for address in fault.addresses],
         "other_line": places(int(instructions[fault.other].address)).line if raced else 0,
         "count": int(fault.count),

@@ -58,9 +58,8 @@ def of_case(job: Job, gpu: DataSheet, machine: Any = None) -> dict[str, Any] | N
 
 def by_line(launches: Sequence[case.TimedLaunch]) -> dict[tuple[str, int, str], np.ndarray]:
     """Return the cycles that warps waited at each line (file, number, text) by reason, the largest first."""
-    lines: dict[tuple[str, int, str], np.ndarray] = defaultdict(
-        lambda: np.zeros(len(launches[0].time.reasons))
-    )
+    reasons = len(launches[0].time.reasons)
+    lines = defaultdict[tuple[str, int, str], np.ndarray](lambda: np.zeros(reasons))
     for launch in launches:
         for instruction, spent in zip(launch.program.instructions, launch.time.stalls, strict=True):
             if spent.any():

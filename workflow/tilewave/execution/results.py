@@ -13,13 +13,16 @@ from tilewave.records.counters import catalogue
 from tilewave.records.counters.instructions import probe_figures
 
 
-def of_check(job: Job, execution: Result) -> Result:
+def of_stage(job: Job, execution: Result) -> Result:
+    """Return the result of a check or counters job from the execution of its case."""
+    if job.stage != "check":
+        return _of_counters(job, execution)
     notes = dict(execution.notes.get("check", {}))
     figures = notes.pop("figures", [])
     return _result(job, execution, verdict=execution.verdict, figures=figures, notes=notes)
 
 
-def of_counters(job: Job, execution: Result) -> Result:
+def _of_counters(job: Job, execution: Result) -> Result:
     """Return the counters of a job: those of its metrics that an execution predicts."""
     if execution.status == result.OK and not execution.figures:
         execution = replace(execution, status=result.NOT_MEASURED)
@@ -46,8 +49,3 @@ def _result(job: Job, execution: Result, **more: Any) -> Result:
     reason = execution.reason if job.stage == "check" or not ok else ""
     where = execution.environment
     return Result.of_job(job, status, reason, environment=where, source=source, notes=notes, **more)
-
-
-def of_stage(job: Job, execution: Result) -> Result:
-    """Return the result of a check or counters job from the execution of its case."""
-    return (of_check if job.stage == "check" else of_counters)(job, execution)

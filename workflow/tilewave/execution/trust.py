@@ -34,15 +34,10 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             approximate.setdefault(why, set()).add(base)
         if not reasons:
             exact.add(base)
+    missed = sorted((*at, text) for at, (text, reached) in lines.items() if at[1] and not reached)
     return {
         "exact": sorted(exact),
-        "approximate": [
-            {"opcodes": sorted(opcodes), "reason": why} for why, opcodes in approximate.items()
-        ],
-        "not_reached": [
-            {"file": file, "line": line, "text": text}
-            for (file, line), (text, reached) in sorted(lines.items())
-            if line and not reached
-        ],
+        "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],
+        "not_reached": [{"file": file, "line": line, "text": text} for file, line, text in missed],
         "compared": arch == COMPARED_ARCH,
     }

@@ -44,37 +44,11 @@ Scalars = tuple[float, float]
 
 
 def check(session: Session | None, job: Job) -> Result:
-    """Check one case. `session` may be None for the CPU provider. Raises CudaError, cublaslt.Unavailable."""
+    """Check one case: launch with every (alpha, beta) of the operation, and judge the outputs.
+    `session` may be None for the CPU provider. Raises CudaError, cublaslt.Unavailable."""
     if job.provider == "cpu":
         return _check_cpu(job)
     assert session is not None
-    return _judged(session, job)
-
-
-def _implementations(
-    session: Session, job: Job, stack: contextlib.ExitStack, figures: list[dict[str, Any]]
-) -> Iterator[tuple[str, Prepared]]:
-    """Yield label and prepare function of each implementation: one kernel, or every algorithm."""
-    if job.provider == "nvrtc":
-        kernel = NvrtcKernel(session.gpu, job)
-        stack.callback(kernel.close)
-        figures.append(figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block"))
-        yield "", kernel.prepare
-        return
-    from tilewave.gpu.cublaslt import ProductPlan
-
-    plan = stack.enter_context(ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts))
-    for rank, algorithm in enumerate(plan.algorithms):
-        yield f"algorithm {rank}", functools.partial(plan.prepare, algorithm=algorithm)
-
-
-@functools.cache
-def _on_tensor_cores(cubin: str, *entries: str) -> bool | None:
-    return sass.on_tensor_cores(sass.of_cubin(Path(cubin)), *entries)
-
-
-def _judged(session: Session, job: Job) -> Result:
-    """Launch with every (alpha, beta) of the operation, and judge the outputs."""
     operation = operations.load(job.operation, job.source)
     if job.provider == "nvrtc" and may_use_tensor_cores(job.dtypes):
         entries = [step.entry for step in job.steps]
@@ -115,6 +89,28 @@ def _judged(session: Session, job: Job) -> Result:
     return _result(job, judgements, more if operation.vendor else {}, figures)
 
 
+def _implementations(
+    session: Session, job: Job, stack: contextlib.ExitStack, figures: list[dict[str, Any]]
+) -> Iterator[tuple[str, Prepared]]:
+    """Yield label and prepare function of each implementation: one kernel, or every algorithm."""
+    if job.provider == "nvrtc":
+        kernel = NvrtcKernel(session.gpu, job)
+        stack.callback(kernel.close)
+        figures.append(figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block"))
+        yield "", kernel.prepare
+        return
+    from tilewave.gpu.cublaslt import ProductPlan
+
+    plan = stack.enter_context(ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts))
+    for rank, algorithm in enumerate(plan.algorithms):
+        yield f"algorithm {rank}", functools.partial(plan.prepare, algorithm=algorithm)
+
+
+@functools.cache
+def _on_tensor_cores(cubin: str, *entries: str) -> bool | None:
+    return sass.on_tensor_cores(sass.of_cubin(Path(cubin)), *entries)
+
+
 def _judge(
     session: Session, job: Job, arrays: Buffers, dense: Buffers, scalars: Scalars, label: str
 ) -> Callable[[], Judgement]:
@@ -131,11 +127,8 @@ def _judge(
         return compare
 
     # Copying them back is faster than generating them again.
-    inputs = {
-        name: buffer.download(operation.stored(job, name)[0])
-        for name, buffer in dense.items()
-        if operation.given(job, name, scalars[1])
-    }
+    given = {name: of for name, of in dense.items() if operation.given(job, name, scalars[1])}
+    inputs = {name: of.download(operation.stored(job, name)[0]) for name, of in given.items()}
 
     def judge() -> Judgement:
         outputs = {
@@ -189,9 +182,8 @@ def _compare(
     dtype = job.dtypes["c"]
     output = operations.load(job.operation, job.source).output(job, "c", *scalars)
     bound = output.bound
-    comparison = session.support.compare(
-        got, dtype, want, bound.relative_out, bound.absolute, output.least_norm
-    )
+    limits = bound.relative_out, bound.absolute, output.least_norm
+    comparison = session.support.compare(got, dtype, want, *limits)
     value = expected = math.nan
     if comparison.wrong:
         value = float(to_float64(got.item(storage(dtype), comparison.first), dtype)[0])
@@ -208,10 +200,9 @@ def _result(
     """Return the result of the launch with the largest error relative to its tolerance."""
     worst, operation = Judgement.worst(judgements), operations.load(job.operation, job.source)
     more = {**more, "inputs": operation.sentence(job, operation.runs(job))}
-    figures = [*worst.figures, *measured]
-    return Result.of_job(
-        job, "ok", worst.reason, verdict=worst.verdict, figures=figures, notes=more | worst.notes
-    )
+    figures, notes = [*worst.figures, *measured], more | worst.notes
+    verdict, reason = worst.verdict, worst.reason
+    return Result.of_job(job, "ok", reason, verdict=verdict, figures=figures, notes=notes)
 
 
 def _check_cpu(job: Job) -> Result:
@@ -225,14 +216,11 @@ def _check_cpu(job: Job) -> Result:
             if not operation.given(job, name, beta):
                 arrays[name].fill(np.nan)
         function(*arrays.values(), alpha, beta)
-        after = {
-            name: array.ravel(order=operation.order(job, name)) for name, array in arrays.items()
-        }
+        after = {name: of.ravel(order=operation.order(job, name)) for name, of in arrays.items()}
         before = {name: inputs[name] for name in operation.read_only(job)}
         if changed := operation.changed(job, after.get, before):
             return Result.of_job(job, "ok", changed, verdict="wrong")
         outputs = {name: after[name] for name in operation.outputs(job)}
-        judgements.append(
-            operation.judge(job, outputs, inputs, alpha, beta, kernel_reference.executed)
-        )
+        judge = operation.judge
+        judgements.append(judge(job, outputs, inputs, alpha, beta, kernel_reference.executed))
     return _result(job, judgements, {})

@@ -71,11 +71,8 @@ class Clocks:
         """Return the medians: sm_clock (MHz), power (W), temperature (C)."""
         units = {"sm_clock": "MHz", "power": "W", "temperature": "C"}
         samples = self._samples | ({"sm_clock": self._counted} if self._counted else {})
-        return [
-            figure(name, float(np.median(values)), units[name])
-            for name, values in samples.items()
-            if values
-        ]
+        medians = {name: float(np.median(values)) for name, values in samples.items() if values}
+        return [figure(name, median, units[name]) for name, median in medians.items()]
 
     def throttle(self) -> str:
         """Return the reasons in any sample, empty if there are none."""

@@ -64,12 +64,8 @@ def watched(measure: Measure, gpu: int) -> Measure:
         why = environment.probe(gpu).get("gpu_reason") if held else ""
         lost = {result.case for result in held if result.status != NOT_MEASURED} if why else set()
         if lost:
-            reason = f"the GPU was lost: {why}"
-            unmeasured = {
-                job.case: Result.of_job(job, NOT_MEASURED, reason, reason)
-                for job in waiting
-                if job.case in lost
-            }
+            why, jobs = f"the GPU was lost: {why}", [job for job in waiting if job.case in lost]
+            unmeasured = {job.case: Result.of_job(job, NOT_MEASURED, why, why) for job in jobs}
             held[:] = [unmeasured.get(result.case, result) for result in held]
             results = [unmeasured.get(result.case, result) for result in results]
         release()

@@ -110,9 +110,8 @@ def allow_shared(kernel: Any, dynamic_bytes: int) -> None:
         try:
             _allow(kernel, "MAX_DYNAMIC_SHARED_SIZE_BYTES", dynamic_bytes)
         except CudaError as error:
-            raise CudaError(
-                error.name, f"{dynamic_bytes} bytes of dynamic and {static} of static shared memory"
-            ) from error
+            detail = f"{dynamic_bytes} bytes of dynamic and {static} of static shared memory"
+            raise CudaError(error.name, detail) from error
 
 
 def configuration(
@@ -173,9 +172,8 @@ class _Launch:
         self._job, launch = job, job.launch
         self.function = module.function(job.entry)
         self._sizes = elf.parameter_sizes(module.image, job.entry)
-        self.by_address = {
-            name for name, size in zip(job.arguments, self._sizes) if size == arguments.ADDRESS
-        }
+        sizes = zip(job.arguments, self._sizes)
+        self.by_address = {name for name, size in sizes if size == arguments.ADDRESS}
         if launch.cluster and math.prod(launch.cluster) > 8:  # the portable limit
             _allow(self.function, "NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         self._handle = handle(self.function)

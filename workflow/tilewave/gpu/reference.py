@@ -77,9 +77,7 @@ class Support:
         self._module = Module(compile_support(gpu.arch, cache))
         self._functions: dict[str, Any] = {}
         self._memory = DeviceMemory(gpu)
-        self._references: OrderedDict[tuple[Any, ...], tuple[DeviceBuffer, DeviceMemory]] = (
-            OrderedDict()
-        )
+        self._references = OrderedDict[tuple[Any, ...], tuple[DeviceBuffer, DeviceMemory]]()
 
     def _launch(self, entry: str, grid: int, block: int, *values: Any) -> None:
         if entry not in self._functions:

@@ -229,10 +229,15 @@ __device__ inline void reference(const void *a, const void *b, const void *c, do
             const i64 row = row0 + 8 * ty + i, column = column0 + 32 * (j / 2) + 2 * tx + j % 2;
             if (row < m && column < n) {
                 const i64 at = col_c ? column * m + row : row * n + column;
-                const double old = beta == 0.0 ? 0.0 : beta * load<ANY>(c, at, type_c);
-                out[at] = alpha * sum[i][j] + old;
+                out[at] = alpha * sum[i][j];
             }
         }
+#pragma unroll 1  // beside the sums, loads of all types would take half of the compiler's time
+    for (int i = beta == 0.0 ? 32 : 0; i < 32; ++i) {
+        const i64 row = row0 + 8 * ty + i / 4, column = column0 + 32 * (i / 2 % 2) + 2 * tx + i % 2;
+        const i64 at = col_c ? column * m + row : row * n + column;
+        if (row < m && column < n) out[at] += beta * load<ANY>(c, at, type_c);
+    }
 }
 
 #define REFERENCE(NAME, TYPE)                                                                    \

@@ -48,12 +48,6 @@ def _encoder() -> Callable[..., int]:
     return ENCODE(int(address))
 
 
-def _aligned() -> Map:
-    """Return a map at an address that is a multiple of 64; it keeps its memory alive."""
-    memory = (ctypes.c_uint8 * (ctypes.sizeof(Map) + ALIGNMENT))()
-    return Map.from_buffer(memory, -ctypes.addressof(memory) % ALIGNMENT)
-
-
 @functools.lru_cache(maxsize=16)  # a case encodes each map for up to 32 sets of buffers
 def _encode_arguments(wanted: MapPlan) -> tuple[Any, ...]:
     """Return the arguments of cuTensorMapEncodeTiled in its order, without the addresses."""
@@ -79,7 +73,8 @@ def _encode_arguments(wanted: MapPlan) -> tuple[Any, ...]:
 
 def encode(wanted: MapPlan, address: int) -> Map:
     """Return the map of the array at a device address; reads out of bounds give zero. Raises CudaError."""
-    tensor_map = _aligned()
+    memory = (ctypes.c_uint8 * (ctypes.sizeof(Map) + ALIGNMENT))()  # the map keeps it alive
+    tensor_map = Map.from_buffer(memory, -ctypes.addressof(memory) % ALIGNMENT)
     kind, rank, *how = _encode_arguments(wanted)
     code = _encoder()(ctypes.addressof(tensor_map), kind, rank, address, *how)
     if code:

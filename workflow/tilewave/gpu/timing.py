@@ -34,7 +34,7 @@ import numpy as np
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory, KeptBuffers, Sets
 from tilewave.gpu.cpu_kernels import time_cpu
-from tilewave.gpu.device import CudaError, Gpu
+from tilewave.gpu.device import CudaError
 from tilewave.gpu.failure import over_limit
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, scratch, sizes
@@ -75,35 +75,26 @@ Samples = dict[str, list[float]]
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
 
 
-def _sets(gpu: Gpu, first: dict[str, DeviceBuffer], memory: DeviceMemory) -> Sets:
-    """Return this set of buffers and more, until they exceed twice the L2 cache together."""
-    nbytes = _bytes_of(first)
-    wanted = max(1, math.ceil(2 * gpu.l2_bytes / nbytes))
-    extra = min(wanted, MAX_SETS, 1 + gpu.free_bytes() // 2 // nbytes) - 1
-    more = [
-        {name: memory.new(name, buffer.nbytes) for name, buffer in first.items()}
-        for _ in range(extra)
-    ]
-    return [first, *more]
-
-
-def _bytes_of(buffers: Mapping[str, DeviceBuffer]) -> int:
-    return max(1, sum(buffer.nbytes for buffer in buffers.values()))
-
-
 def fill_sets(session: Session, job: Job, kept: KeptBuffers) -> tuple[Sets, bool]:
     """Return buffer sets with fresh inputs, and whether they exceed twice the L2 cache together."""
     gpu, wanted = session.gpu, sizes(job)
+    nbytes = max(1, sum(wanted.values()))
+    enough = max(1, math.ceil(2 * gpu.l2_bytes / nbytes))
+
+    def new_set(memory: DeviceMemory) -> dict[str, DeviceBuffer]:
+        return {name: memory.new(name, size) for name, size in wanted.items()}
 
     def allocate(memory: DeviceMemory) -> Sets:
-        return _sets(gpu, {name: memory.new(name, size) for name, size in wanted.items()}, memory)
+        first = new_set(memory)
+        count = min(enough, MAX_SETS, 1 + gpu.free_bytes() // 2 // nbytes)
+        return [first, *(new_set(memory) for _ in range(count - 1))]
 
     sets = kept.sets(wanted, allocate)
     host_inputs: dict[str, np.ndarray] = {}
     for index, buffers in enumerate(sets):
         fill(session, job, buffers, index=index, host_inputs=host_inputs)
     gpu.sync()
-    return sets, len(sets) * _bytes_of(sets[0]) >= 2 * gpu.l2_bytes
+    return sets, len(sets) * nbytes >= 2 * gpu.l2_bytes
 
 
 def pointers_of(sets: Sets) -> list[dict[str, int]]:
@@ -150,14 +141,12 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     block_us, least_rounds = plan_of(job)
     rival: Block | None = None
     with span("warmup"):
-        launches = [prepare(addresses) for addresses in pointers]
+        launches = list(map(prepare, pointers))
         launch_us = first_launch_us(session.gpu, launches[0])
         if refused := over_limit(job, cost_s(job, launch_us)):
             return refused
         launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
-        rival_launches = (
-            [prepare_rival(addresses) for addresses in pointers] if prepare_rival else []
-        )
+        rival_launches = list(map(prepare_rival, pointers)) if prepare_rival else []
         rival_us = [first_launch_us(session.gpu, launch) for launch in rival_launches[:1]]
         predicted = cost_s(job, launch_us, *rival_us) + SETTLED_S + time.monotonic() - began
         if refused := over_limit(job, predicted):
@@ -189,25 +178,20 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
                 break
             if spent < steady_s or rounds < least_rounds:
                 continue
-            if all(_spread(series) < ENOUGH_SPREAD for series in samples.values()) or (
-                rounds >= RATIO_ROUNDS and _error(samples) < ENOUGH_ERROR
-            ):
+            if all(_spread(series) < ENOUGH_SPREAD for series in samples.values()):
+                break
+            if rounds >= RATIO_ROUNDS and _error(samples) < ENOUGH_ERROR:
                 break
     notes["clock"] = COUNTED_CLOCK
     notes |= {"repeats": block.repeats, "rounds": rounds, "throttle": clocks.throttle()}
     notes["alpha"], notes["beta"] = 1.0, 0.0
-    if why := _disturbance(max(paused, session.support.paused()), clocks.slowed()):
-        notes["disturbed"] = why
+    paused, slowed = max(paused, session.support.paused()), clocks.slowed()
+    reasons = [f"the GPU was slowed down: {slowed}"] if slowed else []
+    if paused > MOST_PAUSED:
+        reasons.insert(0, f"another process used this GPU, {paused:.0%} of the time")
+    if reasons:
+        notes["disturbed"] = "; ".join(reasons)
     return _report(session, job, samples, notes, predicted)
-
-
-def _disturbance(paused: float, slowed: str) -> str:
-    """Return the reason why a time is unreliable, empty if there is none. paused: see `Support.paused`."""
-    seen = {
-        f"another process used this GPU, {paused:.0%} of the time": paused > MOST_PAUSED,
-        f"the GPU was slowed down: {slowed}": slowed,
-    }
-    return "; ".join(reason for reason, applies in seen.items() if applies)
 
 
 def contestants(
@@ -239,9 +223,8 @@ def contestants(
         return block
 
     try:
-        plan = stack.enter_context(
-            ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts, job.strides)
-        )
+        product = job.shape, job.dtypes, job.layouts, job.strides
+        plan = stack.enter_context(ProductPlan(session.cublaslt, *product))
         with span("warmup"):
             fastest = plan.choose(block_of, session.cache)
     except (Unavailable, CudaError) as error:

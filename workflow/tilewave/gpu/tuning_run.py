@@ -38,7 +38,6 @@ WARM_US = 50_000.0
 GLANCE, GLANCE_US = 2.0, 200.0
 """A single launch is imprecise. A candidate loses by one launch only if it is this many times too slow, and
 longer than this many microseconds."""
-VENDOR = "cublaslt"
 
 
 class Lost(RuntimeError):
@@ -184,13 +183,6 @@ def reported(job: Job, outcome: Outcome, about: Mapping[str, Any]) -> Result:
     return Result.of_job(job, figures=figures, samples=samples, notes=notes)
 
 
-def entry(job: Job) -> Candidate:
-    """Return a job's candidate; without a prediction it is screened last."""
-    league = "vendor" if job.provider == VENDOR else "own"
-    order = math.inf if job.predicted_loads is None else job.predicted_loads
-    return Candidate(job.case, order, league)
-
-
 def run_groups(
     jobs: Sequence[Job], todo: Sequence[int], send: Callable[..., None], open_track: Opened
 ) -> bool:
@@ -236,7 +228,10 @@ def _run_group(
         track.leave(outcome.name)
 
     _, laps = plan_of(group[0])
+    leagues = ("vendor" if job.provider == "cublaslt" else "own" for job in group)
+    # Without a prediction a candidate is screened last.
+    loads = (math.inf if job.predicted_loads is None else job.predicted_loads for job in group)
     try:
-        TuningRun([entry(job) for job in group], track, finish, Rules(laps=laps)).run()
+        TuningRun(list(map(Candidate, by_case, loads, leagues)), track, finish, Rules(laps)).run()
     finally:
         track.close()

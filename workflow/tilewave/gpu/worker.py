@@ -100,14 +100,6 @@ def _still_alive(session: Session) -> bool:
     return True
 
 
-def _warm(session: Session, jobs: Sequence[Job]) -> None:
-    """Load shared resources in advance, so that their time counts for no case."""
-    _ = session.support
-    if any(job.provider == "cublaslt" or job.baseline for job in jobs):
-        with contextlib.suppress(Exception):
-            _ = session.cublaslt
-
-
 def run(
     stage: str, jobs: Sequence[Job], events: Events, todo: Sequence[int], cache: Path | None
 ) -> int:
@@ -120,7 +112,10 @@ def run(
                 gpu, announce = open_gpu(), partial(events.send, "waiting")
                 stack.enter_context(gpu_lock(gpu.uuid, announce, shared=stage == "check"))
                 session = Session(gpu, cache)
-                _warm(session, waiting)
+                _ = session.support  # loaded in advance, so that its time counts for no case
+                if any(job.provider == "cublaslt" or job.baseline for job in waiting):
+                    with contextlib.suppress(Exception):
+                        _ = session.cublaslt
             except Exception as error:  # the run continues with results that hold the reason
                 events.send("failed", status="not measured", reason=f"no usable GPU: {error}")
                 return UNUSABLE

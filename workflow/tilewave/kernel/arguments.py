@@ -90,15 +90,13 @@ def values(
     if sizes is not None and len(sizes) != len(names):
         has = f" ({', '.join(map(str, sizes))} bytes)" if sizes else ""
         listed = f" ({', '.join(map(as_text, names))})" if names else ""
-        raise ValueError(
-            f"the kernel takes {len(sizes)} arguments{has}, and front matter gives {len(names)}{listed}"
-        )
+        takes = f"the kernel takes {len(sizes)} arguments{has}"
+        raise ValueError(f"{takes}, and front matter gives {len(names)}{listed}")
     numbers = {**job.numbers, "alpha": alpha, "beta": beta}
 
     def wrong(index: int, size: int, argument: str) -> ValueError:
-        return ValueError(
-            f"argument {index + 1}: the kernel takes {size} bytes, and front matter gives {argument}"
-        )
+        takes = f"argument {index + 1}: the kernel takes {size} bytes"
+        return ValueError(f"{takes}, and front matter gives {argument}")
 
     def value(name: Argument, index: int, size: int | None) -> Value:
         kind, widths, plain = _kind(name, job, buffers, maps)

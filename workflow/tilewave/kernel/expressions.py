@@ -81,21 +81,14 @@ def _shift(left: Any, right: Any) -> Any:
     return operator.lshift(left, right)
 
 
-OPERATORS = {
-    kind: _within(apply)
-    for kind, apply in {
-        **DEFAULT_OPERATORS,
-        ast.Add: _for_arrays(operator.add, DEFAULT_OPERATORS[ast.Add]),
-        ast.Mult: _for_arrays(operator.mul, DEFAULT_OPERATORS[ast.Mult]),
-        ast.Pow: _power,
-        ast.Mod: _remainder,
-        ast.BitXor: operator.xor,
-        ast.BitAnd: operator.and_,
-        ast.BitOr: operator.or_,
-        ast.LShift: _shift,
-        ast.RShift: operator.rshift,
-    }.items()
+_OWN = {
+    ast.Add: _for_arrays(operator.add, DEFAULT_OPERATORS[ast.Add]),
+    ast.Mult: _for_arrays(operator.mul, DEFAULT_OPERATORS[ast.Mult]),
+    ast.Pow: _power,
+    ast.Mod: _remainder,
+    ast.LShift: _shift,
 }
+OPERATORS = {kind: _within(apply) for kind, apply in {**DEFAULT_OPERATORS, **_OWN}.items()}
 
 
 Expression = int | float | str
@@ -169,10 +162,8 @@ def evaluate(
 def _evaluate(
     text: str, names: Names | None, functions: Mapping[str, Callable[..., Any]] | None
 ) -> Any:
-    scope = {**WORDS, **(names or {})}
-    evaluator = EvalWithCompoundTypes(
-        operators=OPERATORS, functions={**FUNCTIONS, **(functions or {})}, names=scope
-    )
+    scope, callables = {**WORDS, **(names or {})}, {**FUNCTIONS, **(functions or {})}
+    evaluator = EvalWithCompoundTypes(operators=OPERATORS, functions=callables, names=scope)
     try:
         return _narrow(evaluator.eval(text, previously_parsed=_parse(text)))
     except Exception as error:  # simpleeval raises many kinds; all mean: this text has no value

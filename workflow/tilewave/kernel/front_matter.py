@@ -132,13 +132,18 @@ class Compiler(_Keys):
     include: list[str] = []
     constants: dict[str, str] = {}
 
-    def filled(self, text: str) -> str:
-        """Return a text whose constants have these values; ``__constant__`` memory begins with them."""
+    def filled(self, text: str, near: str = "") -> str:
+        """Return a text whose constants have these values; ``__constant__`` memory begins with them; near: the other texts, of which one may
+        define what is ``extern`` here."""
         for name, values in self.constants.items():
             number = rf"(^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+|\bconst(?:expr)? [^;=()]*?\b{name}\s*=)[^;,\n]*"
             text = re.sub(number, rf"\g<1>{values} ", text, flags=re.MULTILINE)
-            sides = r"\b\s*(?:\[[^\]]*\]\s*)*"
-            declared = re.search(rf"(?<!extern )__constant__[^;={{]*?\b{name}{sides}(?=[;,])", text)
+            memory = rf"__constant__[^;={{]*?\b{name}\b\s*(?:\[[^\]]*\]\s*)*(?=[;,])"
+            defined, extern = rf"(?<!extern ){memory}", rf"extern ({memory})"
+            declared = re.search(defined, text)
+            if not (declared or re.search(defined, near)):
+                text = re.sub(extern, r"\1", text)
+                declared = re.search(defined, text)
             end = declared.end() if declared else 0
             text = f"{text[:end]} = {{{values}}}{text[end:]}" if declared else text
         return text
@@ -325,7 +330,8 @@ class Kernel:
     def headers(self) -> dict[str, str]:
         """Name -> text of the headers in `folders` that it includes, directly or not. They are read once."""
         texts, compiler = includes.kernel_headers(self.text, *self.folders), self.front.compiler
-        return {name: compiler.filled(text) for name, text in texts.items()}
+        near = "\n".join([self.text, *texts.values()])
+        return {name: compiler.filled(text, near) for name, text in texts.items()}
 
     def compiler_options(self, macros: Names) -> list[str]:
         """Return the compiler's options with macros filled in. Raises UserError for one that a kernel may not set."""
@@ -346,10 +352,8 @@ class Kernel:
             parts = [*string.Formatter().parse(text)]
             if any(style or conversion for _, _, style, conversion in parts):
                 raise ValueError("a format")
-            return "".join(
-                literal + ("" if name is None else str(macros[name]))
-                for literal, name, _, _ in parts
-            )
+            filled = ("" if name is None else macros[name] for _, name, _, _ in parts)
+            return "".join(f"{part[0]}{value}" for part, value in zip(parts, filled))
         except (KeyError, ValueError) as error:
             names = ", ".join(f"{{{name}}}" for name in macros)
             remedy = f"Allowed in braces: {names}" if names else "Remove the braces"
@@ -410,9 +414,8 @@ def load_kernel(path: Path) -> Kernel:
         raise UserError(path, "provider", front.provider, [implied])
     if (provider := front.provider or implied) is None:
         raise UserError(path, "provider", None, "cublaslt or cpu, or a `cubin`")
-    return Kernel(
-        path, front.model_copy(update={"provider": provider}), front.compiler.filled(text)
-    )
+    front = front.model_copy(update={"provider": provider})
+    return Kernel(path, front, front.compiler.filled(text))
 
 
 def _check_macros(path: Path, macros: Mapping[str, Sequence[Scalar]]) -> None:

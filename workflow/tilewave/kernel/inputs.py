@@ -17,7 +17,7 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewave.theory.dtypes import DTYPES, Words, mix
+from tilewave.theory.dtypes import DTYPES, mix
 
 # Small enough that all steps stay in the cache: allocating memory takes longer than filling it.
 _CHUNK = 1 << 14
@@ -58,13 +58,6 @@ def with_kind(
     return row.write(numbers)
 
 
-def _hashes(key: Words, index: NDArray[np.uint64]) -> Words:
-    words = index.astype(np.uint32)  # the low half
-    if index[-1] >> np.uint64(32):
-        words ^= (index >> np.uint64(32)).astype(np.uint32) * np.uint32(0x85EBCA6B)
-    return mix(mix(words) + key)
-
-
 def to_float64(values: np.ndarray, dtype: str) -> NDArray[np.float64]:
     """Return the numbers that a buffer of `dtype` holds."""
     return DTYPES[dtype].read(values)
@@ -86,7 +79,10 @@ def _uniform(seed: int, stream: int, count: int, dtype: str, start: int) -> np.n
     for first in range(0, count, _CHUNK):
         last = min(first + _CHUNK, count)
         index = np.arange(start + first, start + last, dtype=np.uint64)
-        out[first:last] = convert(_hashes(key, index))
+        words = index.astype(np.uint32)  # the low half
+        if index[-1] >> np.uint64(32):
+            words ^= (index >> np.uint64(32)).astype(np.uint32) * np.uint32(0x85EBCA6B)
+        out[first:last] = convert(mix(mix(words) + key))
     return out
 
 

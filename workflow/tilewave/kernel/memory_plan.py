@@ -5,7 +5,7 @@ from typing import Any
 
 from tilewave.basics.errors import UserError
 from tilewave.kernel.expressions import Names, Sizes
-from tilewave.kernel.front_matter import DeclaredTensorMap, Kernel
+from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.launches import MapPlan, Scratch
 from tilewave.kernel.operations.base import Operation
 from tilewave.kernel.padding import Placement, stride_names
@@ -41,18 +41,9 @@ def scratch(kernel: Kernel, dtypes: Mapping[str, str], whole: Whole) -> Iterator
         yield Scratch(name, size * SIZES[dtypes[name]], buffer.zeroed)
 
 
-def tensor_maps(
-    kernel: Kernel, placed: Mapping[str, Placement], dtypes: Mapping[str, str], whole: Whole
-) -> Iterator[MapPlan]:
-    """Yield the tensor maps of operands and scratch. Raises UserError past their memory or for short lists."""
-    for name, declared in kernel.front.tensor_maps.items():
-        yield _map_plan(kernel, name, declared, placed[declared.of], dtypes[declared.of], whole)
-
-
-def _map_plan(
-    kernel: Kernel, name: str, about: DeclaredTensorMap, placed: Placement, dtype: str, whole: Whole
-) -> MapPlan:
-    """Return a tensor map of front matter in whole numbers."""
+def tensor_map(kernel: Kernel, name: str, placed: Placement, dtype: str, whole: Whole) -> MapPlan:
+    """Return a tensor map in whole numbers. Raises UserError past its array's memory or for short lists."""
+    about = kernel.front.tensor_maps[name]
     rank, prefix = len(about.box), f"tensor_maps.{name}"
 
     def refuse(key: str, value: object, allowed: Any) -> UserError:

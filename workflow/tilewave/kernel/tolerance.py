@@ -156,13 +156,10 @@ def judged(
         notes["worst_error"], notes["worst_tolerance"] = comparison.worst
     # Whole numbers have no tolerance, so any error is infinitely large.
     unbounded = math.inf if comparison.max_error else 0.0
-    return Judgement(
-        result.CORRECT if correct else result.WRONG,
-        reason,
-        [{"metric": name, "value": float(value), "unit": ""} for name, value in values.items()],
-        notes,
-        (not correct, comparison.max_error / bound.typical if bound.typical else unbounded),
-    )
+    badness = comparison.max_error / bound.typical if bound.typical else unbounded
+    figures = [{"metric": name, "value": float(of), "unit": ""} for name, of in values.items()]
+    verdict = result.CORRECT if correct else result.WRONG
+    return Judgement(verdict, reason, figures, notes, (not correct, badness))
 
 
 def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -> Judgement:
@@ -175,9 +172,8 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
             badness=(True, math.inf),
         )  # fmt: skip
     starts = range(0, got.size, PART)
-    parts = [
-        _compared(bound, got[at : at + PART], dtype, want[at : at + PART], at) for at in starts
-    ]
+    both = ((got[at : at + PART], want[at : at + PART], at) for at in starts)
+    parts = [_compared(bound, part, dtype, wanted, at) for part, wanted, at in both]
     first = next((part.first for part in parts if part.wrong), -1)
     wrong = sum(part.wrong for part in parts)
     norm = max(math.hypot(*(part.norm for part in parts)), output.least_norm)

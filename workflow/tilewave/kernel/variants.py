@@ -261,16 +261,15 @@ class Variant:
         ]
         leading = steps[self.kernel.leading]
         tile = front.tile and tuple(self.integer("tile", text, names) for text in front.tile)
-        blocks, working = math.prod(leading.grid), front.working_blocks
+        working = front.working_blocks
+        working = math.prod(leading.grid) if working is None else working
         scratch, tensor_maps = self._memory(shape, names)
         return LaunchPlan(
             grid=leading.grid,
             block=leading.block,
             shared_bytes=leading.shared_bytes,
             tile=tile or None,
-            working_blocks=self.integer(
-                "working_blocks", blocks if working is None else working, names
-            ),
+            working_blocks=self.integer("working_blocks", working, names),
             scratch=scratch,
             cluster=leading.cluster,
             tensor_maps=tensor_maps,
@@ -328,7 +327,9 @@ class Variant:
             placed[scratch.name] = Placement((scratch.nbytes // SIZES[dtypes[scratch.name]],), (1,))
         first = next(iter(self.dtypes.values()), "")
         dtypes |= {name: self.dtypes.get(name) or first for name in operation.operands}
-        return buffers, tuple(memory_plan.tensor_maps(self.kernel, placed, dtypes, whole))
+        of = {name: declared.of for name, declared in front.tensor_maps.items()}
+        mapped = [(self.kernel, name, placed[of[name]], dtypes[of[name]], whole) for name in of]
+        return buffers, tuple(itertools.starmap(memory_plan.tensor_map, mapped))
 
 
 def _value(

@@ -91,9 +91,8 @@ def _block_kernels(
             raise UserError(where_file, f"{key}.without", unknown[0], matching)
         return [kernel for name, kernel in matching.items() if name not in block.without]
     if block.without:
-        raise refusal(
-            where_file, f"{key}.without", " needs `kernels: all`", "Delete it or the names"
-        )
+        problem, remedy = " needs `kernels: all`", "Delete it or the names"
+        raise refusal(where_file, f"{key}.without", problem, remedy)
     names = _names(block)
     for name in names:
         if name not in kernels:
@@ -177,9 +176,7 @@ def _block_cases(
             for name, probe in kernel.front.cases.items():
                 macros_key = f"cases.{name}.macros"
                 chosen = block.macros.items() if isinstance(block.macros, dict) else ()
-                lists = {
-                    of: values if isinstance(values, list) else [values] for of, values in chosen
-                }
+                lists = {of: value if isinstance(value, list) else [value] for of, value in chosen}
                 if any(str(probe.macros.get(of)) not in map(str, lists[of]) for of in lists):
                     continue
                 yield Case(next(choices(kernel, probe.macros, kernel.path, macros_key)), None, name)
@@ -278,7 +275,7 @@ def _named_studies(config: Config) -> set[str]:
 
 
 def _narrow(
-    config: Config, kernels: Mapping[str, Kernel], everything: list[tuple[str, Case]], where: object
+    config: Config, kernels: Mapping[str, Kernel], everything: list[Case], where: object
 ) -> dict[str, set[str]]:
     """Return the names in ``only`` by kind. Variants count as kernels."""
     named: dict[str, set[str]] = {kind: set() for kind in ("kernels", "dtypes", "shapes")}
@@ -286,9 +283,9 @@ def _narrow(
     names = sorted(set(split_names(config.only)) - {*config.studies, *config.parts})
     if not names:  # the usual case, which needs no names of variants and shapes
         return named
-    variants = {case.variant.id for _, case in everything}
-    dtypes = sorted({case.variant.dtype for _, case in everything} - {""})
-    shapes = {case.shape.id for _, case in everything if case.shape is not None}
+    variants = {case.variant.id for case in everything}
+    dtypes = sorted({case.variant.dtype for case in everything} - {""})
+    shapes = {case.shape.id for case in everything if case.shape is not None}
     for name in names:
         if name in kernels or name in variants:
             named["kernels"].add(name)
@@ -303,14 +300,10 @@ def _narrow(
 
 
 def _wanted(study: str, case: Case, named: Mapping[str, set[str]]) -> bool:
-    if named["studies"] and study not in named["studies"]:
-        return False
-    variant, kernels = case.variant, named["kernels"]
-    if kernels and variant.kernel.name not in kernels and variant.id not in kernels:
-        return False
-    if named["dtypes"] and variant.dtype not in named["dtypes"]:
-        return False
-    return not named["shapes"] or (case.shape is not None and case.shape.id in named["shapes"])
+    variant, shape = case.variant, case.shape.id if case.shape else ""
+    names = {"studies": {study}, "kernels": {variant.kernel.name, variant.id}}
+    names |= {"dtypes": {variant.dtype}, "shapes": {shape}}
+    return all(not wanted or wanted & names[kind] for kind, wanted in named.items())
 
 
 def _requested(case: Case, requests: Sequence[tuple[str, Wanted, bool]]) -> Case:
@@ -319,9 +312,8 @@ def _requested(case: Case, requests: Sequence[tuple[str, Wanted, bool]]) -> Case
     sets = {wanted["counters"] for _, wanted, _ in requests} - {"none"}
     counted = any(wanted["counters"] != "none" for wanted in wishes)
     timed = all(wanted["time"] or wanted["tune"] for wanted in wishes)
-    flags: dict[str, Any] = {
-        want: any(wanted[want] for wanted in wishes) for want in ("time", "tune", "execute")
-    }
+    stages = ("time", "tune", "execute")
+    flags: dict[str, Any] = {stage: any(wish[stage] for wish in wishes) for stage in stages}
     return replace(
         case,
         studies=tuple(dict.fromkeys(study for study, _, kept in requests if kept)),
@@ -374,7 +366,7 @@ def expand(
         if not any(study == name for study, *_ in flat):
             remedy = "Name kernels, macros, dtypes and shapes that exist together"
             raise refusal(where_file, f"studies.{name}.cases", " selects no case", remedy)
-    named = _narrow(config, kernels, [(name, case) for name, case, *_ in flat], where_file)
+    named = _narrow(config, kernels, [case for _, case, _ in flat], where_file)
     cases: dict[str, Case] = {}
     requests: dict[str, list[tuple[str, Wanted, bool]]] = {}
     studies: dict[str, dict[str, None]] = {}
@@ -391,9 +383,6 @@ def expand(
     if not selected_cases:
         problem = f" selects no case: none has all of {config.only!r}"
         raise refusal(where_file, "only", problem, "Give names that at least one case has")
-    narrowed = {
-        name: _requested(case, requests[name])
-        for name, case in cases.items()
-        if name in selected_cases
-    }
+    kept_cases = {name: case for name, case in cases.items() if name in selected_cases}
+    narrowed = {name: _requested(case, requests[name]) for name, case in kept_cases.items()}
     return Plan(narrowed, {name: list(members) for name, members in studies.items()})

@@ -39,10 +39,8 @@ class Tables:
 
     @functools.cached_property
     def cases(self) -> pd.DataFrame:
-        pipeline = self.pipeline
-        return self._tables.cases_table(
-            pipeline.plan.cases.values(), pipeline.compiled, pipeline.arch, self._verdict
-        )
+        cases, pipeline = self.pipeline.plan.cases.values(), self.pipeline
+        return self._tables.cases_table(cases, pipeline.compiled, pipeline.arch, self._verdict)
 
     @functools.cached_property
     def samples(self) -> pd.DataFrame:

@@ -154,9 +154,8 @@ def _with_symbol(kernel: Kernel, entry: Entry) -> Entry:
         return entry
     try:
         named = entry.get("named", {})
-        symbols = {
-            name: named.get(name) or nvrtc.symbol(name, entry["kernels"]) for name in kernel.entries
-        }
+        there = entry["kernels"]
+        symbols = {name: named.get(name) or nvrtc.symbol(name, there) for name in kernel.entries}
     except nvrtc.NoSymbol as error:
         refused = {name: entry[name] for name in entry if name not in ("code", "sha256")}
         return refused | {"status": result.FAILED_TO_COMPILE, "reason": str(error)}
@@ -265,9 +264,7 @@ class Compilations:
     def as_compiled(self, entry: Mapping[str, Any]) -> Listing | None:
         """Return a variant's listing as it was made."""
         listing, key = self._compiled_here(entry), str(entry.get("key", ""))
-        if listing is None and self._recorded is not None and key:
-            listing = self._recorded.listing(key)
-        return listing
+        return listing or (self._recorded.listing(key) if self._recorded and key else None)
 
     def listing(self, variant: Variant, entry: Mapping[str, Any]) -> str | None:
         """Return nvdisasm's listing of a compiled variant, with the line numbers of the current files."""
@@ -286,8 +283,7 @@ class Compilations:
         """Return the current source line of each instruction of a compiled variant, by address.
         function: a symbol of the cubin; default: the leading kernel's."""
         listing, key = self.as_compiled(entry), str(entry.get("key", ""))
-        if listing is None and self._recorded is not None:
-            listing = self._recorded.places(key)
+        listing = listing or (self._recorded.places(key) if self._recorded else None)
         text = self._relined(variant, listing)
         if text is None:
             return {}

@@ -32,21 +32,16 @@ def wanted(
     those that lack a recorded result or are `checked_here`. replaced: jobs and results of REPLACED."""
     if when == "never":
         return set()
-    names = {
-        case.id
-        for case in cases
-        if (when == "always" or case.execute) and wants(result.EXECUTE, case)
-    }
+    chosen = (case for case in cases if when == "always" or case.execute)
+    names = {case.id for case in chosen if wants(result.EXECUTE, case)}
     if when == "always":
         return names
     if not target["live"]:
         for case in cases:
             jobs = [job for job in replaced.get(case.id, ()) if isinstance(job, Job)]
-            checks = [job for job in jobs if job.stage == "check"]
             unanswered = any(recorded is None or not recorded.answers(job) for job in jobs)
-            if case.kernel.provider == "nvrtc" and (
-                unanswered or any(checked_here(case, job) for job in checks)
-            ):
+            here = any(job.stage == "check" and checked_here(case, job) for job in jobs)
+            if case.kernel.provider == "nvrtc" and (unanswered or here):
                 names.add(case.id)
     return informative([case for case in cases if case.id in names])
 

@@ -51,27 +51,19 @@ def _counted(
     return tuple(names), tuple(sections)
 
 
-def _without_code(compiled: Builds, arch: str) -> tuple[str, str] | None:
-    """Return status and reason if a variant has no code that could run, and will have none."""
-    if arch not in compiled:
-        return result.NOT_MEASURED, f"`architectures` lacks {arch}, the target's"
-    entry = compiled[arch]
-    if entry is None:
-        return result.NOT_MEASURED, "its variant was not compiled"
-    if "code" in entry:
-        return None
-    return entry["status"], entry["reason"]
-
-
 def of_case(stage: str, case: Case, compiled: Builds, arch: str, config: Config) -> Job | Result:
     """Return a stage's job for a resolved case with its key, or the result if there is nothing to run.
     compiled: its variant's entries, by architecture. arch: the target's."""
     launch, variant, kernel = case.launch, case.variant, case.kernel
-    refusal = case.refusal or _without_code(compiled, arch)
+    entry, refusal = compiled.get(arch) or {}, case.refusal
+    if refusal is None and "code" not in entry:  # it could not run, and there will be none
+        why = "its variant was not compiled"
+        if arch not in compiled:
+            why = f"`architectures` lacks {arch}, the target's"
+        refusal = entry.get("status", result.NOT_MEASURED), entry.get("reason", why)
     if refusal is not None:
         return Result(stage, case.id, *refusal)
     assert launch is not None
-    entry = compiled[arch] or {}
     symbols = entry.get("symbols", {kernel.entry: entry.get("symbol", kernel.entry)})
     if kernel.provider == "nvrtc":
         entries = [name for name, _ in kernel.launches]
@@ -81,9 +73,8 @@ def of_case(stage: str, case: Case, compiled: Builds, arch: str, config: Config)
         waiting = entry.get("waiting", symbols.values())
         early = ", ".join(name for name, symbol in symbols.items() if symbol not in waiting)
         if launch.programmatic and early:
-            reason = (
-                f"programmatic: {early} never waits for the launch before (griddepcontrol.wait)"
-            )
+            waits = "never waits for the launch before (griddepcontrol.wait)"
+            reason = f"programmatic: {early} {waits}"
         if launch.cooperative and stage == result.EXECUTE:
             reason = "cooperative: only a GPU runs a launch with grid.sync()"
         if reason:
@@ -150,8 +141,5 @@ def of_stage(
     stage: str, cases: Iterable[Case], compiled: Mapping[str, Builds], arch: str, config: Config
 ) -> dict[str, Job | Result]:
     """Return a stage's jobs and results by case, in their order; cases without work are skipped."""
-    return {
-        case.id: of_case(stage, case, compiled[case.variant.id], arch, config)
-        for case in cases
-        if wants(stage, case)
-    }
+    some = (case for case in cases if wants(stage, case))
+    return {case.id: of_case(stage, case, compiled[case.variant.id], arch, config) for case in some}

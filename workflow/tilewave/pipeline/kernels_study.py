@@ -52,9 +52,9 @@ def _sizes(operation: str) -> tuple[str, ...]:
     return operations.load(operation, SHIPPED).dimensions
 
 
-def _computes(operation: str) -> bool:
-    """Return whether an operation needs FLOPs, and so has a place under a roofline."""
-    definition = operations.load(operation, SHIPPED)
+def _computes(kernel: Kernel) -> bool:
+    """Return whether a kernel's operation needs FLOPs, and so has a place under a roofline."""
+    definition = operations.load(kernel.front.operation, SHIPPED)
     sizes = dict.fromkeys(definition.dimensions, 1)
     dtypes = dict.fromkeys(definition.operands or ("x",), "f32")  # some depend on the kernel
     return definition.work(sizes, dtypes).flops > 0
@@ -126,9 +126,7 @@ def config(
     followed = _followed(kernels)
     nearest = {kernel.front.follows for kernel in kernels.values()}
     shown = [*(kernel for name, kernel in followed.items() if name in nearest), *kernels.values()]
-    measured = [
-        kernel for kernel in shown if kernel.front.operation != "probe" or kernel.front.work
-    ]
+    measured = [each for each in shown if each.front.operation != "probe" or each.front.work]
     moving = [kernel for kernel in measured if kernel.front.operation not in (*PRODUCTS, "probe")]
     beside = _named(followed)
     studies: dict[str, dict[str, Any]] = {}
@@ -148,7 +146,7 @@ def config(
     products = [kernel for kernel in measured if kernel.front.operation == "matmul"]
     if timed and products:
         add("ladder", *blocks(products, requested_shapes), time=True)
-    computing = [kernel for kernel in measured if _computes(kernel.front.operation)]
+    computing = list(filter(_computes, measured))
     if timed and computing:
         roofs = [name for name in CEILINGS if name not in kernels]
         beside += _named(roofs)

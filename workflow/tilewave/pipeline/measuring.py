@@ -33,7 +33,7 @@ def from_recording(job: Job, recorded: Recorded | None, target: Mapping[str, Any
             return replace(answer, case=job.case)
         if recorded.unusable:
             reason += f", and {recorded.unusable} of {label} is damaged"
-        elif recorded.has_case(job.stage, job.case):
+        elif recorded.get(job.stage, job.case):
             status, reason = result.STALE, f"recorded on {label} for other code, launch or method"
         else:
             reason += f", and {label} has no recorded value of this case"
@@ -189,13 +189,9 @@ def collect(
         refused = outcome.status == result.NOT_MEASURED and PREDICTED_COST in outcome.by_metric
         if refused or outcome.status == result.TIMED_OUT:
             notes["limit_s"] = job.limit_s
-        complete = replace(
-            outcome,
-            key=job.key,
-            environment=outcome.environment or sources.environment(job),
-            source=result.SOURCES[job.stage] if outcome.status == result.OK else "",
-            notes=notes,
-        )
+        where = outcome.environment or sources.environment(job)
+        source = result.SOURCES[job.stage] if outcome.status == result.OK else ""
+        complete = replace(outcome, key=job.key, environment=where, source=source, notes=notes)
         if not sources.store.put(complete) and sources.failed_attempts is not None:
             sources.failed_attempts.put(complete, always=True)
         same = twins.get(complete.case, ())

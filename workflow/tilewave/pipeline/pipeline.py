@@ -105,12 +105,10 @@ class Pipeline:
 
     def look_up(self, names: Iterable[str]) -> Compiled:
         """Return the entries that the store and the recording have of these variants."""
+        entry, variants = self.compilations.entry, {name: self.variants[name] for name in names}
         return {
-            name: {
-                arch: self.compilations.entry(self.variants[name], arch)
-                for arch in self.wanted(self.variants[name])
-            }
-            for name in names
+            name: {arch: entry(variant, arch) for arch in self.wanted(variant)}
+            for name, variant in variants.items()
         }
 
     def tasks(self, names: Sequence[str]) -> list[Task]:
@@ -218,11 +216,8 @@ class Pipeline:
             job = jobs.of_case(stage, case, self.compiled[case.variant.id], self.arch, config)
             if not isinstance(job, Job):
                 return outcome
-            first = when == "always" or (
-                stage == "check"
-                and outcome.verdict == result.CORRECT
-                and executing.checked_here(case, job)
-            )
+            correct = stage == "check" and outcome.verdict == result.CORRECT
+            first = when == "always" or (correct and executing.checked_here(case, job))
             return measuring.with_execution(job, outcome, execution, live, first)
 
         done: dict[str, list[Result]] = {}

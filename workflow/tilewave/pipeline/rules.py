@@ -269,10 +269,8 @@ def execute_part(run: Run, pipeline: Pipeline, threads: int = 1) -> dict[str, Re
     draw (`pipeline.watching`)."""
     results = _stage(run, pipeline, result.EXECUTE, threads)
     config = run.project.config
-    if not config.fresh and (
-        config.execute.when == "always"
-        or (config.execute.when == "no_gpu" and not run.target["live"])
-    ):
+    when = ("always",) if run.target["live"] else ("always", "no_gpu")
+    if not config.fresh and config.execute.when in when:
         watched = watching.default_variants(watching.chosen(pipeline))
         _watch(run, pipeline, [job for job in watched if job.case in pipeline.cases], threads)
     return results
@@ -321,12 +319,9 @@ def _number(run: Run) -> int:
 def _doubtful_here(pipeline: Pipeline, results: Results) -> list[tuple[Result, Disagreement]]:
     """Return this machine's times that another measurement contradicts, with the contradiction."""
     by_stage = {stage: list(results.get(stage, {}).values()) for stage in COMPARED}
-    doubtful = pipeline.doubtful(by_stage)
-    return [
-        (outcome, doubtful[outcome.case])
-        for outcome in by_stage["time"]
-        if outcome.case in doubtful and outcome.environment in pipeline.target["gpus"]
-    ]
+    doubtful, gpus = pipeline.doubtful(by_stage), pipeline.target["gpus"]
+    here = (outcome for outcome in by_stage["time"] if outcome.environment in gpus)
+    return [(outcome, doubtful[outcome.case]) for outcome in here if outcome.case in doubtful]
 
 
 def _time_doubtful_again(run: Run, pipeline: Pipeline, stage: str, results: Results) -> None:
@@ -528,9 +523,9 @@ def record(run: Run, pipeline: Pipeline, results: Results) -> str:
     shown = pipeline.shown(access["variant"] for access in drawn)
     counted = {outcome.case.partition("@")[0] for outcome in kept if outcome.instructions}
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))
-    rows = (
-        {"case": case, "key": of["key"], **row} for case, of in accesses for row in of["accesses"]
+    keyed = (
+        {"case": case, "key": of["key"]} | row for case, of in accesses for row in of["accesses"]
     )
-    shipped.merge_accesses(folder, rows)
+    shipped.merge_accesses(folder, keyed)
     summary = ", ".join(f"{number} {unit}" for unit, number in counts.items())
     return f"{RECORDED / name}: {summary}"

@@ -56,9 +56,8 @@ def _can_be_positive(text: str, where_file: object, key: str) -> None:
                 return
         except ExpressionError as error:
             problem = str(error) if sms == 100 else problem
-    raise refusal(
-        where_file, key, f": {problem}", "Give a whole number or an expression over `sms`"
-    )
+    remedy = "Give a whole number or an expression over `sms`"
+    raise refusal(where_file, key, f": {problem}", remedy)
 
 
 def _dimension(value: Any, where_file: object, key: str) -> list[int | str]:
@@ -122,12 +121,11 @@ def expand_shapes(
                 raise UserError(where_file, item, entry, f"{len(dimensions)} sizes as {allowed}")
             combinations = [tuple(_dimension(part, where_file, item)[0] for part in parts)]
         else:
-            combinations = [
-                tuple([value] * len(dimensions)) for value in _dimension(entry, where_file, item)
-            ]
+            sizes = _dimension(entry, where_file, item)
+            combinations = [(size,) * len(dimensions) for size in sizes]
         for values in combinations:
             numbers = [value for value in values if isinstance(value, int)]
             if math.prod(numbers) > LARGEST_SHAPE:
-                sizes = "x".join(map(str, values))
-                raise UserError(where_file, item, sizes, "sizes of at most 2^62, multiplied")
+                text = "x".join(map(str, values))
+                raise UserError(where_file, item, text, "sizes of at most 2^62, multiplied")
             yield Shape(tuple(zip(dimensions, values)))

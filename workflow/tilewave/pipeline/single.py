@@ -31,9 +31,8 @@ def _load_engine() -> None:
 
 def config(seed: int, limit_s: float) -> Config:
     study = {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}
-    return Config.model_validate(
-        {"studies": {"command": study}, "seed": seed, "execute": {"case_limit_s": limit_s}}
-    )
+    settings = {"seed": seed, "execute": {"case_limit_s": limit_s}}
+    return Config.model_validate({"studies": {"command": study}, **settings})
 
 
 def planned(

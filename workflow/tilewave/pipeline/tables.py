@@ -276,9 +276,8 @@ def with_cublas(
     flops = wide.get("tflops", none) * wide["duration"]
 
     by_product = paired.groupby(wide["product"])
-    tuned = {
-        case: time.other_us for case, time in doubtful.items() if time.other == IN_ITS_TUNING_RUN
-    }
+    runs = [(case, time) for case, time in doubtful.items() if time.other == IN_ITS_TUNING_RUN]
+    tuned = {case: time.other_us for case, time in runs}
     us = vendor["product"].map(by_product.median()).fillna(vendor.index.to_series().map(tuned))
     spread = vendor["product"].map(by_product.quantile(0.75) - by_product.quantile(0.25))
     replaced = us.index[us.notna() | us.index.isin(list(doubtful))]
@@ -320,11 +319,8 @@ def instructions_table(
         return table
     functions = table.get("function", pd.Series("", table.index)).fillna("")
     origins_of = functools.cache(origins_of)
-    origins = [
-        origins_of(case.partition("@")[0], function).get(address, NOWHERE)
-        for case, function, address in zip(
-            table["case"].tolist(), functions.tolist(), table["address"].tolist()
-        )
-    ]
+    variants = table["case"].str.partition("@")[0]
+    places = zip(variants.tolist(), functions.tolist(), table["address"].tolist())
+    origins = [origins_of(*code).get(address, NOWHERE) for *code, address in places]
     columns = {name: [getattr(origin, name) for origin in origins] for name in vars(NOWHERE)}
     return table.assign(**columns)

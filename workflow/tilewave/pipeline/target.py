@@ -23,12 +23,8 @@ from tilewave.records.recorded import Recorded
 def probe_others(gpu: int, here: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
     """Return the environments of this machine's other GPUs of the same kind, by CUDA's number."""
     numbers = range(len(fingerprint()["gpus"])) if here.get("gpu") else ()
-    environments = {number: probe(number) for number in numbers if number != gpu}
-    return {
-        number: environment
-        for number, environment in environments.items()
-        if environment.get("gpu") == here["gpu"]
-    }
+    others = {number: probe(number) for number in numbers if number != gpu}
+    return {number: other for number, other in others.items() if other.get("gpu") == here["gpu"]}
 
 
 def resolve(
@@ -56,17 +52,14 @@ def resolve(
         identity = recorded.main_environment
         environments |= recorded.environments
     facts = device(environments[identity])
+    damaged = [folder.warnings(in_use=recorded in (None, folder)) for folder in shipped.values()]
     reason = here.get("gpu_reason") or "no NVIDIA GPU on this machine"
     if gpu:
         reason = "" if recorded is None else "the config's target is a recording"
     return {
         "host": here["id"],
         "environments": environments,
-        "damaged": [
-            line
-            for recording in shipped.values()
-            for line in recording.warnings(in_use=recorded in (None, recording))
-        ],
+        "damaged": [line for lines in damaged for line in lines],
         **_machine(),
         "live": live,
         "label": environments[identity].get("gpu") or "no GPU",

@@ -213,24 +213,21 @@ def trials(
     for kind in operation.kinds_of(job) if shipped or "kinds" in vars(type(operation)) else ():
         if kind != DENORMAL or not any(name in options for name in FLUSHING):
             trials.append(Trial(NAMES[kind], small, () if kind == SPECIAL else last, kind))
-    shaped = {
-        f"{name} the tile": shapes.near(
-            {size: max(1, tile[size] + add) for size in names}, down=add < 0
-        )
-        for name, add in (("below", -1), ("at", 0), ("above", 1))
-    }
+    shaped = dict[str, dict[str, int] | None]()
+    for name, add in (("below", -1), ("at", 0), ("above", 1)):
+        around = {size: max(1, tile[size] + add) for size in names}
+        shaped[f"{name} the tile"] = shapes.near(around, down=add < 0)
     shaped["far below the tile"] = shapes.near({name: tile[name] // 3 for name in names})
     for name in reversed(names):
         long = LONG_VECTOR if len(names) == 1 else LONGEST if name == names[-1] else LONG
         shaped[f"long {name}"] = shapes.near({**tile, name: long})
     takes = len(operation.runs(job)) > 1
     # Parts of a long sum may take another way to C, with and without its old contents.
-    overwriting = {
-        f"long {names[-1]}": tuple((alpha, 0.0) for alpha, beta in last if beta and takes)
-    }
+    overwriting = tuple((alpha, 0.0) for alpha, beta in last if beta and takes)
     for name, shape in shaped.items():
         if shape and all(shape != trial.sizes for trial in trials):
-            trials.append(Trial(name, shape, last + overwriting.get(name, ())))
+            scalars = last + overwriting if name == f"long {names[-1]}" else last
+            trials.append(Trial(name, shape, scalars))
     for name, size in (("few SMs", 3 * tile[names[-1]]), (f"few SMs, long {names[-1]}", LONG // 2)):
         if turns := shapes.turns({**tile, names[-1]: size}):
             trials.append(Trial(name, turns, last, sms=FEW_SMS))

@@ -35,9 +35,8 @@ def predicted_loads(
     held = occupancy(limits, threads, registers, shared).blocks
     if not held:
         return None
-    dealing = splitting.of_launch(
-        job.shape, launch.tile, launch.blocks, launch.working_blocks, launch.scratch_bytes
-    )
+    grid = launch.blocks, launch.working_blocks
+    dealing = splitting.of_launch(job.shape, launch.tile, *grid, launch.scratch_bytes)
     return float(splitting.loads(dealing, launch.tile, sms, held))
 
 
@@ -58,10 +57,8 @@ def plan(
     """Return the candidates of the tuning runs, with their `group` and `predicted_loads`, and the results of the rest."""
     candidates: dict[str, Job | Result] = {}
     for case, candidate in planned.items():
-        if isinstance(candidate, Job) and (
-            refusal := judged(candidate.key, case, checks.get(case))
-        ):
-            candidate = refusal
+        if isinstance(candidate, Job):
+            candidate = judged(candidate.key, case, checks.get(case)) or candidate
         if isinstance(candidate, Job):
             entry = compiled[candidate.variant][f"sm_{target['arch']}"] or {}
             used = entry.get("resources", {})
@@ -97,7 +94,6 @@ def saved(results: Iterable[Result]) -> tuple[int, int, float, float]:
     every = (outcome.by_metric for outcome in results)
     tuned = [figures for figures in every if "tune_duration" in figures]
     eliminated = sum(figures["tune_eliminated"] > 0 for figures in tuned)
-    spent, full = (
-        sum(1e-3 * figures[name] for figures in tuned) for name in ("tune_spent", "tune_full_cost")
-    )
+    spent = sum(1e-3 * figures["tune_spent"] for figures in tuned)
+    full = sum(1e-3 * figures["tune_full_cost"] for figures in tuned)
     return len(tuned), eliminated, spent, full

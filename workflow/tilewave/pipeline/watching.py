@@ -92,23 +92,19 @@ def watch(pipeline: Pipeline, wanted: Iterable[Job], measure: Measure) -> None:
 
 def drawn(pipeline: Pipeline) -> dict[str, Any]:
     """Return what pages draw of `document`: every case of a probe, and other kernels' first case."""
-    accesses, first = document(pipeline, chosen(pipeline)), dict[str, str]()
-    for case, entry in accesses.items():
-        first.setdefault(entry["kernel"], case)
-    return {
-        case: entry
-        for case, entry in accesses.items()
-        if first[entry["kernel"]] == case
-        or pipeline.variants[entry["variant"]].kernel.front.operation == "probe"
-    }
+    shown, kernels = dict[str, Any](), set[str]()
+    for case, entry in document(pipeline, chosen(pipeline)).items():
+        kernel = pipeline.variants[entry["variant"]].kernel
+        if kernel.front.operation == "probe" or entry["kernel"] not in kernels:
+            shown[case] = entry
+        kernels.add(entry["kernel"])
+    return shown
 
 
 def document(pipeline: Pipeline, wanted: Iterable[Job]) -> dict[str, Any]:
     """Return the known accesses (`captured.patterns`) by case, with kernel, variant and a probe's ``instruction``."""
-    by_case = {job.case: (job, look_up(pipeline, job)) for job in wanted}
-    about = ("kernel", "variant", "instruction", "key")
-    return {
-        case: {**{name: getattr(job, name) for name in about}, "accesses": rows}
-        for case, (job, rows) in by_case.items()
-        if rows
-    }
+    rows_of, about = dict[str, Any](), ("kernel", "variant", "instruction", "key")
+    for job in wanted:
+        if rows := look_up(pipeline, job):
+            rows_of[job.case] = {**{name: getattr(job, name) for name in about}, "accesses": rows}
+    return rows_of

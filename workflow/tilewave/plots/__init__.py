@@ -49,11 +49,8 @@ class PlotModule(Protocol):
         """Draw the figure of that table. It never fails on missing data."""
 
 
-MODULES = Modules(
-    "plot", __name__, __path__, "TILEWAVE_PLOTS", helpers=("base", "options", "style")
-)
-
-
+_HELPERS = ("base", "options", "style")
+MODULES = Modules("plot", __name__, __path__, "TILEWAVE_PLOTS", _HELPERS)
 READINGS: Mapping[str, str] = table_beside(f"{__path__[0]}/readings.yaml")
 
 
@@ -85,8 +82,7 @@ def offers(name: str, what: str) -> bool:
 def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
     """Return the summary that the module makes of its table."""
     module: Any = load(name)
-    rows: pd.DataFrame = module.summary(table)
-    return rows
+    return cast("pd.DataFrame", module.summary(table))
 
 
 def reading(name: str) -> str:

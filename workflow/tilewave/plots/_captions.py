@@ -22,9 +22,8 @@ def missing_notes(study: StudyData, stages: Iterable[str] | None = None) -> list
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, list[str]]]] = {}
     for missing in missing_cases(study, stages):
         fragments = tuple(_NUMBER.split(missing.reason))
-        groups.setdefault((missing.status, fragments), []).append(
-            (missing.case, _NUMBER.findall(missing.reason))
-        )
+        member = missing.case, _NUMBER.findall(missing.reason)
+        groups.setdefault((missing.status, fragments), []).append(member)
     notes = []
     for (status, fragments), members in groups.items():
         cases = [case for case, _ in members]

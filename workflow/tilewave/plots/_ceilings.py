@@ -58,12 +58,10 @@ def environment_here(study: StudyData) -> str:
     if used.empty:
         return ""
     order = [str(name) for name in used.value_counts(sort=True).index]
-    for name in order:
-        if name in roofs:
-            return name
     kind = _kind(study, order[0])
     twins = pd.Series([name for name in roofs if kind and _kind(study, name) == kind], dtype=object)
-    return order[0] if twins.empty else str(twins.mode()[0])
+    nearest = [*(name for name in order if name in roofs), *twins.mode()[:1], order[0]]
+    return str(nearest[0])
 
 
 def _kind(study: StudyData, environment: str) -> str:
@@ -83,20 +81,17 @@ def ceilings(study: StudyData) -> Ceilings:
 
     def usable(metric: str) -> dict[str, float]:
         where = base.environment_of(study, metric, "time")
-        return {
-            str(case): float(value)
-            for case, value in base.value_of(study, metric, "time").items()
-            if case in may_rank and environment in ("", where[str(case)])
-        }
+        values = base.value_of(study, metric, "time").items()
+        here = ((str(case), float(value)) for case, value in values if case in may_rank)
+        return {case: value for case, value in here if environment in ("", where[case])}
 
     rates, widths = (probes["case"].map(usable(metric)) for metric in ("tflops", "bandwidth"))
     wanted = set(kernels_of(study)["dtype"])
     of_dtype = probes["dtype"].isin(wanted | {_instruction_dtype(str(dtype)) for dtype in wanted})
     of_memory = probes["probe_case"].isin(BANDWIDTHS.values())
     by_probe = dict(zip(probes["probe_case"], widths))
-    bandwidths = {
-        level: by_probe[name] for level, name in BANDWIDTHS.items() if by_probe.get(name, 0) > 0
-    }
+    reached = {level: by_probe.get(name, 0.0) for level, name in BANDWIDTHS.items()}
+    bandwidths = {level: width for level, width in reached.items() if width > 0}
     peaks = []
     timed = probes.assign(rate=rates)[widths.isna() & rates.notna() & of_dtype]
     for row in timed.to_dict("records"):

@@ -106,17 +106,15 @@ def stacks(
     look.rows_axis(ax, [str(label) for label in parts.index])
     ax.set(xlabel="", ylabel="", xlim=(0, 100))
     edge: dict[str, Any] = {"edgecolor": INK, "linewidth": 0.4}
-    return [
-        Patch(facecolor=colors[name], label=name, hatch=hatches[name], **edge) for name in shown
-    ]
+    looks = ((name, colors[name], hatches[name]) for name in shown)
+    return [Patch(facecolor=face, label=name, hatch=mark, **edge) for name, face, mark in looks]
 
 
 def heatmap(ax: Axes, values: pd.DataFrame, texts: pd.DataFrame, norm: Normalize) -> Artist:
     """Draw a cell for each row and column with its text; the largest value of a row has a frame, whose legend's entry is
     returned. Cells without a value stay white."""
-    sns.heatmap(
-        values, annot=texts, fmt="", cbar=False, cmap="Blues", norm=norm, linewidths=0.6, ax=ax
-    )
+    how: dict[str, Any] = {"fmt": "", "cbar": False, "cmap": "Blues", "linewidths": 0.6}
+    sns.heatmap(values, annot=texts, norm=norm, ax=ax, **how)
     for row, (_, cells) in enumerate(values.iterrows()):
         if cells.notna().any():
             corner = (int(cells.argmax()) + 0.04, row + 0.04)

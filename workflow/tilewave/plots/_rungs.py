@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
 import pandas as pd
 from pydantic import Field
@@ -19,11 +18,13 @@ MOST = 8
 class Rungs(Named):
     """The options of plots that draw some rungs of some dtypes."""
 
-    dtypes: Annotated[tuple[Name, ...], Field(max_length=4)] = Field(
-        (), description="the dtypes to draw, in this order. The table always has all"
+    dtypes: tuple[Name, ...] = Field(
+        (), max_length=4, description="the dtypes to draw, in this order. The table always has all"
     )
-    variants: Annotated[tuple[Name, ...], Field(max_length=99)] = Field(
-        (), description=f"the variants to draw, in this order, at most {MOST} of a dtype"
+    variants: tuple[Name, ...] = Field(
+        (),
+        max_length=99,
+        description=f"the variants to draw, in this order, at most {MOST} of a dtype",
     )
 
 

@@ -68,11 +68,9 @@ class Sweep:
 
     def edges(self, column: str) -> list[tuple[float, int, int]]:
         """Return (last N before, value before, value after) of each rise of a count."""
-        points = zip(self.frame["n"], self.frame[column], strict=True)
-        pairs = itertools.pairwise(points)
-        return [
-            (float(n), int(count), int(more)) for (n, count), (_, more) in pairs if more > count
-        ]
+        counts = self.frame[column].astype(int)
+        points = itertools.pairwise(zip(self.frame["n"].astype(float), counts, strict=True))
+        return [(n, count, more) for (n, count), (_, more) in points if more > count]
 
 
 def sms_of(study: StudyData) -> int:

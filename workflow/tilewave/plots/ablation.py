@@ -79,12 +79,9 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _label(study: StudyData, row: Mapping[str, Any], default: Mapping[str, Any]) -> str:
     """Return the change of a variant: its plain name, else `STAGES 3 → 2`, else what its name has."""
-    old = base.macros_of(default)
-    changed = [
-        f"{name} {old[name]} → {value}"
-        for name, value in base.macros_of(row).items()
-        if value != old.get(name, value)
-    ]
+    old, new = base.macros_of(default), base.macros_of(row)
+    differ = [name for name in new if new[name] != old.get(name, new[name])]
+    changed = [f"{name} {old[name]} → {new[name]}" for name in differ]
     label = ", ".join(changed) or base.variant_label(row).removeprefix(f"{row['kernel']} ")
     return Named.of(study).names.get(str(row["variant"]), label)
 

@@ -30,11 +30,8 @@ def times(study: StudyData) -> pd.Series[float]:
     durations = base.value_of(study, DURATION, TUNED)
     where = base.environment_of(study, DURATION, TUNED)
     ratios, leaders = base.value_of(study, BEHIND, TUNED), base.text_of(study, BEHIND)
-    behind = {
-        case: (leader, float(ratios[case]))
-        for case, leader in leaders.items()
-        if where.get(leader) == where.get(case)
-    }
+    here = {case: at for case, at in leaders.items() if where.get(at) == where.get(case)}
+    behind = {case: (leader, float(ratios[case])) for case, leader in here.items()}
     microseconds = {str(case): float(us) for case, us in durations.items()}
     return pd.Series(tuning_run.durations(microseconds, behind), dtype=float)
 

@@ -128,9 +128,8 @@ def comparisons(study: StudyData) -> pd.DataFrame:
     kinds, groups = _kinds(study), frame.groupby("case")
     beside = {case: dict(zip(part["counter"], part["measured"])) for case, part in groups}
     rows = frame[["case", "counter", "predicted"]].itertuples(index=False, name=None)
-    frame.insert(
-        6, "cause", [_cause(kinds.get(case, set()), beside[case], *of) for case, *of in rows]
-    )
+    causes_ = [_cause(kinds.get(case, set()), beside[case], *of) for case, *of in rows]
+    frame.insert(6, "cause", causes_)
     equal = (frame["relative difference"] == 0).map({True: "yes", False: "no"})
     frame.insert(6, "equal", equal.where(frame["measured"].notna(), ""))
     last = ["predicted", "measured", "relative difference", "equal", "cause", "source"]
@@ -210,14 +209,12 @@ def _notes(table: pd.DataFrame) -> list[str]:
     """Return notes on the causes, on differences of single instructions, and on counters that were not measured."""
     differ = table[table["equal"] == "no"]
     used = set(differ["cause"])
-    notes = [
-        f"{cause.name.capitalize()}: {cause.cause}." for cause in causes() if cause.cause in used
-    ]
+    of_used = (cause for cause in causes() if cause.cause in used)
+    notes = [f"{cause.name.capitalize()}: {cause.cause}." for cause in of_used]
     unknown = dict.fromkeys(differ.loc[differ["cause"] == UNEXPLAINED, "counter"].astype(str))
     notes += [f"Differences without a known cause: {', '.join(unknown)}."] if unknown else []
     if each := differ["counter"].astype(str).str.startswith(EACH).sum():
-        notes.append(
-            f"Counts of single instructions differ in {each} more cases; the table has them."
-        )
+        more = f"Counts of single instructions differ in {each} more cases"
+        notes.append(f"{more}; the table has them.")
     alone = int((table["equal"] == "").sum())
     return [*notes, f"Executed, not measured: {alone} counters."] if alone else notes

@@ -46,10 +46,8 @@ def parts(study: StudyData) -> pd.DataFrame:
     wanted = [AVERAGE, BUSIEST, ELAPSED, *(PIPE.format(pipe) for pipe in PIPES)]
     values = base.pivot(study, wanted, "counters")
     busy = values[[PIPE.format(pipe) for pipe in PIPES]].set_axis(list(PIPES.values()), axis=1)
-    values = values[
-        values[[AVERAGE, BUSIEST, ELAPSED]].notna().all(axis=1) & busy.notna().any(axis=1)
-    ]
-    busy = busy.loc[values.index].fillna(0.0)
+    counted = values[[AVERAGE, BUSIEST, ELAPSED]].notna().all(axis=1) & busy.notna().any(axis=1)
+    values, busy = values[counted], busy[counted].fillna(0.0)
     work = busy.max(axis=1) / 100 * values[AVERAGE]
     # The two counters may come from two passes, of which the second may be longer.
     elapsed = values[[ELAPSED, BUSIEST]].max(axis=1)
@@ -116,11 +114,8 @@ def table(study: StudyData) -> pd.DataFrame:
 
 def _classes(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one column of _CLASSES in % of the cycles; the idle part is split in proportion to the warps' waits."""
-    waits = {
-        name: rows[[_WAITS[group] for group in groups]].sum(axis=1)
-        for name, groups in _CLASSES.items()
-        if groups
-    }
+    columns = {name: [_WAITS[group] for group in _CLASSES[name]] for name in _CLASSES}
+    waits = {name: rows[some].sum(axis=1) for name, some in columns.items() if some}
     shares = pd.DataFrame(waits).pipe(lambda sums: sums.div(sums.sum(axis=1), axis=0))
     work, *_, rest = _CLASSES
     classes = shares.mul(rows[_PARTS["idle"]], axis=0).fillna(0.0)

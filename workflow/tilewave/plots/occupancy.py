@@ -240,9 +240,7 @@ def _checks(table: pd.DataFrame) -> list[str]:
     answered, differ = rows[columns].notna().any(axis=1).sum(), rows[rows[_DIFFERENCES] != ""]
     agreed = f"{answered - len(differ)} of {answered} cases"
     notes = [f"Driver and ncu give the closed form's occupancy in {agreed}."] if answered else []
-    notes += [
-        f"{case}: {text}." for case, text in zip(differ["case"][:_MOST], differ[_DIFFERENCES])
-    ]
+    notes += list(differ["case"] + ": " + differ[_DIFFERENCES] + ".")[:_MOST]
     if len(differ) > _MOST:
         notes.append(f"The table has {len(differ) - _MOST} more such cases.")
     good = chains[chains["ranks"].astype(bool)].dropna(subset=["measured", "model"])

@@ -93,9 +93,8 @@ def _drawn(study: StudyData, rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["dtype"] == rows.groupby("operation")["dtype"].transform("first")]
     sizes = rows.groupby("operation")[_BYTES]
     small = rows[rows[_BYTES] == sizes.transform("min")].drop_duplicates("variant")
-    large = rows[rows[_BYTES] == sizes.transform("max")].drop_duplicates("variant")[
-        : look.MOST_ROWS
-    ]
+    large = rows[rows[_BYTES] == sizes.transform("max")].drop_duplicates("variant")
+    large = large[: look.MOST_ROWS]
     labels = [
         f"{base.operation_label(row['operation'])}: {base.plain_label(study, row)}"
         for row in large.to_dict("records")
@@ -137,9 +136,8 @@ def _notes(rows: pd.DataFrame) -> list[str]:
     """Return the baselines of the shares."""
     of_vendor = rows["baseline"] == _VENDOR
     other = of_vendor != of_vendor.iloc[0]
-    ends = " to ".join(
-        f"{base.compact(size)}B" for size in rows.loc[~other, _BYTES].agg(["min", "max"])
-    )
+    sizes = rows.loc[~other, _BYTES].agg(["min", "max"])
+    ends = " to ".join(f"{base.compact(size)}B" for size in sizes)
     copy = f"the {REFERENCE} with the nearest bytes, {ends}"
     notes = [f"The baseline is {_VENDOR if of_vendor.iloc[0] else copy}."]
     names = ", ".join(dict.fromkeys(rows.loc[other, _LADDER]))

@@ -114,18 +114,14 @@ def _points(study: StudyData, limits: Ceilings) -> tuple[pd.DataFrame, set[str]]
         frame[f"{level} bytes"] = moved[level]
         frame[_INTENSITY.format(level)] = operations.where(operations > 0) / moved[level]
         frame[f"{level} rate (TB/s)"] = moved[level] / duration * 1e-6
-    intensities = frame[[_INTENSITY.format(level) for level in _LEVELS]].set_axis(
-        [*_LEVELS], axis=1
-    )
+    intensities = frame[list(map(_INTENSITY.format, _LEVELS))].set_axis([*_LEVELS], axis=1)
     # A point's coordinates need no common environment; its share of a roof is a ratio, and does.
     here, timed = _ceilings.environment_here(study), base.environment_of(study, "duration", "time")
     counted = base.environment_of(study, "dram_bytes", "counters")
-    roofs = [
-        _roof(about.loc[case], intensities.loc[case].dropna().to_dict(), limits)
-        if here == timed.get(str(case)) == counted.get(str(case), here)
-        else _NO_ROOF
-        for case in frame.index
-    ]
+    roofs = [_NO_ROOF] * len(frame)
+    for at, case in enumerate(map(str, frame.index)):
+        if here == timed.get(case) == counted.get(case, here):
+            roofs[at] = _roof(about.loc[case], intensities.loc[case].dropna().to_dict(), limits)
     columns = ["lowest roof", "lowest roof (TFLOP/s)", "of the roof (%)", "bound by"]
     frame[columns] = pd.DataFrame(roofs, index=frame.index, columns=columns)
     return frame, set(moved.index[moved["bulk"]])
@@ -152,10 +148,8 @@ def table(study: StudyData) -> pd.DataFrame:
     """Return one row per case: of a kernel its bytes, intensities, rates and lowest roof; of a probe its ceiling."""
     limits = _ceilings.ceilings(study)
     points, bulk = _points(study, limits)
-    rates = {
-        "TFLOP/s": base.speed(study),
-        "bandwidth (TB/s)": base.value_of(study, "bandwidth", "time"),
-    }
+    bandwidth = base.value_of(study, "bandwidth", "time")
+    rates = {"TFLOP/s": base.speed(study), "bandwidth (TB/s)": bandwidth}
     frame = base.base_table(study)
     frame.insert(3, "probe case", study.cases.set_index("case")["probe_case"])
     return base.with_derived(base.with_columns(frame, rates | dict(points)), (limits, bulk))
@@ -269,9 +263,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame, bulk: bool) -> list[str]:
     """Return the shape, the levels, and the ceilings that were not measured."""
     levels = [f"{label} ({BANDWIDTHS[level]})" for level, label in _LEVELS.items()]
-    notes = [
-        f"{base.shapes_text(kernels_of(study))}. Levels and their probes: {'; '.join(levels)}."
-    ]
+    shapes = base.shapes_text(kernels_of(study))
+    notes = [f"{shapes}. Levels and their probes: {'; '.join(levels)}."]
     if (rows["of the roof (%)"] > 100).any():
         notes.append("More than 100 %: faster than the probe that the roof was measured with.")
     if rows["of the roof (%)"].isna().any():

@@ -95,10 +95,8 @@ def cells(study: StudyData) -> pd.DataFrame:
     same = case.map(places) == plain_case.map(places)
     frame["speed_up"] = (frame["plain_duration"] / frame["duration"]).where(frame["ranks"] & same)
     sectors = base.value_of(study, L2_SECTORS, "counters")
-    counted = {
-        "l2": sectors.map(roofline.l2_bytes),
-        "dram": base.value_of(study, "dram_bytes", "counters"),
-    }
+    dram = base.value_of(study, "dram_bytes", "counters")
+    counted = {"l2": sectors.map(roofline.l2_bytes), "dram": dram}
     for name, values in counted.items():
         frame[name] = (case.map(values) - plain_case.map(values)).where(frame["ranks"])
     return frame

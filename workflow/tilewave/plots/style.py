@@ -37,9 +37,8 @@ AREAS = (BLUE, "#D96F45", "#EDC373", "#D6E4F2", "white")
 MODEL = GREY
 """Colour of models; the baseline is INK."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
-_SHEET = mpl.rc_params_from_file(
-    Path(__file__).with_suffix(".mplstyle"), use_default_template=False
-)
+_FILE = Path(__file__).with_suffix(".mplstyle")
+_SHEET = mpl.rc_params_from_file(_FILE, use_default_template=False)
 NARROW_MM, TALLEST_MM = 120.0, 120.0
 """Width below which panels stand above one another instead of side by side; the most height of a figure."""
 PLAIN = {"facecolor": "white", "linewidth": 0, "pad": 0.5}
@@ -252,9 +251,8 @@ def decades(axis: Axis, ends: tuple[float, float]) -> None:
     """Set ticks of a log10 axis at 1, 2 and 5 where it is short, else at 1 with small ones between."""
     low, high = ends
     axis.set_major_locator(LogLocator(10, subs=(1, 2, 5) if high < 30 * low else (1,)))
-    axis.set_minor_locator(
-        LogLocator(10, subs=range(2, 10)) if high < 2000 * low else NullLocator()
-    )
+    small = LogLocator(10, subs=range(2, 10)) if high < 2000 * low else NullLocator()
+    axis.set_minor_locator(small)
     axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 

@@ -126,9 +126,8 @@ def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
 
 def _models(study: StudyData, products: pd.DataFrame) -> pd.DataFrame:
     """Return the predicted requests, sectors and elements of loads and stores by case; NaN without a prediction."""
-    names = [
-        f"{op}_{what}" for op in ("load", "store") for what in ("requests", "sectors", "elements")
-    ]
+    kinds = ("requests", "sectors", "elements")
+    names = [f"{op}_{kind}" for op in ("load", "store") for kind in kinds]
     models = [predicted(study, row) or [[math.nan] * 3] * 2 for row in products.to_dict("records")]
     values = [[*loads, *stores] for loads, stores in models]
     return pd.DataFrame(values, products.index, names, float)
@@ -210,9 +209,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     if rows.empty:
         return look.empty_figure(study, style, "traffic")
     fig, (ax,) = look.panels(style, [min(95.0, 11 * len(rows) + 18)])
-    counts = rows.reset_index(drop=True).reindex(
-        columns=[*_LEVELS, *map("{}_model".format, _LEVELS)]
-    )
+    columns = [*_LEVELS, *map("{}_model".format, _LEVELS)]
+    counts = rows.reset_index(drop=True).reindex(columns=columns)
     for at, (level, name) in enumerate(_LEVELS.items()):
         places, strokes = counts.index + _STEP * (at - 1.5), f"{level}_model"
         for column, color, mark, size, wide in (

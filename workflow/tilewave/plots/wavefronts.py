@@ -47,12 +47,9 @@ def by_kind(study: StudyData) -> pd.DataFrame:
     kind = rows["opcode"].astype(str).str.split(".").str[0]
     rows = rows.assign(kind=kind.where(kind.isin(list(KINDS)), "other"))
     sums = rows.groupby(["case", "kind"])[_BOTH].sum().astype(float)
-    recorded = {
-        name: base.pivot(study, [f"wavefronts_shared_{name}", f"wavefronts_shared_ideal_{name}"])
-        .set_axis(_BOTH, axis=1)
-        .dropna()
-        for name in KINDS
-    }
+    metrics = {name: [f"{column}_{name}" for column in _BOTH] for name in KINDS}
+    tables = {name: base.pivot(study, both) for name, both in metrics.items()}
+    recorded = {name: table.set_axis(_BOTH, axis=1).dropna() for name, table in tables.items()}
     recorded_sums = pd.concat(recorded, names=["kind", "case"]).swaplevel()
     counted = recorded_sums.index.get_level_values("case").isin(sums.index.get_level_values("case"))
     sums = pd.concat([sums, recorded_sums[~counted & (recorded_sums["wavefronts_shared"] > 0)]])
@@ -112,9 +109,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     colors = vendor.map({True: GREY, False: BLUE})
     bars(ax, labels, shares, shares.map("{:.0f} %, ".format) + rows["kind"], colors)
     look.head(ax, "main opcode")
-    ax.set_xlabel(
-        f"excess (% of all of the kernel's shared-memory wavefronts), worst {len(rows)} kernels"
-    )
+    excess = "excess (% of all of the kernel's shared-memory wavefronts)"
+    ax.set_xlabel(f"{excess}, worst {len(rows)} kernels")
     part_of = replace(study, cases=study.cases[study.cases["case"].isin(rows["case"])])
     return look.finish(fig, part_of, style, notes=_notes(study, table, rows), stages=_STAGES)
 
@@ -125,6 +121,5 @@ def _notes(study: StudyData, table: pd.DataFrame, rows: pd.DataFrame) -> list[st
     others = [f"; {name} {shape}" for name, shape in zip(rows["variant"], shapes) if shape]
     of_shared = table[table["kind"].notna() & (table["verdict"] == "correct")]
     excess = burdened(of_shared)["case"].nunique()
-    return [
-        f"Shape {base.shapes_text(study.cases)}{''.join(others)}. {excess} of {of_shared['case'].nunique()} cases have excess wavefronts."
-    ]
+    counted = f"{excess} of {of_shared['case'].nunique()} cases have excess wavefronts"
+    return [f"Shape {base.shapes_text(study.cases)}{''.join(others)}. {counted}."]

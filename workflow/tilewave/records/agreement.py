@@ -11,7 +11,7 @@ reaches or leaves the power limit, and NVML's reading lags as much.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewave.kernel.result import DOUBTFUL, OK, TUNE, Result
@@ -61,15 +61,12 @@ def _compared(
     return Disagreement(case, us, other, other_us, ratio, cycle_ratio)
 
 
-def alone_over_paired(
-    case: str, alone: Figures, pairings: Iterable[Figures]
-) -> Disagreement | None:
+def alone_over_paired(case: str, alone: Figures, pairs: Sequence[Figures]) -> Disagreement | None:
     """Compare cuBLAS' case alone (stage `time`) with the median of the pairings of the same product."""
-    pairs = list(pairings)
     if not pairs:
         return None
-    us = statistics.median(pairing["baseline_duration"] for pairing in pairs)
-    clocks = [pairing["sm_clock"] for pairing in pairs if pairing.get("sm_clock")]
+    us = statistics.median(pair["baseline_duration"] for pair in pairs)
+    clocks = [pair["sm_clock"] for pair in pairs if pair.get("sm_clock")]
     clock = statistics.median(clocks) if clocks else None
     return _compared(case, alone, "paired", us, clock)
 
@@ -103,14 +100,10 @@ def disagreements(
 ) -> dict[str, Disagreement]:
     """Return the timed cases that another measurement in the same environment contradicts, by case.
     results: by stage. products: the product of each case, shared by cuBLAS and the kernels timed beside it."""
-    by_stage = {
-        stage: {
-            result.case: result
-            for result in results.get(stage, ())
-            if result.status == OK and result.figures
-        }
-        for stage in ("time", TUNE, "counters")
-    }
+    by_stage = dict[str, dict[str, Result]]()
+    for stage in ("time", TUNE, "counters"):
+        good = (of for of in results.get(stage, ()) if of.status == OK and of.figures)
+        by_stage[stage] = {result.case: result for result in good}
     timed = {case: result.by_metric for case, result in by_stage["time"].items()}
     environments = {case: result.environment for case, result in by_stage["time"].items()}
     pairings: dict[Hashable, list[dict[str, float]]] = {}

@@ -15,7 +15,5 @@ def with_excess(table: pd.DataFrame) -> pd.DataFrame:
     """Add the column of excess shared-memory wavefronts (counted less ideal), unless it is there."""
     if EXCESS in table or "wavefronts_shared" not in table:
         return table
-    counted, ideal = (
-        pd.to_numeric(table[name]) for name in ("wavefronts_shared", "wavefronts_shared_ideal")
-    )
-    return table.assign(**{EXCESS: counted - ideal})
+    counted, ideal = table["wavefronts_shared"], table["wavefronts_shared_ideal"]
+    return table.assign(**{EXCESS: pd.to_numeric(counted) - pd.to_numeric(ideal)})

@@ -92,25 +92,17 @@ def _has_libcuda() -> bool:
         return False
 
 
-def gpu_devices() -> list[str]:
-    """Return the device files of GPUs: /dev/nvidia0, ... (or WSL's /dev/dxg)."""
-    devices = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
-    return devices or (["/dev/dxg"] if os.path.exists("/dev/dxg") else [])
-
-
 def fingerprint() -> dict[str, Any]:
     """Return what this machine can measure, from files alone, in milliseconds. ncu: its resolved path."""
     path = find_ncu()
-    models = re.compile(r"^Model:\s*(.+?)\s*$", re.MULTILINE)
+    devices = sorted(path for path in glob.glob("/dev/nvidia*") if re.search(r"nvidia\d+$", path))
+    about = map(Path, sorted(glob.glob("/proc/driver/nvidia/gpus/*/information")))
+    text = "\n".join(map(_text, about))
     return {
         "driver": driver_version(),
-        "devices": gpu_devices(),
+        "devices": devices or glob.glob("/dev/dxg"),  # of WSL
         "libcuda": _has_libcuda(),
-        "gpus": [
-            name
-            for file in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information"))
-            for name in models.findall(_text(Path(file)))
-        ],
+        "gpus": re.findall(r"^Model:\s*(.+?)\s*$", text, re.MULTILINE),
         "counter_permission": counter_permission(),
         "administrator": os.geteuid() == 0,
         "ncu": os.path.realpath(path) if path else None,
@@ -119,9 +111,8 @@ def fingerprint() -> dict[str, Any]:
 
 
 def has_gpu(machine: Mapping[str, Any]) -> bool:
-    return bool(
-        machine["libcuda"] and machine["devices"] and machine["visible_devices"] not in ("", "-1")
-    )
+    hidden = machine["visible_devices"] in ("", "-1")
+    return bool(machine["libcuda"] and machine["devices"] and not hidden)
 
 
 NO_NCU = (
@@ -198,15 +189,13 @@ def cpu_environment(why: str = "") -> dict[str, Any]:
 def probe(gpu_index: int | None = None) -> dict[str, Any]:
     """Return the environment of this machine, determined in a child process; what is missing raises nothing.
     gpu_index: CUDA's number, default 0. Without a usable GPU ``gpu`` is None, and ``gpu_reason`` says why."""
-    chosen = [] if gpu_index is None else ["--gpu", str(gpu_index)]
     if not has_gpu(fingerprint()):
         return cpu_environment("no NVIDIA driver, or no visible device")
-    command = [sys.executable, "-m", "tilewave.gpu.facts", *chosen]
-    environ = home.child_environment()
+    command = [sys.executable, "-m", "tilewave.gpu.facts"]
+    command += [] if gpu_index is None else ["--gpu", str(gpu_index)]
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": ANSWER_S}
     try:
-        done = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=ANSWER_S, check=False
-        )
+        done = subprocess.run(command, env=home.child_environment(), check=False, **how)
         environment: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
         return environment
     except subprocess.TimeoutExpired:

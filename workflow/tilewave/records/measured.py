@@ -58,9 +58,6 @@ def sample_rows(results: Iterable[Result]) -> list[dict[str, Any]]:
 
 def instruction_rows(results: Iterable[Result], table: str = INSTRUCTIONS) -> list[dict[str, Any]]:
     """Return counters of instructions (with the table STALLS: samples) as rows with their key, once for each key."""
-    return [
-        {"key": result.key, **row}
-        for result in _each_key(results)
-        if (result.stage == SAMPLE) == (table == STALLS)
-        for row in result.instructions
-    ]
+    sampled = table == STALLS
+    of_table = (result for result in _each_key(results) if (result.stage == SAMPLE) == sampled)
+    return [{"key": result.key, **row} for result in of_table for row in result.instructions]

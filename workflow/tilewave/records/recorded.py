@@ -193,9 +193,6 @@ class Recorded(Folder):
         inputs = operation.sentence(job, operation.runs(job))
         return dataclasses.replace(outcome, notes={**outcome.notes, "inputs": inputs})
 
-    def has_case(self, stage: str, case: str) -> bool:
-        return (stage, case) in self._cases
-
     def results(self) -> list[Result]:
         return [self._result(row) for row in self._rows]
 
@@ -318,6 +315,7 @@ def merge(
     long["samples"] = sample_rows(results)
     used = collections.Counter(result.environment for result in rows)
     facts = {**(before.environments if before else {}), **environments}
+    environs = {name: facts[name] | {"results": used[name]} for name in used if name in facts}
     both = {**(before.compiled if before else {}), **compiled}
     files = {
         RESULTS: _of_rows(table, (*PLAIN, *PACKED)),
@@ -325,9 +323,7 @@ def merge(
             f"{name}.parquet": _merged_long(before, name, long_rows, new_keys, kept)
             for name, long_rows in long.items()
         },
-        ENVIRONMENTS: _json(
-            {name: {**facts[name], "results": used[name]} for name in used if name in facts}
-        ),
+        ENVIRONMENTS: _json(environs),
         COMPILED: _json(both),
         **_merged_listings(before, listings or {}, both),
     }
@@ -342,14 +338,11 @@ def _with_long_rows(folder: Recorded, results: list[Result]) -> list[Result]:
     series: dict[str, dict[str, list[float]]] = {}
     for row in folder.long_table("samples", keys).to_pylist():
         series.setdefault(row["key"], {}).setdefault(row["series"], []).append(row["value"])
-    rows = folder.instructions(keys)
-    # The stage is part of the key, so no two stages share a key.
-    return [
-        dataclasses.replace(
-            result, samples=series.get(result.key, {}), instructions=rows.get(result.key, [])
-        )
-        for result in results
-    ]
+    rows, full = folder.instructions(keys), []
+    for result in results:  # the stage is part of the key, so no two stages share a key
+        samples, instructions = series.get(result.key, {}), rows.get(result.key, [])
+        full.append(dataclasses.replace(result, samples=samples, instructions=instructions))
+    return full
 
 
 def adopt(folder: Path, other: Path, keep: bool = False) -> dict[str, int]:
@@ -387,9 +380,8 @@ def _context_of(
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Return environments, compilations and listings of these results, for `merge`."""
     variants = {result.case.partition("@")[0] for result in taken}
-    compiled = {
-        name: entry for name, entry in there.compiled.items() if name.rpartition(".")[0] in variants
-    }
+    entries = there.compiled.items()
+    compiled = {name: entry for name, entry in entries if name.rpartition(".")[0] in variants}
     facts = {name: there.environments[name] for name in used}
     keys = [str(entry["key"]) for entry in compiled.values() if "key" in entry]
     listings = {key: listing for key in keys if (listing := there.places(key)) is not None}

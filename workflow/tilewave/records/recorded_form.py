@@ -28,9 +28,7 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
     file: {name: TYPES[kind] for name, kind in columns.items()}
     for file, columns in TABLES["columns"].items()
 }
-FURTHER: dict[str, pa.DataType] = {
-    name: TYPES[kind] for kind, names in TABLES["further"].items() for name in names
-}
+FURTHER = {name: TYPES[kind] for kind, names in TABLES["further"].items() for name in names}
 QUOTED = {"reason", "figures", "notes", "lines", "sass", "text"}
 """Columns whose texts are checked elsewhere, or cleaned where they are shown."""
 CLOSED = {"stage": STAGES, "status": STATUSES, "verdict": VERDICTS}
@@ -162,13 +160,10 @@ class Listings:
         self._file = _opened(data, name)
         self._group = functools.lru_cache(maxsize=1)(self.read)
         self.groups = self._file.num_row_groups if self._file.schema_arrow.names else 0
-        self._places = {
-            key: (group, index)
-            for group in range(self.groups)
-            for index, key in enumerate(
-                self._file.read_row_group(group, ["key"])["key"].to_pylist()
-            )
-        }
+        self._places = dict[str, tuple[int, int]]()
+        for group in range(self.groups):
+            keys = self._file.read_row_group(group, ["key"])["key"].to_pylist()
+            self._places |= {key: (group, index) for index, key in enumerate(keys)}
 
     def read(self, group: int) -> pa.Table:
         """Read a row group. Raises MemoryError for too large a one."""

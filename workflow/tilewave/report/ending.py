@@ -28,9 +28,8 @@ def announce(judged: Mapping[str, Any], figures_path: str | Path) -> str:
         lines.append("Error: these kernel files were skipped. Correct them or remove them:")
         lines += [f"  {why}" for why in unread.values()]
     if strict and problems:
-        lines.append(
-            f"Error: strict is {str(strict).lower()}, and these cases are wrong or failed:"
-        )
+        how = str(strict).lower()
+        lines.append(f"Error: strict is {how}, and these cases are wrong or failed:")
         lines += [f"  {line}" for line in problems[:MOST]]
         if len(problems) > MOST:
             lines.append(f"  and {len(problems) - MOST} more; the report lists all of them")

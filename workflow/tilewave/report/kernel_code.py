@@ -40,6 +40,7 @@ COUNTERS = {
     "samples": "samples",
 }
 """Column of a listing -> column of an instruction's row."""
+TITLES = {"samples": "samples (%)"}
 GEOMETRY = ["block_threads", "shared_bytes"]
 PLACE = ["function", "address", "file", "line", "kernel_line", "source", "environment"]
 COLUMNS = [*PLACE, *COUNTERS.values()]
@@ -164,13 +165,11 @@ def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, list[SourceLine]]:
         called = {f"called {name}": value for name, value in counts.items()}
         counted[kernel.path.name, line] = counted.get((kernel.path.name, line), {}) | called
     files = {kernel.path.name, *rows["file"]}
+    texts = origins.by_last_name(origins.kernel_texts(kernel)).items()
+    lines = {name: enumerate(text.splitlines(), 1) for name, text in texts if name in files}
     return {
-        name: [
-            SourceLine(line, code, counted.get((name, line), {}))
-            for line, code in enumerate(text.splitlines(), 1)
-        ]
-        for name, text in origins.by_last_name(origins.kernel_texts(kernel)).items()
-        if name in files
+        name: [SourceLine(line, code, counted.get((name, line), {})) for line, code in numbered]
+        for name, numbered in lines.items()
     }
 
 
@@ -181,11 +180,8 @@ def machine_code(
     listing: text from `sass.as_text`; rows: from `rows_of`."""
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
     counted = sums(rows[rows["function"].isna() | (rows["function"] == function)], "address")
-    return [
-        (line, by_address.get(line.address, origins.NOWHERE), counted.get(line.address, {}))
-        for line in sass.parse(listing)
-        if line.function == function
-    ]
+    lines = ((line, line.address) for line in sass.parse(listing) if line.function == function)
+    return [(line, by_address.get(at, origins.NOWHERE), counted.get(at, {})) for line, at in lines]
 
 
 def _text(value: float | None, column: str, total: float = 0.0) -> str:
@@ -222,11 +218,7 @@ def _file(name: str, lines: list[SourceLine], start: int, total: float) -> Listi
         rows.append((_mark(counts, total), [str(line), *cells, text]))
     while rows and not rows[0][1][-1].strip():
         rows.pop(0)
-    return Listing(name, ["line", *map(_title, columns), "source"], rows)
-
-
-def _title(column: str) -> str:
-    return "samples (%)" if column == "samples" else column
+    return Listing(name, ["line", *(TITLES.get(of, of) for of in columns), "source"], rows)
 
 
 def _sass(
@@ -273,10 +265,9 @@ def listings(
         return None
     totals = rows[[*COUNTERS]].sum().to_dict()
     total = totals["samples"]
-    files = [
-        _file(name, lines, kernel.front_lines if name == kernel.path.name else 0, total)
-        for name, lines in source(kernel, rows).items()
-    ]
+    front = {kernel.path.name: kernel.front_lines}
+    texts = source(kernel, rows).items()
+    files = [_file(name, lines, front.get(name, 0), total) for name, lines in texts]
     entry = first_build(document, case.partition("@")[0])
     symbols = {kernel.entry: entry.get("symbol", kernel.entry), **entry.get("symbols", {})}
     columns = ["executed", "wavefronts", "excess", *["samples"] * bool(total)]
@@ -286,13 +277,14 @@ def listings(
             code.append(("", [*[""] * (len(columns) + 2), name]))
         machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
         code += _sass(machine, kernel, columns, total)
+    titles = [TITLES.get(name, name) for name in columns]
     unplaced = rows["wavefronts"][rows["line"] == 0].sum()
     return {
         "case": case,
         "source": str(rows["source"].iloc[0]),
         "environment": str(rows["environment"].iloc[0]),
         "files": [file for file in files if file.rows],
-        "sass": Listing("SASS", ["address", *map(_title, columns), "line", "instruction"], code),
+        "sass": Listing("SASS", ["address", *titles, "line", "instruction"], code),
         "wavefronts": _text(totals["wavefronts"], "wavefronts"),
         "excess": number(totals["excess"]),
         "samples": number(total) if total else "",

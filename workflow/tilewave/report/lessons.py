@@ -16,12 +16,9 @@ from tilewave.report.studies import StudyView
 def lessons() -> tuple[SimpleNamespace, ...]:
     """Return all lessons in order: the entries of lessons.yaml, with number and address."""
     entries = yaml.safe_load((TEMPLATES / "lessons.yaml").read_text("utf-8"))
-    return tuple(
-        SimpleNamespace(
-            **{"also": (), **entry}, number=number, address=f"lesson/{number}-{entry['name']}.html"
-        )
-        for number, entry in enumerate(entries, 1)
-    )
+    for number, entry in enumerate(entries, 1):
+        entry |= {"number": number, "address": f"lesson/{number}-{entry['name']}.html"}
+    return tuple(SimpleNamespace(**{"also": (), **entry}) for entry in entries)
 
 
 def about(kernels: Container[str], studies: Container[str]) -> list[SimpleNamespace]:

@@ -62,11 +62,8 @@ def findings(
 ) -> list[summary.Highlight]:
     """Return the sentences on kernels if they are few, and the takeaways, headlines first."""
     ordered = sorted(studies, key=lambda study: not study.headline)
-    takeaways = [
-        summary.Highlight(study.takeaway, study.title, study.page)
-        for study in ordered
-        if study.takeaway
-    ]
+    said = (study for study in ordered if study.takeaway)
+    takeaways = [summary.Highlight(study.takeaway, study.title, study.page) for study in said]
     # With few kernels, a reader comes for them.
     if takeaways and len(rows) > MOST_KERNELS:
         return takeaways
@@ -157,12 +154,10 @@ def write(
     in_short = summary.markdown(whose, judged, highlights, cases, groups)
     write_atomically(reports / "summary.md", in_short.encode())
     write_atomically(reports / "junit.xml", summary.junit(cases, judged))
-    written = [
-        (name, f"tables/{name}")
-        for name in ("records.csv", "instructions.csv")
-        if (reports / "tables" / name).is_file()
-    ]
+    paths = (reports / "tables" / name for name in ("records.csv", "instructions.csv"))
+    written = [(path.name, f"tables/{path.name}") for path in paths if path.is_file()]
     rungs = next((study for study in shown if study.plot == "ladder"), None)
+    titled = rungs and rungs.page  # the title has the finding on the ladder
     drawn, narrow = dict[str, pd.DataFrame](), None
     if rungs and rungs.figure:
         study = figures.of_tables(project, rungs.name, target, cases, records, instructions)
@@ -182,10 +177,7 @@ def write(
             "verdicts": summary.verdict_counts(cases, summary.ALWAYS),
             "judged": judged,
             "no_kernels": list(project.no_kernels.values()),
-            # The title has the finding on the ladder.
-            "findings": [
-                finding for finding in highlights if finding.address != (rungs and rungs.page)
-            ][:FINDINGS],
+            "findings": [each for each in highlights if each.address != titled][:FINDINGS],
             "lessons": taught,
             "failures": [group for group in groups if not group.mild],
             "troubles": [group for group in groups if group.mild],

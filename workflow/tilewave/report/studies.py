@@ -69,9 +69,8 @@ class StudyView:
         wanted = set(project.plan.studies[name])
         cases, records, problems = (frame[frame["case"].isin(wanted)] for frame in frames)
         folder = reports / "figures"
-        sidecar, caption, svg, data = (
-            folder / f"{name}.{kind}" for kind in ("json", "txt", "svg", "csv")
-        )
+        suffixes = (".json", ".txt", ".svg", ".csv")
+        sidecar, caption, svg, data = map((folder / name).with_suffix, suffixes)
         document = json.loads(sidecar.read_text("utf-8")) if sidecar.is_file() else {}
         self.takeaway: str = document.get("takeaway", "")
         self.undrawn: str = document.get(UNDRAWN, "")
@@ -86,11 +85,9 @@ class StudyView:
         self.groups = troubles(cases, problems)
         records = records if entry.execute else figures.without_executions(records)
         self.sources = sources(records, environments)
-        self.files = [
-            (kind.upper(), f"../figures/{name}.{kind}")
-            for kind in (("json",) if self.undrawn else FIGURE_KINDS)
-            if (folder / f"{name}.{kind}").is_file()
-        ]
+        kinds = ("json",) if self.undrawn else FIGURE_KINDS
+        there = (kind for kind in kinds if (folder / f"{name}.{kind}").is_file())
+        self.files = [(kind.upper(), f"../figures/{name}.{kind}") for kind in there]
         summary, self.data, self.figure = None, None, None
         self.table, self.more, self.filters = None, 0, list[str]()
         if self.undrawn:

@@ -69,9 +69,8 @@ def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
     rows = rows.drop(planned.index)
     unchecked = cases["case"][cases["verdict"] == result.NOT_CHECKED]
     planned = planned[(planned["stage"] == "check") & planned["case"].isin(unchecked)]
-    planned = planned.assign(
-        status=result.NOT_CHECKED, reason=planned["status"] + ": " + planned["reason"]
-    )
+    why = planned["status"] + ": " + planned["reason"]
+    planned = planned.assign(status=result.NOT_CHECKED, reason=why)
     judged = _judged(cases, rows)
     status, reason, ok = rows["status"], rows["reason"], rows["status"] == result.OK
     spoilt = ok & reason.str.startswith(result.SPOILT)
@@ -226,11 +225,10 @@ def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
     failed = {problem.case: problem.line for problem in judged.problems}
     ends = cases.reindex(columns=["ends", "finds"]).replace(result.OK, "")
     planned = ends.map(present).any(axis=1)
+    columns = zip(cases["case"], cases["kernel"], cases["verdict"], planned, strict=True)
     tests = [
         (str(case), str(kernel), failed.get(str(case), ""), not (verdict.checked(word) or expected))
-        for case, kernel, word, expected in zip(
-            cases["case"], cases["kernel"], cases["verdict"], planned, strict=True
-        )
+        for case, kernel, word, expected in columns
     ]
     tests += [(name, "figure", why, False) for name, why in judged.undrawn.items()]
     tests += [(name, "kernel file", why, False) for name, why in judged.unread.items()]

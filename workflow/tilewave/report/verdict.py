@@ -52,11 +52,9 @@ class Problem(NamedTuple):
 
 def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[Problem]:
     """Return each problem that a strict run does not accept."""
-    listed = [
-        Problem(str(case), _why_wrong(records, str(case), str(verdict)))
-        for case, verdict in zip(cases["case"], unplanned_verdicts(cases))
-        if wrong(verdict)
-    ]
+    verdicts = zip(map(str, cases["case"]), unplanned_verdicts(cases))
+    bad = [(case, str(verdict)) for case, verdict in verdicts if wrong(verdict)]
+    listed = [Problem(case, _why_wrong(records, case, verdict)) for case, verdict in bad]
     # A case that failed its check has the same status in later stages: list it once.
     unaccepted = records["status"].isin(result.FAILURES)
     if strict == "release":
@@ -170,10 +168,9 @@ def of(
         (interrupted, "case", was, "interrupted (the next run measures what is missing)"),
         (len(bad_cases), "case", be, "wrong or failed"),
     )
+    present_kinds = (kind for kind in kinds if kind[0])
     faults = [
-        f"{plural(count, noun)} {verbs[count > 1]} {fault}"
-        for count, noun, verbs, fault in kinds
-        if count
+        f"{plural(n, noun)} {verbs[n > 1]} {fault}" for n, noun, verbs, fault in present_kinds
     ]
     if faults:
         outcome = f"Not passed: {', '.join(faults)}"

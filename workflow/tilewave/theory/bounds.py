@@ -79,11 +79,8 @@ def scaled(shallow: Counts, deep: Counts, depth: float, area: float) -> Counts:
     def line(low: float, high: float) -> float:
         return area * (low + (high - low) * depth)
 
-    plain: dict[str, Any] = {
-        count.name: line(getattr(shallow, count.name), getattr(deep, count.name))
-        for count in fields(Counts)
-        if count.name != "tensor"
-    }
+    names = [count.name for count in fields(Counts) if count.name != "tensor"]
+    plain: dict[str, Any] = {n: line(getattr(shallow, n), getattr(deep, n)) for n in names}
     kinds = dict.fromkeys([*shallow.tensor, *deep.tensor])
     tensor = {kind: line(shallow.tensor.get(kind, 0), deep.tensor.get(kind, 0)) for kind in kinds}
     return Counts(**plain, tensor=tensor)

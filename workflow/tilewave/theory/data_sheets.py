@@ -37,9 +37,8 @@ SHORT: Mapping[str, DataSheet] = {
 }
 """Data sheets by their names on a command line."""
 DATA_SHEETS = tuple(SHORT.values())
-TENSOR_INPUTS: Mapping[str, frozenset[str]] = {
-    row.capability: row.tensor_inputs for row in ARCHITECTURES.values() if row.tensor_inputs
-}
+_KNOWN = (row for row in ARCHITECTURES.values() if row.tensor_inputs)
+TENSOR_INPUTS = {row.capability: row.tensor_inputs for row in _KNOWN}
 """Types of at least 8 bits that tensor cores multiply, by compute capability."""
 
 

@@ -89,9 +89,8 @@ class Fp8:
         size = np.arange(128)
         exponent, unit = size >> self.digits, 1 << self.digits
         steps = size % unit + unit * (exponent > 0)
-        positive = np.ldexp(
-            steps.astype(np.float64), np.maximum(exponent, 1) - self.bias - self.digits
-        )
+        powers = np.maximum(exponent, 1) - self.bias - self.digits
+        positive = np.ldexp(steps.astype(np.float64), powers)
         if self.endless:
             positive[-unit:] = np.nan
             positive[-unit] = np.inf
@@ -106,10 +105,8 @@ class Fp8:
         low = np.clip(np.searchsorted(finite, size, "right") - 1, 0, len(finite) - 2)
         above, below = finite[low + 1] - size, size - finite[low]
         patterns = low + ((below > above) | ((below == above) & (low % 2 == 1)))
-        patterns = np.where(
-            np.isnan(values), 0x7F, patterns | np.where(np.signbit(values), 0x80, 0)
-        )
-        return patterns.astype(np.uint8)
+        signed = patterns | np.where(np.signbit(values), 0x80, 0)
+        return np.where(np.isnan(values), 0x7F, signed).astype(np.uint8)
 
     def from_bits(self, words: Words) -> NDArray[np.uint8]:
         return self.nearest(_single(words))
@@ -188,11 +185,7 @@ _FUNCTIONS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "tf32": {"from_bits": lambda words: _to_tf32(_single(words)), "write": _to_tf32},
     "f16in32": {"from_bits": lambda words: _of_f16(_single(words)), "write": _of_f16},
     "f16": {"from_bits": lambda words: _single(words).astype("float16"), "write": _to("float16")},
-    "bf16": {
-        "from_bits": lambda words: _to_bf16(_single(words)),
-        "read": _of_bf16,
-        "write": _to_bf16,
-    },
+    "bf16": {"read": _of_bf16, "write": _to_bf16, "from_bits": lambda w: _to_bf16(_single(w))},
     "i32": {"from_bits": lambda words: (_high(words) - (1 << 23)).astype("int32")},
     "u32": {"from_bits": lambda words: words},
     "i64": {"from_bits": _to("int64")},
@@ -203,9 +196,8 @@ for _name, _facts in table_beside(__file__).items():
     _numbers = {key: float.fromhex(_facts[key]) for key in _facts.keys() & {"roundoff", "spacing"}}
     DTYPES[_name] = Dtype(_name, **_facts | _numbers | _FUNCTIONS.get(_name, {}))
 for _name, _kind in FP8.items():
-    DTYPES[_name] = replace(
-        DTYPES[_name], from_bits=_kind.from_bits, read=_kind.read, write=_kind.nearest
-    )
+    _row = replace(DTYPES[_name], from_bits=_kind.from_bits)
+    DTYPES[_name] = replace(_row, read=_kind.read, write=_kind.nearest)
 SIZES: Mapping[str, int] = {name: dtype.size for name, dtype in DTYPES.items()}
 """Bytes of one element."""
 

@@ -135,6 +135,5 @@ def prediction_error(errors: Sequence[float]) -> PredictionError:
     if not sizes:
         return PredictionError(math.nan, math.nan, -1, 0)
     place = max(sizes)[1]
-    return PredictionError(
-        statistics.median(size for size, _ in sizes), errors[place], place, len(sizes)
-    )
+    median = statistics.median(size for size, _ in sizes)
+    return PredictionError(median, errors[place], place, len(sizes))

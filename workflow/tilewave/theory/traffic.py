@@ -146,9 +146,8 @@ def _sum(parts: Iterable[tuple[Traffic, int]]) -> Traffic:
 
 def _cuts(size: int, span: int, pitch: int) -> Counter[tuple[int, int]]:
     """Return the numbers of pieces of ``span`` along an axis, by bytes past a sector boundary and size."""
-    return Counter(
-        (start * pitch % SECTOR_BYTES, min(span, size - start)) for start in range(0, size, span)
-    )
+    starts = range(0, size, span)
+    return Counter((at * pitch % SECTOR_BYTES, min(span, size - at)) for at in starts)
 
 
 def _piece(
@@ -205,9 +204,8 @@ def product_traffic(
     for name, (down, along) in sides.items():
         span = (accesses.get(name) or row_by_row(along)).span
         if down % span[0] or along % span[1]:
-            raise ValueError(
-                f"a tile of {down} x {along} elements of {name} is not a multiple of {span[0]} x {span[1]}"
-            )
+            tile_of = f"a tile of {down} x {along} elements of {name}"
+            raise ValueError(f"{tile_of} is not a multiple of {span[0]} x {span[1]}")
     a, b, c = (accesses.get(name) or row_by_row(along) for name, (_, along) in sides.items())
     for_a, for_b = loads_per_element(shape, tile)
     of_a, of_b = matrix_traffic(m, k, a, element_bytes), matrix_traffic(k, n, b, element_bytes)

@@ -251,10 +251,9 @@ class _Watch:
 
     def _handle(self, line: bytes) -> None:
         """Apply one line of the event file; ignore a malformed one."""
-        try:
+        event = None
+        with contextlib.suppress(ValueError):
             event = json.loads(line)
-        except ValueError:
-            return
         if not isinstance(event, dict):
             return
         kind, index = event.get("event"), event.get("index")
@@ -285,12 +284,11 @@ class _Watch:
             return Result.of_job(job, "failed to launch", reason)
 
     def _expire(self) -> None:
-        if self.current is None:
+        if (index := self.current) is None:
             self.ending = f"did nothing for {self.grace_s:g} s"
             return
-        limit = self._limit(self.current)
-        reason = f"no result within {limit:g} s (case_limit_s)"
-        self.finish(self.current, Result.of_job(self.jobs[self.current], "timed out", reason))
+        reason = f"no result within {self._limit(index):g} s (case_limit_s)"
+        self.finish(index, Result.of_job(self.jobs[index], "timed out", reason))
 
     def unmeasured(self, index: int, reason: str) -> Result:
         """Return the result of a case that the worker's end left without one."""

@@ -52,7 +52,8 @@ class CheckedKernel:
     named: whether the judge has the kernel's name and arguments; edge: where the judge finds the results wrong;
     sizes: more shapes at which it judges; judges: functions of the file that may judge; put: makes one of them the judge;
     search: yields formulas that may judge; otherwise: returns the kernel under an operation of what it touches;
-    sizes_in_file: the file's names of sizes that have another one in front matter."""
+    sizes_in_file: the file's names of sizes that have another one in front matter; ended, size: verdict and sizes of the
+    trials of `wrap`."""
 
     path: Path
     name: str
@@ -68,7 +69,9 @@ class CheckedKernel:
     judges: Sequence[Reference] = ()
     put: Callable[[Reference | None], str] = lambda judge: ""
     search: Callable[[Sequence[Sample]], Iterator[Reference]] | None = None
-    otherwise: Callable[[], tuple[Any, ...]] | None = None
+    otherwise: "Callable[[], CheckedKernel] | None" = None
+    ended: str = ""
+    size: str = ""
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -126,21 +129,22 @@ def checked_kernels(
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKernel]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
     names, functions = [options.kernel], dict[str | None, Function]()
+    read = functools.cache(finding.read)
     if path.suffix != compiled.SUFFIX:
-        source, _ = finding.read(path.resolve(), macros=options.macro)
+        source, _ = read(path.resolve(), (), (*options.macro,))
         every = source.functions()
         functions = {item.name: item for item in every if item.file == source.path}
         if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
             functions = {**{item.name: item for item in every}, **functions}
-        read = any(file == source.path for file, _ in source.near.declarations())
-        if not (functions or read) and "__global__" in source.texts[source.path]:
+        readable = any(file == source.path for file, _ in source.near.declarations())
+        if not (functions or readable) and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
         names = names if options.kernel else [*functions]
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
-    plain["arch"] = execute.arch_of(options)
+    plain |= {"arch": execute.arch_of(options), "read": read}
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
@@ -153,8 +157,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         named = function is None or matching.named_operation(function, source) is not None
         budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = CheckedKernel(path, name or path.stem, None)
-        wrapped, settled, first = _attempt(wrapped, plain | budget)
-        verdict = first
+        wrapped, settled = _attempt(wrapped, plain | budget)
+        verdict = first = wrapped.ended
         derived = plain | {"operations": [str(home), *options.operations], "roomy": True}
         derived |= {"new_operation": f"{stem}_touched", "budget": options.budget}
         derived["output"] = str(home / "touched" / output)
@@ -165,9 +169,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             missing = PATTERNS["derived"].match(wrapped.problem)
             named = named and not (misled or missing)
             problem = wrapped.problem if named else ""
-            touched, verdict = _touched(
-                replace(wrapped, problem=problem), function, source, derived
-            )
+            touched = _touched(replace(wrapped, problem=problem), function, source, derived)
+            verdict = touched.ended
             late = not verdict or verdict.startswith((result.NOT_MEASURED, result.FAILED_TO_LAUNCH))
             late = late or probing.TOO_LARGE in problem
             undecided = not (late or first.startswith(JUDGED if named else UNBUILT))
@@ -182,8 +185,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             elif not (named or unlike):  # the sizes are those of an operation that is a guess
                 wrapped = replace(wrapped, problem=PATTERNS["sides"].sub("", wrapped.problem))
             if touched.kernel and wrapped is not touched:
-                other: Any = functools.partial(tuple, (touched, verdict))
-                wrapped = replace(wrapped, otherwise=other)
+                wrapped = replace(wrapped, otherwise=functools.partial(replace, touched))
         elif function and not plain["operation"]:
             bare = CheckedKernel(path, wrapped.name, None)
             other = functools.partial(_touched, bare, function, source, derived)
@@ -193,28 +195,26 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             again |= {"new_operation": f"{stem}_later", "force": True}
             faults = _later(function, source, plain | again)
             wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
-        facts = [line for line in wrapped.notes if not PATTERNS["progress"].search(line)]
-        yield replace(wrapped, notes=facts, sizes_in_file=_in_file(function, wrapped.kernel))
+        yield replace(wrapped, sizes_in_file=_in_file(function, wrapped.kernel))
 
 
 def _touched(
     source: CheckedKernel, function: Function, file: Source, options: Mapping[str, Any]
-) -> tuple[CheckedKernel, str]:
-    """Return a kernel under an operation of what it touches, which judges no values but finds races, and its verdict."""
-    touched, _, verdict = _attempt(source, options)
+) -> CheckedKernel:
+    """Return a kernel under an operation of what it touches, which judges no values but finds races."""
+    touched, _ = _attempt(source, options)
     if touched.kernel is None:
-        return touched, verdict
-    *_, size = PATTERNS["shape"].findall("\n".join(touched.notes))
+        return touched
     near = finding.bearing(file, function.name)
     given = options["grid"] and (options["block"] or function.bound)
     launched = bool(near.launches(function.name) or given)
-    kernel, problem = at_size(touched.kernel, size), source.problem or UNKNOWN
+    kernel, problem = at_size(touched.kernel, touched.size), source.problem or UNKNOWN
     constants = kernel.front.compiler.constants
     near = near.with_smaller({of: constants[of] for of in constants if constant(near, of)})
     touched = replace(touched, kernel=kernel, problem=problem, launched=launched)
-    if verdict.startswith(result.NOT_CHECKED):
+    if touched.ended.startswith(result.NOT_CHECKED):
         touched = _with_judges(touched, function, near)
-    return touched, verdict
+    return touched
 
 
 def _in_file(function: Function | None, kernel: Kernel | None) -> dict[str, str]:
@@ -233,9 +233,9 @@ def _later(function: Function, source: Source, options: Mapping[str, Any]) -> It
         sides = (launch.grid, launch.block, launch.shared, *launch.template)
         key = tuple(spelled(launch.scope.literal(side)) for side in sides)
         if 0 < len(seen) <= MOST_LATER and key not in seen and not launch.scope.is_off:
-            tried, _, end = _attempt(
-                CheckedKernel(source.path, function.name, None), {**options, "later": at}
-            )
+            bare = CheckedKernel(source.path, function.name, None)
+            tried, _ = _attempt(bare, {**options, "later": at})
+            end = tried.ended
             sure = end.startswith(LATER) or (
                 end.startswith(ENDED) and PATTERNS["in_shared"].search(end)
             )
@@ -253,12 +253,12 @@ def _with_judges(source: CheckedKernel, function: Function, near: Source) -> Che
     facts: Any = {"function": function, "source": near, "kernel": source.kernel}
     put = functools.partial(judge_by, **facts)
     sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
-    search = functools.partial(recognising.references, **facts)
+    search = functools.partial(recognising.recognised, **facts)
     return replace(source, judges=judges, put=put, search=search, sizes=sizes[1:])
 
 
-def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[CheckedKernel, bool, str]:
-    """Wrap a kernel. Return it, whether its verdict stands, and the verdict, empty if wrap refuses it."""
+def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[CheckedKernel, bool]:
+    """Wrap a kernel. Return it with its verdict, empty if wrap refuses it, and whether that stands."""
     notes = io.StringIO()
     try:
         with contextlib.redirect_stderr(notes):
@@ -267,12 +267,14 @@ def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[Checked
         if error.key in ("--kernel", "--dtype") and error.value:
             raise
         operations.MODULES.use(map(Path, options["operations"]))  # without those of its trials
-        return replace(source, problem=source.problem or str(error)), False, ""
+        return replace(source, problem=source.problem or str(error), ended=""), False
     lines = [line.strip() for line in notes.getvalue().splitlines()]
+    facts = [line for line in lines if not PATTERNS["progress"].search(line)]
+    *_, size = ["", *PATTERNS["shape"].findall(notes.getvalue())]
     kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name))
     settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
     settled = settled or "operation" not in kernel.marked(GUESSED)
-    return replace(source, kernel=kernel, notes=lines), settled, verdict
+    return replace(source, kernel=kernel, notes=facts, ended=verdict, size=size), settled
 
 
 def at_size(kernel: Kernel, size: str) -> Kernel:

@@ -37,7 +37,7 @@ def parameters(source: Source, names: Collection[str]) -> list[Parameter]:
 def _declared(source: Source, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and sides of the constant memory without values."""
     marks = {name for name, macro in source.macros.items() if "__constant__" in macro.body}
-    skipped = {"static", *marks, *DEVICE_KEYWORDS}
+    skipped = {"static", "extern", *marks, *DEVICE_KEYWORDS}
     for _, item in source.near.declarations("__constant__"):
         texts = [token.text for token in item.head]
         filled = {"__constant__", *marks} & {*texts} and not {"=", "constexpr"} & {*texts}

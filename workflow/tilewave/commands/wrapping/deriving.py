@@ -35,8 +35,9 @@ ROOM, SOME, MOST, LIMIT = 8, 1 << 16, 1 << 22, 1 << 25
 at most SOME elements, or MOST where those end a trial, or the product; a kernel that takes no size gets up to LIMIT."""
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
-SMALL, ODD, PITCH, ENDS, DIFFER, ASSERTED = (
-    re.compile(TABLES[key]) for key in ("small", "odd", "pitch", "ends", "differ", "asserted")
+SMALL, ODD, PITCH, COLOURS, ENDS, DIFFER, ASSERTED = (
+    re.compile(TABLES[key])
+    for key in ("small", "odd", "pitch", "colours", "ends", "differ", "asserted")
 )
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
@@ -263,9 +264,10 @@ def trials(
     aligned: bool = False,
     fit: Callable[[dict[str, int]], dict[str, int]] = dict,
     most: float = THREADS[0],
+    times: int = 1,
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
-    fit: makes a shape one that the launch takes."""
+    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size."""
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
     names = dimensions[1:] and dimensions
@@ -279,12 +281,13 @@ def trials(
         for unit in UNITS:
             large_sizes = [unit * size for size in sizes]
             if len(large) == 1 and not small:
-                large_sizes = [alone * unit**2 // UNITS[0] ** 2]
+                large_sizes = [times * alone * unit**2 // UNITS[0] ** 2]
             by_name = dict(zip(reversed(large), large_sizes)) | small_sizes
             for name in filter(PITCH.fullmatch, large):
                 widest = max(large, key=lambda name: by_name.get(name, 0))
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
+            shape |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
             if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
                 part = 2 if shape in yielded else 1
                 shape = {name: max(size // part, 1) for name, size in shape.items()}

@@ -1,5 +1,6 @@
 """The files around a kernel's that its launch and its headers may be in."""
 
+import functools
 import itertools
 import os
 import re
@@ -104,7 +105,8 @@ def read(
     return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), macro_names), tuple(folders)
 
 
-def bearing(source: Source, kernel: str) -> Source:
+@functools.lru_cache(maxsize=8)
+def bearing(source: Source, kernel: str, later: int = 0) -> Source:
     """Keep the files that bear on a kernel: those that name it, its file or its launcher, and their headers.
     A neighbour's constants say nothing about it, nor does a file with a kernel of the same name."""
     files, names = list(source.kernel_files), [kernel, source.path.name]
@@ -135,4 +137,4 @@ def bearing(source: Source, kernel: str) -> Source:
             files += [entry for entry in nearest if entry not in taken]
             taken |= {*nearest}
     kept = {file: of for file, of in source.texts.items() if file in taken}
-    return replace(source, texts=kept)
+    return replace(source, texts=kept, later=later)

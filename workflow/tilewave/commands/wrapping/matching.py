@@ -74,7 +74,7 @@ def _arrays(operation: Operation, written: bool) -> list[str]:
 
 def snake(name: str) -> str:
     """Return a name in snake case: ``norm_by_warps`` for ``normByWarps``."""
-    return re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower().strip("_")
+    return re.sub(r"(?<=[a-z\d])(?=[A-Z])(?!(?<=\d)D(?![a-z]))", "_", name).lower().strip("_")
 
 
 def _core(name: str) -> str:

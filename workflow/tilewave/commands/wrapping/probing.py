@@ -26,6 +26,8 @@ from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON
 from tilewave.theory.dtypes import DTYPES, SIZES
 
+LONGER = 4
+"""Multiple of a kernel's only size at which its later blocks may write, if the first ones do not."""
 WIDE, SHORT = 512, 64
 """Sizes of the trial that shows one block's tile: larger than a tile, and the terms of a sum."""
 MOST_AT_ONCE = 1 << 31
@@ -88,17 +90,20 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     if "--grid" in guess.unknown and not options.grid:
         grids += [front["grid"] for front in guess.alternatives]
     numbers = [item.name for item in function.parameters if item.name in derived.sizes]
-    aligned, best = not all(map(function.tests, numbers)), -2
-    for grid in grids:
-        if best == len(derived.operands):
+    aligned, best, wrote = not all(map(function.tests, numbers)), -2, False
+    tries = itertools.product((1, LONGER) if not derived.dimensions[1:] else (1,), grids)
+    for times, grid in tries:
+        if wrote and (best == len(derived.operands) or times > 1):
             break
         guess.front["grid"] = grid
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
-        shapes = functools.partial(deriving.trials, derived.dimensions, threads, aligned, fit)
+        given = derived.dimensions, threads, aligned, fit
+        shapes = functools.partial(deriving.trials, *given, times=times)
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
-        if settled[2] > best:
-            best, best_settled, best_grid = settled[2], settled, grid
+        writes = any(of.written for of in settled[0].operands.values())
+        if settled[2] > best or (writes and not wrote and times > 1):
+            best, wrote, best_settled, best_grid = settled[2], writes, settled, grid
     derived, shape, _, notes, sure = best_settled
     if not sure:  # what is outside of an array is a guess
         guess.tested = frozenset()
@@ -106,7 +111,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         guess.notes += notes
         sides = [f"{name} == {side}" for name, side in shape.items()]
         guess.front["requires"], guess.launched = {"conditions": sides}, {}
-    if not any(operand.written for operand in derived.operands.values()):
+    if not wrote:
         constant = {deriving.label(of.name): of.constant for of in function.parameters}
         outputs = {
             name: replace(of, written=not constant[name]) for name, of in derived.operands.items()
@@ -117,6 +122,13 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
             remedy = "Give numbers that belong together as --arguments"
             raise UserError.because(HERE, problem, remedy)
         guess.notes.append(f"{NOTHING} at {trying.named(shape)}")
+        text = target.source.texts[function.file]
+        plain = "#" not in text[function.declaration.start : function.declaration.end]
+        unused = [
+            of.name for of in function.parameters if of.stars and not function.mentions(of.name)
+        ]
+        if plain and unused and not touch(derived, shape).stores:
+            guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
     if guess.unknown.keys() & {"--grid", "--block"}:
         guess.place = ""  # nothing is said about the launch

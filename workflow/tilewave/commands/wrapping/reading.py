@@ -169,7 +169,7 @@ def parts(tokens: Stream) -> list[Tokens]:
     return [tuple(part) for part in groups if part]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # what is asked again is kept
 class Source:
     """The files that are read: the kernel's file, its headers and the files around it."""
 
@@ -212,6 +212,7 @@ class Source:
                     items = syntax.declarations(self.texts[path], self.macro_names.get(path))
                     yield from ((path, item) for item in items)
 
+    @functools.lru_cache(maxsize=8)  # noqa: B019, so few are kept
     def functions(self) -> list[Function]:
         """Return the kernels of the file, then those of its headers."""
         functions = [
@@ -285,6 +286,7 @@ class Source:
                     return scope, names, _until(body, ends[-1] + 1, ";")
         return None
 
+    @functools.lru_cache(maxsize=8)  # noqa: B019, so few are kept
     def launches(self, kernel: str) -> list[Launch]:
         """Return the launches of a kernel by the host's functions and macros, those in its file first."""
         bodies = [

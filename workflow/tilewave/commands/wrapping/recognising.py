@@ -5,7 +5,7 @@ import itertools
 import operator
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
 from tilewave.commands.wrapping.guessing import constant
 from tilewave.commands.wrapping.host_reference import Reference
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.reading import Function, Source, spelled
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.inputs import to_float64
@@ -27,17 +27,25 @@ from tilewave.kernel.operations.kernel_reference import (
     rounding,
     unset,
 )
+from tilewave.kernel.tolerance import Tolerance
 from tilewave.theory.dtypes import DTYPES
 
 TABLES = table_beside(__file__)
-FORMULAS: Mapping[str, Mapping[str, str]] = TABLES["formulas"]
-SOLE = frozenset(TABLES["sole"].split())
-LIMIT_S, MOST, LARGEST = 1.5, 3, 1 << 16
-"""Seconds of a search, most formulas that it finds, and the largest constant of the code that may be a size."""
-ARRAYS, SIZES, REALS, EPS, TURNS = "abcd", "uvwr", "st", "e", "g"
+ALTERNATIVES = re.compile(r"\[\[(.*?)\]\]")
+SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
+PARTS: Mapping[str, str] = TABLES["parts"]
+LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
+"""Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
+COMBINED = 2000
+"""About the most combinations of a formula's sizes; the first sizes are the kernel's own."""
+ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
-WHOLE = "{}", "clip({}, 0, 255)"
-"""How a value becomes a whole number; a fraction may be cut off."""
+CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
+SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
+LISTED = re.compile(r"\] = (\{[^;]*\}) ;")
+WEIGHTS = re.compile(r"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fF]?(?:,|$))+")
+CHANNELS = ("3", "4")
+"""Last extents of images whose channels lie side by side."""
 FAR = 0.25
 """Part of an element, and of a typical one, by which no result is off."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
@@ -45,8 +53,34 @@ CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
 """Part of a kernel's name that says of what type its elements are."""
 Letters = dict[str, Any]
+Numbers = Mapping[str, Sequence[Any]]
+Form = tuple[str, str, Letters]
+"""How a formula is written down, what its name ends with, and more letters."""
+PLAIN: Form = ("{}", "", {})
+CLIPPED: Form = ("clip({}, 0, 255)", ", between 0 and 255", {})
+"""How a value becomes a whole number; a fraction may be cut off."""
 Tried = tuple[str, str, Letters]
 """A formula's name, its text, and what its letters are."""
+
+
+def _choose(text: str, choices: Iterable[int]) -> str:
+    places = iter(choices)
+    return ALTERNATIVES.sub(lambda of: of[1].split("|")[next(places)], text)
+
+
+def _spelled_out(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield formulas, one for each choice of `[[one|another]]`, which are at the same places in name and code, and those
+    of the groups that `also` names."""
+    for text, code in entries.items():
+        for name in code.split() if text == "also" else ():
+            keys = (key for key in TABLES["formulas"] if key.partition("|")[0] == name)
+            yield from _spelled_out(TABLES["formulas"][next(keys)])
+        counts = (range(of.count("|") + 1) for of in ALTERNATIVES.findall(code))
+        for choices in itertools.product(*counts) if text != "also" else ():
+            yield _choose(text, choices), _choose(code, choices)
+
+
+FORMULAS = {key: dict(_spelled_out(entries)) for key, entries in TABLES["formulas"].items()}
 
 
 @dataclass(frozen=True)
@@ -58,7 +92,28 @@ class Sample:
     outputs: Mapping[str, np.ndarray]
 
 
-def references(
+@dataclass(frozen=True)
+class Seen:
+    """What a sample shows of an output. launch, named: values of names; got: its numbers; old: those before, if it had some;
+    wrote: which were written, as far as that can be told; telling: whether it says much; loose: by how much no result is off."""
+
+    launch: dict[str, Any]
+    named: Mapping[str, Any]
+    got: np.ndarray
+    old: np.ndarray | None
+    wrote: np.ndarray
+    telling: bool
+    loose: float
+    tolerance: Callable[[np.ndarray], Tolerance]
+
+    def value(self, formula: str, letters: Letters) -> np.ndarray:
+        numbers: np.ndarray = formulas.value(
+            formula, self.launch | formulas.letter_values(letters, self.named)
+        )
+        return numbers
+
+
+def recognised(
     samples: Sequence[Sample], function: Function, source: Source, kernel: Kernel
 ) -> Iterator[Reference]:
     """Yield formulas that equal what a kernel gave in the first sample, those that equal all samples first.
@@ -71,8 +126,13 @@ def references(
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
-    constants = constant_memory.values(source, {*kernel.front.compiler.constants}).values()
-    lists = [[float(of.strip("fF ")) for of in text.split(",")] for text in constants if text]
+    constants = [*constant_memory.values(source, {*kernel.front.compiler.constants}).values()]
+    constants += [re.sub("[ {}]", "", of) for of in LISTED.findall(function.text)]
+    texts = (of.replace(" ", "").rstrip(",") for of in constants)
+    lists = [
+        [float(of.strip("fF")) for of in text.split(",")]
+        for text in filter(WEIGHTS.fullmatch, texts)
+    ]
     outputs = pure or operation.outputs(job)
     least = len(needed) if len(outputs) == 1 else 0
     tried = [
@@ -81,49 +141,101 @@ def references(
         if len({*re.findall(r"\b[abcd]\b", formula)}) >= least
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
-    fitting = [_fitting(samples, operation, output, tried) for output in outputs]
+    plain = {*read, *job.shape}
+    tried.sort(key=lambda of: _unlikely(of[2], read, plain))
+    words = _words(function.name)
+    then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
+    fitting = list[list[Tried]]()
+    for output in outputs:
+        fitting.append(_fitting(samples, operation, output, tried, numbers, then))
+        if not fitting[-1]:
+            break
     exact = sole and len(outputs) == 1 and not fitting[0]
     for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
-            texts = dict.fromkeys(text.format_map(letters) for text, _, letters in chosen)
-            reference = " and ".join(texts), f"computed({', '.join(code)})", ()
+            names_of = dict.fromkeys(_named(text, letters) for text, _, letters in chosen)
+            reference = " and ".join(names_of), f"computed({', '.join(code)})", ()
             yield Reference(*reference, exact=exact, alike=exact)
 
 
 def _fitting(
-    samples: Sequence[Sample], operation: Any, output: str, tried: Sequence[Tried]
+    samples: Sequence[Sample],
+    operation: Any,
+    output: str,
+    tried: Sequence[Tried],
+    numbers: Numbers,
+    then: Sequence[tuple[str, str]],
 ) -> list[Tried]:
     """Return the formulas of an output that equal the first sample, those that equal all samples first."""
-    job, deadline = samples[0].job, time.monotonic() + LIMIT_S
-    shown = [(of.job.shape, _shown(of, operation, output)) for of in samples]
+    job, deadline = samples[0].job, time.process_time() + LIMIT_S
+    every = [_seen(of, operation, output) for of in samples]
     # A size that is no multiple of the first may have an edge that the launch leaves out.
-    whole = [of for shape, of in shown if all(shape[at] % job.shape[at] == 0 for at in shape)]
-    every = [of for _, of in shown]
-    forms = WHOLE if DTYPES[operation.dtype(job, output)].whole else WHOLE[:1]
+    shapes = [of.job.shape for of in samples]
+    multiples = [all(of[at] % job.shape[at] == 0 for at in of) for of in shapes]
+    whole = list(itertools.compress(every, multiples))
+    kinds = [PLAIN, CLIPPED] if DTYPES[operation.dtype(job, output)].whole else [PLAIN]
+    parts = (every, whole) if len(whole) < len(every) else (every,)
+    plain = kinds + [(f"{code}({{}})", f", and {text} of each", {}) for code, text in then]
+    last = operation.operands[output].extents[-1]
+    if str(last) in CHANNELS or matching.snake(str(last)).startswith("chan"):
+        text, more = f", of each of {last} channels", {"C": last}
+        plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, more) for of, end, _ in kinds]
+    forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
     def equal() -> Iterator[tuple[bool, Tried]]:
         for text, formula, letters in tried:
-            if time.monotonic() > deadline:
+            if time.process_time() > deadline:
                 return
-            as_written = [form.format(formula) for form in forms]
-            for part in (every, whole) if len(whole) < len(every) else (every,):
-                if form := next(_equal(as_written, letters, part), None):
-                    yield part is not every, (text + form[1], form[0], letters)
+            for part, written in forms:
+                if form := next(_equal(written, formula, letters, part), None):
+                    code, end, more = form
+                    yield part is not every, (text + end, code, letters | more)
                     break
 
     first = sorted(itertools.islice(equal(), MOST), key=operator.itemgetter(0))
     return [of for _, of in first]
 
 
+def _parts(
+    seen: Sequence[Seen], kinds: Sequence[Form], output: str, numbers: Numbers
+) -> Iterator[Form]:
+    """Yield how a formula of a part of an output is written, if a kernel writes a part of it, such as all but its edges."""
+    pure, full = seen[0].old is None, all(of.wrote.all() for of in seen)
+    rest = "Z" if not pure else "0.0" if full else "nan"
+    before = [0.0 if of.old is None else of.old for of in seen]
+    changed = [of.got != old if full else of.wrote for of, old in zip(seen, before)]
+    for text, mask in () if all(map(np.all, changed)) else PARTS.items():
+        for letters in _letters(mask, (), numbers):
+            inside = [of.value(mask, letters) > 0 for of in seen]
+            within = all(not (b & ~a).any() for a, b in zip(inside, changed))
+            whole = [of.all() for of in inside]
+            # A launch that takes too few elements takes all at some size, or is wrong.
+            if within and not all(whole) and (any(whole) or "inner" in mask):
+                code = f"part({mask}, {{}}, {rest})"
+                more = letters if pure else {**letters, "Z": output}
+                named = text.format_map(letters) + ", and 0 elsewhere" * (rest == "0.0")
+                yield from ((code.format(of), end + named, more) for of, end, _ in kinds)
+
+
+def _named(text: str, letters: Letters) -> str:
+    return text.format_map(
+        {at: f"{of:g}" if isinstance(of, float) else of for at, of in letters.items()}
+    )
+
+
+def _words(name: str) -> set[str]:
+    return {word.rstrip("0123456789") or word for word in matching.snake(name).split("_")}
+
+
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
     """Return the formulas that a part of the kernel's name allows, or of its file's if the kernel's is a common one,
     all if no part says anything, and whether the kernel's name says all."""
+    every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
-        text = matching.snake(label)
-        words = {word.rstrip("0123456789") or word for word in text.split("_")}
-        joined, named = text.replace("_", ""), dict[str, set[str]]()
+        words, named = _words(label), dict[str, set[str]]()
+        joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
             parts = key.split("|")
             long = {part for part in parts if len(part) > 4 and part in joined}
@@ -132,86 +244,102 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
             left = words.difference(*named.values()) - matching.NEUTRAL
             sole = all(map(SOLE.issuperset, named.values())) and all(map(TYPED.fullmatch, left))
             chosen = {text: code for key in named for text, code in FORMULAS[key].items()}
-            return chosen, sole and label == function.name
+            loose = all(map(LOOSE.issuperset, named.values()))
+            return chosen | every if loose else chosen, sole and label == function.name
         if words - matching.NEUTRAL:
             break
-    return {text: code for entries in FORMULAS.values() for text, code in entries.items()}, False
+    return every, False
 
 
 def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any]]:
-    """Return what each kind of letter may be: sizes by name or number, reals, and small numbers."""
-    literals = [float(of) for of in NUMBER.findall(function.text)]
+    """Return what each kind of letter may be: sizes by name, number or expression, reals, and small numbers."""
+    called = function.declaration.called
+    near = (spelled(of.body) for _, of in source.near.declarations() if of.name in called)
+    code = " ".join([function.text, *near])
+    literals = [float(of) for of in NUMBER.findall(code)]
     values = [leaf for leaf in leaves(job.arguments) if isinstance(leaf, int | float)]
     named = filter(
         None, (constant(source.near, name) for name in sorted(function.declaration.identifiers))
     )
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
-    reals = [*(of for of in values if isinstance(of, float)), *literals]
+    reals = [*map(float, values), *literals]
+    reals += [float(ord(of)) for of in CHARACTER.findall(code)]
+    passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
+    sums = (IDENTIFIER.sub(lambda of: passed.get(of[0], of[0]), of) for of in SUM.findall(code))
+    sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
+    sizes = [*job.shape, *dict.fromkeys(of for of in whole if of not in job.shape.values())]
+    extents = (of.extents for of in operations.load(job.operation).operands.values())
+    inner = (" * ".join(map(str, of[at:])) for of in extents for at in range(1, len(of)))
     return {
-        SIZES: [*job.shape, *dict.fromkeys(of for of in whole if of not in job.shape.values())][:9],
-        REALS: list(dict.fromkeys([*reals, *job.shape]))[:9],
+        SIZES: list(dict.fromkeys([*sizes[:SEVERAL], *inner, *itertools.islice(sums, MOST)])),
+        REALS: list(dict.fromkeys([*reals, *job.shape]))[:SEVERAL],
         EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
+        REACH: [1, 2, 3, *job.shape],
     }
 
 
-def _letters(
-    formula: str, read: Sequence[Any], numbers: Mapping[str, list[Any]]
-) -> Iterator[Letters]:
+def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Letters]:
     """Yield what the letters of a formula may be."""
-    used = {*re.findall(r"\b[a-z]\b", formula)}
+    used = {*re.findall(r"\b[A-Za-z]\b", formula)}
     arrays = [letter for letter in ARRAYS if letter in used]
-    others = [letter for letter in (*SIZES, *REALS, EPS, TURNS) if letter in used]
-    kinds = [
-        next(values for kind, values in numbers.items() if letter in kind) for letter in others
+    most = round(COMBINED ** (1 / max(len(used.intersection(SIZES)), 1)))
+    others = [
+        (letter, of[:most]) for kind, of in numbers.items() for letter in kind if letter in used
     ]
     for order in itertools.permutations(read, len(arrays)):
-        for chosen in itertools.product(*kinds):
-            yield dict(zip(arrays, order)) | dict(zip(others, chosen))
+        for chosen in itertools.product(*(of for _, of in others)):
+            yield dict(zip(arrays, order)) | dict(zip((letter for letter, _ in others), chosen))
 
 
-def _shown(sample: Sample, operation: Any, output: str) -> tuple[Any, ...]:
-    """Return the names for formulas, the output, what of it was written, whether it says much, and its tolerance."""
+def _unlikely(letters: Letters, read: Sequence[str], names: Set[str]) -> int:
+    """Return how many sizes have no name, and whether arrays are not in their order."""
+    arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
+    ordered = arrays == [name for name in read if name in arrays]
+    return sum(letters[of] not in names for of in SIZES if of in letters) + (not ordered)
+
+
+def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     job, memory = sample.job, sample.outputs[output]
+    dtype = operation.dtype(job, output)
     stored = operation.without_padding(job, output, memory).view(operation.stored(job, output)[0])
     wrote = ~unset(stored) | (output in sample.given or stored.itemsize == 1)
     arrays = {name: operation.wide(job, name, of).ravel() for name, of in sample.given.items()}
-    got = to_float64(stored, operation.dtype(job, output))
+    got, old = to_float64(stored, dtype), arrays.get(output)
+    wrote &= ~np.isnan(got)
     # No change says nothing, and one value little.
     single = np.ptp(got[wrote]) == 0 if wrote.any() else True
-    many = got.size > 1 or (DTYPES[operation.dtype(job, output)].whole and abs(got[0]) < SAYING)
-    telling = not (single and many) and not np.array_equal(got, arrays.get(output, ()))
-    names = formulas.launched(operation, job, output), {**job.shape, **arrays}
+    many = got.size > 1 or (DTYPES[dtype].whole and abs(got[0]) < SAYING)
+    telling = not (single and many) and not np.array_equal(got, [] if old is None else old)
     finite = got[wrote & np.isfinite(got)]
-    loose = (
-        WITHIN * DTYPES[operation.dtype(job, output)].whole + FAR * np.abs(finite).mean()
-        if finite.size
-        else 0.0
-    )
+    loose = WITHIN * DTYPES[dtype].whole + FAR * np.abs(finite).mean() if finite.size else 0.0
+    names = formulas.launched(operation, job, output), {**job.shape, **arrays}
     tolerance = functools.partial(rounding, operation, job, output)
-    return *names, got, wrote, telling, loose, tolerance
+    return Seen(*names, got, old, wrote, telling, loose, tolerance)
 
 
 def _equal(
-    forms: Iterable[str], letters: Letters, shown: Sequence[tuple[Any, ...]]
-) -> Iterator[tuple[str, str]]:
-    """Yield the first form that gives, in each sample, all that was written, and no more, and how near it is."""
-    for formula in forms:
-        nearest = ""
-        for launch, named, got, wrote, telling, loose, tolerance in shown:
-            want = formulas.value(formula, launch | formulas.letter_values(letters, named))
+    forms: Iterable[Form], formula: str, letters: Letters, seen: Sequence[Seen]
+) -> Iterator[Form]:
+    """Yield the first form that gives, in each sample, all that was written, and no more, with how near it is."""
+    if not (all(of.telling for of in seen) or formula in CONSTANT):
+        return
+    for form, end, more in forms:
+        code, nearest = form.format(formula), ""
+        for of in seen:
+            want = of.value(code, letters | more)
             stated = ~np.isnan(want)
-            if not np.array_equal(stated, wrote) or not (telling or formula in CONSTANT):
+            if not (stated.any() and np.array_equal(stated, of.wrote | (want == of.got))):
+                break  # -1 is as what nothing wrote
+            want, have = want[stated], of.got[stated]
+            if np.any(np.abs(want[:4] - have[:4]) > of.loose + FAR * np.abs(have[:4])):
                 break
-            want, have = want[stated], got[stated]
-            if np.any(np.abs(want[:4] - have[:4]) > loose + FAR * np.abs(have[:4])):
-                break
-            bound = tolerance(want)
+            bound = of.tolerance(want)
             with np.errstate(invalid="ignore"):
                 near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
             if not (near | (want == have)).all():
                 break
             nearest = f", within {WITHIN:g}" if bound.absolute == WITHIN else nearest
         else:
-            yield formula, nearest
+            yield code, end + nearest, more
             return

@@ -14,6 +14,7 @@ from tilewave.kernel.front_matter import FENCES
 
 Front = Mapping[str, Any]
 OPENING, CLOSING, _ = FENCES[".cu"]
+DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 SIGNATURE = "# written by tilewave wrap"
 """Last line of front matter that may be written anew with --force."""
 TRIAL = "tilewave_wrapped"
@@ -37,7 +38,9 @@ def front_matter(front: Front, ready: bool = False) -> str:
     lines = [] if ready else [OPENING]
     for key in ORDER:
         if front.get(key) not in (None, {}, []):
-            value = yaml.safe_dump(front[key], default_flow_style=True, width=9999, sort_keys=False)
+            value = yaml.dump(
+                front[key], None, DUMPER, default_flow_style=True, width=9999, sort_keys=False
+            )
             text = f"{key}: {value.removesuffix(chr(10)).removesuffix('...').strip()}"
             mark = front.get("marks", {}).get(key)
             lines.append(f"{text}  # {mark}" if mark else text)

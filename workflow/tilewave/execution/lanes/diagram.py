@@ -117,10 +117,8 @@ def _cell(cell: Cell, row: Row, top: int, height: int) -> list[str]:
     dashes = ' stroke-dasharray="4 2"' if row.waits else ""
     thick = ' stroke-width="2"' if several and not row.merged else ""
     x, width = _x(cell.bank) + 1, STEP * cell.banks - 2
-    parts = [
-        f'<rect x="{x}" y="{top + 1}" width="{width}" height="{height - 3}" '
-        f"{_look(row)}{dashes}{thick}/>"
-    ]
+    box = f'x="{x}" y="{top + 1}" width="{width}" height="{height - 3}"'
+    parts = [f"<rect {box} {_look(row)}{dashes}{thick}/>"]
     middle = x + width / 2
     first, rest = str(cell.lanes[0]), f"+{len(cell.lanes) - 1}"
     if several and cell.banks == 1:
@@ -194,10 +192,8 @@ def drawn(layout: Layout, name: str, standalone: bool = True) -> str:
     ]
     top = 3 * LINE + 10
     body += _lanes(layout, top)
-    longest = max(
-        (len(str(layout.access.addresses[lane])) for lane in layout.access.lanes), default=1
-    )
-    top += _depth(layout) + 7 + 7 * longest
+    addresses = (layout.access.addresses[lane] for lane in layout.access.lanes)
+    top += _depth(layout) + 7 + 7 * max((len(str(at)) for at in addresses), default=1)
     body += _wires(layout, top)
     top += WIRES + 12
     body += _banks(layout, top)

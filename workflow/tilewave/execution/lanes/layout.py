@@ -80,20 +80,17 @@ def laid_out(access: Access) -> Layout:
     size = LANES if access.kind == "bypass" else access.transaction
     wavefront, transaction = 1, 0
     for begin in range(0, LANES, size):
-        part = {lane: turn for lane, turn in turns.items() if begin <= lane < begin + size}
-        transaction += bool(part)
-        for turn in range(max(part.values(), default=-1) + 1):
-            chosen = [lane for lane in part if part[lane] == turn]
+        ordered = {lane: turn for lane, turn in turns.items() if begin <= lane < begin + size}
+        transaction += bool(ordered)
+        for turn in range(max(ordered.values(), default=-1) + 1):
+            chosen = [lane for lane in ordered if ordered[lane] == turn]
             waits = turn > 0 and access.kind != "bypass"
             cells = _cells(chosen, access.addresses, access.width)
             rows.append(Row(transaction, wavefront, 1, waits, cells))
             wavefront += 1
     for begin in range(0, LANES, access.transaction):
-        rivals = {
-            lane: access.rivals[lane]
-            for lane in access.lanes
-            if access.rivals[lane] and begin <= lane < begin + access.transaction
-        }
+        part = [lane for lane in access.lanes if begin <= lane < begin + access.transaction]
+        rivals = {lane: access.rivals[lane] for lane in part if access.rivals[lane]}
         if not rivals:
             continue
         transaction += 1

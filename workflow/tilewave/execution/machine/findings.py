@@ -21,6 +21,7 @@ KINDS = {getattr(s, name): kind for kind, names in TABLES["kinds"].items() for n
 IN_SHARED = [getattr(s, name) for name in TABLES["in_shared"]]
 SENTENCES = {getattr(s, name): sentence for name, sentence in TABLES["sentences"].items()}
 PARTS = 6  # groups of waiting threads in a message
+ENDS = ("BRA", "EXIT", "RET", "CALL", "BSYNC", "BSSY", "BRX", "WARPSYNC")  # of a basic block
 RETRACED = 4  # blocks executed again to learn the other side of a race
 
 
@@ -151,9 +152,8 @@ class Explainer(Names):
     ) -> str:
         """Describe a read of uninitialised shared memory."""
         byte = f"byte {int(row[s.F_ADDRESS]) - self.shared_base} of shared memory"
-        sentence = (
-            f"{who} {self.does(index, threads)} {byte}, which nothing in the block has written"
-        )
+        does = f"{who} {self.does(index, threads)} {byte}"
+        sentence = f"{does}, which nothing in the block has written"
         if match is None:
             return sentence
         other, verb, position = self.other_side(match)
@@ -194,11 +194,9 @@ class Explainer(Names):
         if doing == s.AT_BARRIER:
             count = int(self.state.expected[waits, 0])
             arrived = sum(int(lanes).bit_count() for lanes in self.state.arrived[waits].tolist())
-            needs = (
-                f"which counts {counted(count, 'thread')}, {arrived} have arrived"
-                if count
-                else "which needs all running threads of the block"
-            )
+            needs = "which needs all running threads of the block"
+            if count:
+                needs = f"which counts {counted(count, 'thread')}, {arrived} have arrived"
             return f"{wait} at barrier {waits} ({self.at(pc)}), {needs}"
         if doing == s.AT_MBARRIER:
             return f"{wait} {self.mbarrier(waits)} ({self.at(pc)})"
@@ -238,9 +236,7 @@ class Explainer(Names):
             opcode = self.opcode(index)
             if opcode.startswith("BAR."):
                 return index
-            if opcode.startswith(
-                ("BRA", "EXIT", "RET", "CALL", "BSYNC", "BSSY", "BRX", "WARPSYNC")
-            ):
+            if opcode.startswith(ENDS):
                 break
         return -1
 
@@ -258,29 +254,21 @@ class Explainer(Names):
     def deadlock(self) -> tuple[int, str, Threads]:
         """Return instruction, sentence and threads of a deadlocked block.
         The smallest group of waiting threads is named: it is the one that diverged."""
-        self.take(int(self.state.control[s.TAKEN]))
+        taken = int(self.state.control[s.TAKEN])
+        self.take(taken)
         groups = dict(sorted(self.groups().items(), key=lambda group: len(group[1])))
         at_barrier = [key for key in groups if key[0] == s.AT_BARRIER] or list(groups)
-        place = self.place(int(self.state.control[s.TAKEN]))
-        sentence = "; ".join(self.parts(groups))
+        sentence = f"block {self.place(taken)} is deadlocked: {'; '.join(self.parts(groups))}"
         for state in self.states:
-            if (
-                int(state.block_control[s.NUMBER]) != int(state.control[s.TAKEN])
-                and state.live.any()
-            ):
+            number = int(state.block_control[s.NUMBER])
+            if number != int(state.control[s.TAKEN]) and state.live.any():
                 self.state = state
-                peer = self.place(int(state.block_control[s.NUMBER]))
-                sentence += (
-                    f"; of block {peer} of its cluster {'; '.join(self.parts(self.groups()))}"
-                )
+                parts = "; ".join(self.parts(self.groups()))
+                sentence += f"; of block {self.place(number)} of its cluster {parts}"
         index = at_barrier[0][2] if at_barrier else -1
         threads = groups[at_barrier[0]] if at_barrier else []
         barrier = self.barrier_behind(index) if index >= 0 else -1
-        return (
-            barrier if barrier >= 0 else index,
-            f"block {place} is deadlocked: {sentence}",
-            threads,
-        )
+        return barrier if barrier >= 0 else index, sentence, threads
 
     def endless(self, instructions: int, index: int) -> str:
         """Describe a block that was still running when a limit was reached."""
@@ -301,11 +289,8 @@ def _retraced(
     """Execute blocks again to find the other access of each fault; None where none shows.
     Counts and faults are restored; the rest of the state is changed."""
     matches: list[np.ndarray | None] = [None] * len(rows)
-    chosen = [
-        index
-        for index, row in enumerate(rows)
-        if int(row[s.F_KIND]) in (s.RACE, s.IN_FLIGHT, s.UNINITIALISED, s.UNFENCED, s.CONTESTED)
-    ]
+    with_other = (s.RACE, s.IN_FLIGHT, s.UNINITIALISED, s.UNFENCED, s.CONTESTED)
+    chosen = [index for index, row in enumerate(rows) if int(row[s.F_KIND]) in with_other]
     if not chosen or len(states) > 1:  # a block of a cluster cannot be executed alone
         return matches
     state = states[0]

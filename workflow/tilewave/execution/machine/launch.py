@@ -44,6 +44,7 @@ ADDRESS = 8  # bytes of a pointer
 SMS = 132  # of an H200
 SM_WARPS = 64  # value of %nwarpid on every architecture
 LEAST_SECONDS = 0.1  # of an execution in order after one on several cores
+GLIMPSE_S = 0.25  # a launch with so few seconds may not end: in order, it begins once
 PAGE = 128  # bytes: unit of allocation of shared memory
 
 
@@ -155,9 +156,8 @@ def _placed(
             yield offset, size, argument
             continue
         if argument.size != size:
-            raise BadLaunch(
-                f"the kernel takes an argument of {size} bytes, not a struct of {argument.size}"
-            )
+            takes = f"the kernel takes an argument of {size} bytes"
+            raise BadLaunch(f"{takes}, not a struct of {argument.size}")
         yield from ((offset + at, None, member) for at, member in argument.members)
 
 
@@ -171,9 +171,8 @@ def _parameters(
     """Write the arguments into constant bank 0. buffers: the arguments first, tensor maps by name."""
     image = program.image
     if len(arguments) != len(image.parameters):
-        raise BadLaunch(
-            f"{image.entry} takes {len(image.parameters)} arguments, but got {len(arguments)}"
-        )
+        takes = f"{image.entry} takes {len(image.parameters)} arguments"
+        raise BadLaunch(f"{takes}, but got {len(arguments)}")
     addresses = iter(starts)
     places = {buffer.name: start for buffer, start in zip(buffers, starts)}
     view = bank.view(np.uint8)
@@ -330,20 +329,16 @@ def state_of(
     image = program.image
     threads = int(np.prod(block))
     if not 0 < threads <= 1024 or min(*grid, *block) < 1:
-        raise BadLaunch(
-            f"block is {block}, grid is {grid}; a block has 1 to 1024 threads, a grid 1 or more blocks"
-        )
+        allowed = "a block has 1 to 1024 threads, a grid 1 or more blocks"
+        raise BadLaunch(f"block is {block}, grid is {grid}; {allowed}")
     warps = -(-threads // 32)
     placed = list(_placed(image.parameters, arguments))
     buffers = [argument for _, _, argument in placed if isinstance(argument, Buffer)]
     taken = {buffer.name for buffer in buffers}
     in_memory = {buffer.name: buffer for buffer in memory}
     buffers += [buffer for buffer in memory if buffer.name not in taken | image.globals_.keys()]
-    pointed = {
-        argument.name: argument
-        for _, size, argument in placed
-        if isinstance(argument, TensorMap) and size == ADDRESS
-    }
+    resident = (of for _, size, of in placed if isinstance(of, TensorMap) and size == ADDRESS)
+    pointed = {argument.name: argument for argument in resident}
     buffers += [Buffer(name, np.zeros(WORDS, np.uint64)) for name in pointed]
     variables = [
         in_memory.get(name) or Buffer(name, np.frombuffer(bytearray(data), np.uint8))
@@ -517,7 +512,7 @@ def execute(
     states, done, seconds = [state], 0, 0.0
     seconds_left = limits.seconds
     cores = min(limits.cores, clusters // spreading.LEAST)
-    alone = capture or footprint or limits.reverse
+    alone = capture or footprint or limits.reverse or 0 < limits.seconds < GLIMPSE_S
     if cores > 1 and not alone and spreading.independent(program):
         started, limit = time.perf_counter(), Deadline.after(limits.seconds)
         done = spreading.run(
@@ -565,9 +560,8 @@ def execute(
         if read_only and not _equal(_bytes(buffer.array), after[buffer.name])
     }
     names = [(ORIGIN + start, buffer) for start, buffer in buffers]
-    explainer = functools.partial(
-        Explainer, program, grid=tuple(grid), block=tuple(block), buffers=names
-    )
+    of_launch: dict[str, Any] = {"grid": tuple(grid), "block": tuple(block), "buffers": names}
+    explainer = functools.partial(Explainer, program, **of_launch)
     more: tuple[Fault, ...] = ()
     changed = overwritten or (marks is not None and marks.changed_fixed)
     if changed and not (capture or footprint or state.control[s.STOP]):

@@ -10,8 +10,6 @@ from tilewave.execution.machine.operands import PT, RZ
 TENSOR = (c.HMMA, c.DMMA, c.IMMA)
 WIDEST = 8  # registers of a tensor operand, at most
 ADDRESSED = (c.LOAD, c.STORE, c.ATOMIC, c.MATRIX, c.COPY, c.MBARRIER)
-
-
 EVERY = -1  # all registers, as bits
 
 
@@ -23,9 +21,8 @@ def _bits(first: np.ndarray, words: np.ndarray) -> list[int]:
     for word in range(most):
         row, column = np.nonzero(words > word)
         bits[row, first[row, column] + word] = 1
-    return [
-        int.from_bytes(row_bits, "little") for row_bits in np.packbits(bits, 1, bitorder="little")
-    ]
+    packed = np.packbits(bits, 1, bitorder="little")
+    return [int.from_bytes(of_row, "little") for of_row in packed]
 
 
 def _reads(rows: np.ndarray) -> list[int]:

@@ -26,6 +26,7 @@ READING = (sm.FMA, sm.IMAD, sm.ALU, sm.FP64)
 NAMED = re.compile(r"[-~|!]*R(\d+)")
 PREDICATE = re.compile(r"!?U?P(\d|T)")
 PREDICATES_ONLY = ("ISETP", "FSETP", "DSETP", "HSETP2", "PLOP3")
+MEETINGS = (control.BLOCK_SYNC, control.BLOCK_ARRIVE, control.BLOCK_REDUCE)
 SCOREBOARD = re.compile(r"SB(\d)(?:,\s*0x([0-9a-f]+))?")
 
 
@@ -79,22 +80,16 @@ def _kind(code: np.ndarray, instruction: Instruction) -> tuple[int, float, float
         return sm.PLAIN if idle else kinds.get(int(op), sm.ARRIVAL), 0, 0
     if family == c.BULK and op <= copies.Y_BYTES_OUT:
         return sm.BULK, op in (copies.Y_STORE, copies.Y_BYTES_OUT), 0
-    if family == c.CONTROL and op in (
-        control.BLOCK_SYNC,
-        control.BLOCK_ARRIVE,
-        control.BLOCK_REDUCE,
-    ):
+    if family == c.CONTROL and op in MEETINGS:
         return sm.MEETING, 0, 0
     if base == "DEPBAR" and (match := SCOREBOARD.search(instruction.text)):
         return sm.COPIES, int(match[1]), int(match[2] or "0", 16)
     plain = {"SHFL": sm.SHUFFLE, "LDGDEPBAR": sm.COMMIT, "BRA": sm.JUMP, "NANOSLEEP": sm.SLEEP}
     if family == c.COPY:
         return sm.COPY, 0, 0
-    return (
-        (sm.CLUSTER, base == "UCGABAR_WAIT", 0)
-        if family == c.CLUSTER
-        else (plain.get(base, sm.PLAIN), 0, 0)
-    )
+    if family == c.CLUSTER:
+        return sm.CLUSTER, base == "UCGABAR_WAIT", 0
+    return plain.get(base, sm.PLAIN), 0, 0
 
 
 def table(program: Program) -> np.ndarray:

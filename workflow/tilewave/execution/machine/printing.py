@@ -80,12 +80,8 @@ def _cut(value: int, length: str, signed: bool) -> int:
 
 
 def _octal_or_hex(plain: str, letter: str, value: int) -> str:
-    if letter == "o":  # C writes the sign of an octal number as 0, Python as 0o
-        return (
-            f"{plain}o" % value
-            if "#" not in plain
-            else f"{plain.replace('#', '')}s" % f"0{value:o}"
-        )
+    if letter == "o" and "#" in plain:  # C writes the sign of an octal number as 0, Python as 0o
+        return f"{plain.replace('#', '')}s" % f"0{value:o}"
     if value == 0:
         plain = plain.replace("#", "")
     return f"{plain}{'d' if letter == 'u' else letter}" % value

@@ -35,9 +35,8 @@ def independent(program: Program) -> bool:
     rows = program.rows
     space = rows[:, c.SUB] >> 8 & 255
     atomics = (rows[:, c.FAMILY] == c.ATOMIC) & (space != c.SHARED)
-    return not (program.prints or np.any(atomics)) and not any(
-        OBSERVING.search(instruction.text) for instruction in program.instructions
-    )
+    seen = program.prints or np.any(atomics)
+    return not (seen or any(OBSERVING.search(line.text) for line in program.instructions))
 
 
 @dataclass
@@ -96,9 +95,8 @@ def run(
     """
     total = int(np.prod(grid)) // int(np.prod(cluster))
     working = min(-(-working // int(np.prod(cluster))) or total, total)
-    work = RemainingBlocks(
-        total, working, cores, max(1, total // (RUNS * cores)), instructions, deadline
-    )
+    size = max(1, total // (RUNS * cores))
+    work = RemainingBlocks(total, working, cores, size, instructions, deadline)
     marks = [marking.Marks(state, fixed) for _ in range(cores)]
     core_states = [
         mark.watching(state._replace(**{name: getattr(state, name).copy() for name in CORE_ARRAYS}))

@@ -68,9 +68,8 @@ def _numbered(events: BlockEvents, table: np.ndarray) -> tuple[BlockEvents, np.n
     details[places, recorded.A] = np.searchsorted(offsets, details[places, recorded.A])
     bulk = details[places, recorded.A] < 0
     details[places[bulk], recorded.A] = -1
-    return replace(events, details=details), np.array(
-        [needed.get(at, 1) for at in offsets.tolist()], np.int64
-    )
+    arrivals = [needed.get(at, 1) for at in offsets.tolist()]
+    return replace(events, details=details), np.array(arrivals, np.int64)
 
 
 def _distinct_stores(events: BlockEvents, table: np.ndarray) -> float:
@@ -150,11 +149,8 @@ class LaunchModel:
             arrays = sm.allocated(self.table, numbered, needed, resident, k, facts)
             spent = cycles.simulate(views.table(arrays), min(rounds * resident, most), MOST_CYCLES)
             if spent < 0:
-                why = {
-                    -1: "a block waits for another",
-                    -2: f"it takes more than {MOST_CYCLES} cycles",
-                }
-                raise NoTime(why[spent])
+                late = f"it takes more than {MOST_CYCLES} cycles"
+                raise NoTime("a block waits for another" if spent == -1 else late)
             return float(spent), arrays
 
         total, arrays = run(ROUNDS)
@@ -188,9 +184,8 @@ def predicted(
     limits, threads, shares = Limits(races=False), math.prod(block), dict[int, int]()
 
     def events(number: int, preset: tuple[int, int] | None = None) -> BlockEvents:
-        first, placed = state_of(
-            program, grid, block, arguments, shared_bytes, limits, launch.cluster, memory, sms
-        )
+        how = shared_bytes, limits, launch.cluster, memory, sms
+        first, placed = state_of(program, grid, block, arguments, *how)
         for start, buffer in placed:
             if buffer.name in patterns:
                 area = first.memory.view(np.uint8)[start : start + buffer.array.nbytes]

@@ -16,7 +16,12 @@ from tilewave.theory.dtypes import DTYPES
 def idle(job: Job) -> frozenset[str]:
     """Return those of a job's metrics that count tensor-core operations on types that it does not use; in
     doubt none. Its machine code decides, or a library's operand types, if only the tensor cores take them."""
-    types = _of_code(job) if job.provider == "nvrtc" else _of_operands(job)
+    if job.provider == "nvrtc":
+        types = _of_code(job)
+    else:
+        operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
+        on_tensor = all(dtype.tensor_cores for dtype in operands)
+        types = {"fp8" if of.fp8 else of.name for of in operands} if on_tensor else None
     if types is None:
         return frozenset()
     metrics = (METRICS[name] for name in job.metrics if name in METRICS)
@@ -24,20 +29,12 @@ def idle(job: Job) -> frozenset[str]:
     return frozenset(name for name, dtype in inputs.items() if dtype not in types)
 
 
-def _of_operands(job: Job) -> frozenset[str] | None:
-    operands = [DTYPES[job.dtypes[name]] for name in "ab" if name in job.dtypes]
-    if not all(dtype.tensor_cores for dtype in operands):
-        return None
-    return frozenset("fp8" if dtype.fp8 else dtype.name for dtype in operands)
-
-
-def _of_code(job: Job) -> frozenset[str] | None:
+def _of_code(job: Job) -> set[str] | None:
     """Return the types that a kernel multiplies on the tensor cores; None if one is unknown."""
-    tensor_opcodes = (
-        _tensor_opcodes(job.cubin, *(step.entry for step in job.steps)) if job.cubin else None
-    )
-    types = None if tensor_opcodes is None else set(map(opcodes.inputs, tensor_opcodes))
-    return None if types is None or None in types else frozenset(filter(None, types))
+    entries = [step.entry for step in job.steps]
+    tensor_opcodes = _tensor_opcodes(job.cubin, *entries) if job.cubin else None
+    types = set(map(opcodes.inputs, tensor_opcodes or ()))
+    return None if tensor_opcodes is None or None in types else set(filter(None, types))
 
 
 @functools.cache

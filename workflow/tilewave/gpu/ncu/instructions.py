@@ -9,21 +9,16 @@ from tilewave.records.counters import catalogue
 from tilewave.records.counters.catalogue import INSTRUCTION_METRICS
 from tilewave.records.counters.instructions import KEPT, with_excess
 
-
-def opcode_of(sass: str) -> str:
-    """Return the opcode with modifiers from a line of SASS: ``@!P0 LDS.64 R2, [R4] ;`` -> ``LDS.64``."""
-    tokens = [token for token in sass.replace(";", " ").split() if not token.startswith("@")]
-    return tokens[0].rstrip(",") if tokens else ""
-
-
 Code = dict[int, dict[str, Any] | None]
 """Opcode and SASS of a function's instructions, by their distance from the first; None for an instruction without
 a row."""
 
 
 def _instruction(action: Any, address: int) -> dict[str, Any] | None:
+    """Return the opcode with modifiers, and the SASS: ``LDS.64`` of ``@!P0 LDS.64 R2, [R4]``; None without a row."""
     sass = " ".join(str(action.sass_by_pc(address) or "").split()).rstrip(" ;")
-    opcode = opcode_of(sass)
+    words = [word for word in sass.split() if not word.startswith("@")]
+    opcode = words[0].rstrip(",") if words else ""
     return {"opcode": opcode, "sass": sass} if KEPT.match(opcode) else None
 
 
@@ -63,13 +58,11 @@ def start_of(action: Any) -> int | None:
 
 def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
     # Values are read up to the first usable one, because each costs a call into the report.
-    usable = (
-        address
-        for address in _addresses(metrics)
-        for metric, places in metrics.values()
-        if address in places and catalogue.usable(metric.value(places[address]))
-    )
-    return next(usable, None)
+    for address in _addresses(metrics):
+        values = (metric.value(at[address]) for metric, at in metrics.values() if address in at)
+        if any(map(catalogue.usable, values)):
+            return address
+    return None
 
 
 def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:

@@ -185,9 +185,8 @@ def profile(
                 suffix = "" if number == 1 else f"-part{number}"
                 indices, behind = pending[:size], pending[size:]
                 batch = [jobs[index] for index in indices]
-                session = NcuSession(
-                    number, indices, batch, settings, Path(f"{stem}{suffix}.ncu-rep")
-                )
+                path = Path(f"{stem}{suffix}.ncu-rep")
+                session = NcuSession(number, indices, batch, settings, path)
                 run_session(
                     session,
                     program,

@@ -20,13 +20,6 @@ STUCK_S = 120.0
 """Seconds for one case after which a process is killed (half a second is usual)."""
 
 
-def _shares(count: int, workers: int) -> list[range]:
-    """Return 0 to count in ranges: neighbours share a cubin, whose instructions are then disassembled once."""
-    parts = max(1, min(workers, math.ceil(count / LEAST_CASES)))
-    bounds = [count * part // parts for part in range(parts + 1)]
-    return [range(low, high) for low, high in itertools.pairwise(bounds)]
-
-
 class Reading:
     """The results of a batch of jobs, while processes read them from a report; a missing report has none.
 
@@ -41,7 +34,11 @@ class Reading:
             return parse_report(load_report(path), jobs, names, places)
 
         self._path, self._began = path, time.monotonic()
-        shares = _shares(len(jobs), workers) if path.exists() else []
+        count = len(jobs) if path.exists() else 0
+        parts = min(workers, math.ceil(count / LEAST_CASES))
+        # Neighbours share a cubin, whose instructions are then disassembled once.
+        bounds = [count * part // max(1, parts) for part in range(parts + 1)]
+        shares = [range(low, high) for low, high in itertools.pairwise(bounds)]
         self._pool = Pool(read, shares, len(shares), ProcessLimits(silent_s=STUCK_S))
         self.failure, self.seconds, self.processes = "", 0.0, self._pool.processes
 

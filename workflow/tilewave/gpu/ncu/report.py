@@ -31,15 +31,6 @@ def case_of(action: Any) -> str:
     return ""
 
 
-def grid_of(action: Any) -> tuple[int, int, int] | None:
-    """Return the grid of a profiled launch, None if the report lacks it."""
-    sizes = [value_of(action, f"launch__grid_dim_{axis}") for axis in "xyz"]
-    if not all(catalogue.usable(size) for size in sizes):
-        return None
-    x, y, z = (int(size) for size in sizes)
-    return x, y, z
-
-
 def _name(action: Any, base: str) -> str:
     """Return a kernel's MANGLED or DEMANGLED name; empty if ncu_report has none."""
     try:
@@ -59,17 +50,15 @@ def _names(action: Any) -> list[str]:
 
 
 def mismatch(action: Any, job: Job) -> str:
-    if job.provider != "nvrtc":
-        return ""
     names = _names(action)
     # Without a mangled name from ncu, the entry of a kernel that is not extern "C" must contain its name.
-    if job.entry not in names and not any(
-        job.entry.startswith("_Z") and f"{len(name)}{name}" in job.entry for name in names
-    ):
+    mangled = job.entry.startswith("_Z")
+    if job.entry not in names and not (mangled and any(f"{len(n)}{n}" in job.entry for n in names)):
         return f"the report has the kernel {names[0]} where {job.entry} was launched"
-    grid = grid_of(action)
-    if grid is not None and grid != job.launch.grid:
-        return f"the report has a grid of {list(grid)} where {list(job.launch.grid)} was launched"
+    grid = [value_of(action, f"launch__grid_dim_{axis}") for axis in "xyz"]
+    if all(map(catalogue.usable, grid)) and grid != list(job.launch.grid):
+        has = list(map(int, grid))
+        return f"the report has a grid of {has} where {list(job.launch.grid)} was launched"
     return ""
 
 
@@ -129,25 +118,23 @@ def _passes(actions: Sequence[Any]) -> dict[str, int]:
 
 def _sampled(job: Job, actions: Sequence[Any]) -> Result:
     """Return the result of a sampled case: samples of all launches, and ncu's rules for the leading one."""
-    sampled = [
-        samples for action in actions if (samples := profile_samples.samples_of(action)) is not None
-    ]
+    every = map(profile_samples.samples_of, actions)
+    sampled = [samples for samples in every if samples is not None]
     if len(sampled) < len(actions):
         reason = "ncu's report has the kernel, but no stall samples of it"
         return Result.of_job(job, NOT_MEASURED, reason)
     rows = of_launches([step.entry for step in job.steps], sampled)
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True) for action in actions]}
-    notes |= profile_samples.notes_of(actions[job.leading]) | _passes(actions)
-    figures = profile_samples.totals(rows)
-    return Result.of_job(
-        job, source=SOURCES[SAMPLE], figures=figures, instructions=rows, notes=notes
-    )
+    leading = actions[job.leading]
+    notes |= {"rules": profile_samples.rules_of(leading), **_passes(actions)}
+    if catalogue.usable(cycles := value_of(leading, profile_samples.INTERVAL)):
+        notes["interval_cycles"] = int(cycles)
+    figures, source = profile_samples.totals(rows), SOURCES[SAMPLE]
+    return Result.of_job(job, source=source, figures=figures, instructions=rows, notes=notes)
 
 
 def _unlike(actions: Sequence[Any], job: Job) -> str:
     """Return the difference between profiled kernels and the job's launches, empty if there is none."""
-    if job.provider != "nvrtc":
-        return ""
     steps = job.steps
     difference = next(filter(None, map(mismatch, actions, steps)), "")
     if not difference and len(actions) != len(steps):
@@ -161,11 +148,11 @@ def result_of(
 ) -> Result:
     """Return the result of a case from its profiled kernels (at least one).
     codes: known instructions of its cubin, by function; none for a library's kernels."""
-    if wrong := _unlike(actions, job):
+    ours = job.provider == "nvrtc"
+    if ours and (wrong := _unlike(actions, job)):
         return Result.of_job(job, NOT_MEASURED, wrong)
     if job.stage == SAMPLE:
         return _sampled(job, actions)
-    ours = job.provider == "nvrtc"
     leading = job.leading if ours and len(actions) > 1 else None
     metrics = catalogue.of_launches(names)
     values, units, absent, apart = counters_of(actions, metrics, leading)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tilewave.gpu.ncu.instructions import places_of, start_of, value_of
+from tilewave.gpu.ncu.instructions import places_of, start_of
 from tilewave.records.counters import catalogue
 from tilewave.records.counters.catalogue import NOT_ISSUED_SAMPLES, SAMPLES, STALL_SAMPLES, STALLS
 from tilewave.records.counters.figures import figure
@@ -23,10 +23,8 @@ KINDS = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
 def samples_of(action: Any) -> list[dict[str, int]] | None:
     """Return the samples (`catalogue.SAMPLES`) of each instruction that has any, by address from the
     function's start. None if the report lacks samples or that start; empty if the kernel ended early."""
-    metrics = [
-        name for name in action.metric_names() if name.startswith(STALLS) and "." not in name
-    ]
-    start, reasons = start_of(action), {name: name.removeprefix(STALLS) for name in metrics}
+    start, names = start_of(action), (n for n in action.metric_names() if "." not in n)
+    reasons = {name: name.removeprefix(STALLS) for name in names if name.startswith(STALLS)}
     if start is None or not reasons:
         return None
     rows: dict[int, Counter[str]] = {}
@@ -61,14 +59,9 @@ def rules_of(action: Any) -> list[dict[str, Any]]:
         message = result.get("rule_message") or {}
         if not message.get("message"):
             continue
-        rule = {
-            "rule": result["rule_identifier"],
-            "section": result["section_identifier"],
-            "name": result["name"],
-            "title": message["title"],
-            "message": message["message"],
-            "kind": KINDS.get(int(message["type"]), ""),
-        }
+        rule = {name: result[f"{name}_identifier"] for name in ("rule", "section")}
+        rule |= {"name": result["name"], "title": message["title"], "message": message["message"]}
+        rule["kind"] = KINDS.get(int(message["type"]), "")
         estimate = result.get("speedup_estimation")
         if estimate and catalogue.usable(estimate["speedup"]):
             rule["speedup"] = float(estimate["speedup"])
@@ -77,9 +70,3 @@ def rules_of(action: Any) -> list[dict[str, Any]]:
         rule["metrics"] = {name: float(v) for name, v in values.items() if catalogue.usable(v)}
         rules.append(rule)
     return rules
-
-
-def notes_of(action: Any) -> dict[str, Any]:
-    cycles = value_of(action, INTERVAL)
-    interval = {"interval_cycles": int(cycles)} if catalogue.usable(cycles) else {}
-    return {"rules": rules_of(action), **interval}

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.basics.tables import table_beside
+from tilewave.kernel.expressions import evaluate
 from tilewave.kernel.job import Job
 
 Array = Any
@@ -21,26 +23,8 @@ Array = Any
 Names = Mapping[str, Any]
 LARGEST = 1 << 25
 """Most multiplications, or elements of a result, of a step of a formula."""
-
-
-def rows(flat: Array, width: float) -> Array:
-    """Return the rows of a matrix."""
-    return flat.reshape(-1, int(width))
-
-
-def planes(flat: Array, height: float, width: float) -> Array:
-    """Return matrices: an array of three dimensions."""
-    return flat.reshape(-1, int(height), int(width))
-
-
-def sums(x: Array) -> Array:
-    """Return the sum of each row as a column."""
-    return x.sum(-1, keepdims=True)
-
-
-def most(x: Array) -> Array:
-    """Return the maximum of each row as a column."""
-    return x.max(-1, keepdims=True)
+FILTER = 1 << 10
+"""Most weights of a filter."""
 
 
 def _bounded(work: float) -> None:
@@ -54,41 +38,16 @@ def times(x: Array, y: Array) -> Array:
     return x @ y
 
 
-def outer(x: Array, y: Array) -> Array:
-    return times(x[:, None], y[None])
-
-
 def each(x: Array, count: float, axis: int) -> Array:
     """Return each element, row or column ``count`` times."""
     _bounded(x.size * count)
     return np.repeat(x, int(count), axis)
 
 
-def softmax(x: Array) -> Array:
-    powers = np.exp(x - most(x))
-    return powers / sums(powers)
-
-
-def norm(x: Array, eps: float) -> Array:
-    """Return each row with the mean 0 and the variance 1."""
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
-
-
-def rms(x: Array, eps: float) -> Array:
-    """Return each row divided by the root of its mean square."""
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
-
-
-def causal(x: Array) -> Array:
-    """Return scores without those of later keys."""
-    return np.where(np.tri(*x.shape[-2:]) > 0, x, -np.inf)
-
-
-def attention(
-    q: Array, k: Array, v: Array, scale: float, mask: Callable[[Array], Array] = np.asarray
-) -> Array:
-    """Return softmax(mask(q k^T scale)) v of matrices."""
-    return times(softmax(mask(times(q, k.swapaxes(-1, -2)) * scale)), v)
+def small(weights: Array) -> Array:
+    """Return a filter's weights, which are not many."""
+    _bounded(weights.size / FILTER * LARGEST)
+    return weights
 
 
 def chunks(flat: Array, each: float, fill: float = 0.0) -> Array:
@@ -105,11 +64,6 @@ def parts(flat: Array, each: float, count: float, fill: float = 0.0) -> Array:
     return turns.reshape(-1, int(count), int(each)).swapaxes(0, 1).reshape(int(count), -1)
 
 
-def before(x: Array) -> Array:
-    """Return the sums of what is before each element of a row."""
-    return np.cumsum(x, -1) - x
-
-
 def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array:
     """Return what lies around each element: its windows' dimensions are the last. mode: of `numpy.pad`; empty for none."""
     whole = tuple(map(int, sides))
@@ -122,28 +76,21 @@ def windows(x: Array, sides: tuple[float, ...], mode: str = "constant") -> Array
 
 def filtered(x: Array, weights: Array, mode: str = "constant") -> Array:
     """Return the sum of each window times the weights, which have its dimensions."""
-    axes = tuple(range(-weights.ndim, 0))
-    return np.sum(windows(x, weights.shape, mode) * weights, axis=axes)
+    around = windows(x, weights.shape, mode)
+    return sum(around[(..., *at)] * weights[at] for at in zip(*weights.nonzero()))
 
 
-def box(weights: Array, side: float, rank: int = 2) -> Array:
-    """Return the first weights as a square or cube."""
-    return weights[: int(side) ** rank].reshape((int(side),) * rank)
-
-
-def nearest(x: Array) -> Array:
-    """Return the nearest whole numbers; halves are rounded away from 0."""
-    return np.sign(x) * np.floor(np.abs(x) + 0.5)
-
-
-def taken(x: Array, at: Array) -> Array:
-    """Return the elements, or rows, at these indices."""
-    return x[at.astype(int)]
+def part(mask: Array, x: Array, rest: Array) -> Array:
+    """Return x where the mask is not 0, and elsewhere the rest; x has no other elements, or all."""
+    inside, flat = mask > 0, x.ravel()
+    whole = np.where(inside, 0.0, rest)
+    whole[inside] = flat[inside] if flat.size == inside.size else flat
+    return whole
 
 
 def by_row(starts: Array, columns: Array, values: Array, x: Array) -> Array:
     """Return the product of a sparse matrix in CSR form and a vector."""
-    terms = np.concatenate([[0.0], np.cumsum(values * taken(x, columns))])
+    terms = np.concatenate([[0.0], np.cumsum(values * x[columns.astype(int)])])
     first, last = starts[:-1].astype(int), starts[1:].astype(int)
     return np.where(last > first, terms[last] - terms[np.minimum(first, last)], 0.0)
 
@@ -154,15 +101,24 @@ def counted(flat: Array, count: float) -> Array:
     return np.bincount(inside.astype(int), minlength=int(count)).astype(float)
 
 
-erf = np.vectorize(math.erf, otypes=[float])
-CALLED: tuple[Callable[..., Any], ...] = (
-    *(rows, planes, sums, times, outer, each, most, softmax, norm, rms, causal, attention),
-    *(chunks, parts, before, windows, filtered, box, nearest, taken, by_row, counted),
-)
+def exchanged(x: Array, distance: float, run: float) -> Array:
+    """Return a step of a bitonic sort: pairs at this distance in order, which changes after each ``run``."""
+    at = np.arange(x.size)
+    other = at ^ int(distance)
+    pair = x[np.where(other < x.size, other, at)]
+    least = (at < other) == (np.minimum(at, other) & int(run) == 0)
+    return np.where(least, np.minimum(x, pair), np.maximum(x, pair))
+
+
+CALLED: tuple[Callable[..., Any], ...]
+CALLED = times, each, small, chunks, parts, windows, filtered, part, by_row, counted, exchanged
 NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
-NUMPY += " argmax argmin cumsum inf pi"
-FUNCTIONS = {function.__name__: function for function in CALLED} | {"erf": erf}
-FUNCTIONS |= {name: getattr(np, name) for name in NUMPY.split()}
+NUMPY += " argmax argmin cumsum inf nan pi sum mean hypot tri asarray indices pad stack concatenate ravel moveaxis tensordot"
+FUNCTIONS: dict[str, Any] = {name: getattr(np, name) for name in NUMPY.split()}
+FUNCTIONS |= {function.__name__: function for function in CALLED}
+FUNCTIONS["erf"] = np.vectorize(math.erf, otypes=[float])
+for _name, _code in table_beside(__file__).items():
+    FUNCTIONS[_name] = eval(f"lambda {_code}", FUNCTIONS)
 
 
 @functools.cache
@@ -175,7 +131,7 @@ def value(formula: str, names: Names) -> Array:
     try:
         with np.errstate(all="ignore"):
             flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()
-    except (ValueError, IndexError, ZeroDivisionError, OverflowError, TypeError, MemoryError):
+    except (ArithmeticError, LookupError, MemoryError, NameError, TypeError, ValueError):
         flat = np.empty(0)
     if flat.size > names["N"]:
         flat = np.empty(0)
@@ -189,9 +145,13 @@ def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
 
 
 def letter_values(letters: Names, named: Names) -> dict[str, Any]:
-    """Return the value of each letter that is a name, a number or numbers."""
-    values = ((letter, named[of] if isinstance(of, str) else of) for letter, of in letters.items())
-    return {letter: np.asarray(of) if isinstance(of, list) else of for letter, of in values}
+    """Return the value of each letter that is a name, an expression of names, a number or numbers."""
+    values = dict[str, Any]()
+    for letter, of in letters.items():
+        is_name = isinstance(of, str) and of in named
+        value = np.asarray(of) if isinstance(of, list) else of
+        values[letter] = named[of] if is_name else evaluate(value, named)
+    return values
 
 
 def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | None]]:

@@ -54,9 +54,8 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)
     fig, (ax,) = look.panels(style, [rows_mm(len(counts)) + 4])
     colors = dict(zip(_VERDICTS, AREAS, strict=True))
-    handles = stacks(
-        ax, 100 * counts.div(total, axis=0), colors, counts.map(str), judging.THEORY_ONLY
-    )
+    shares = 100 * counts.div(total, axis=0)
+    handles = stacks(ax, shares, colors, counts.map(str), judging.THEORY_ONLY)
     for handle in handles:
         handle.set_label(_VERDICTS[str(handle.get_label())])
     texts = [f"{n} of {of}" for n, of in zip(held[judging.HOLDS], total, strict=True)]

@@ -51,9 +51,7 @@ class Facts:
             "sms": int(study.target.get("sms") or about.get("sms") or 0) or None,
             "limits": occupancy.SmLimits.if_known(about) or occupancy.HOPPER,
             "sheet": data_sheets.data_sheet(str(about.get("gpu", ""))),
-            "tensor_inputs": data_sheets.TENSOR_INPUTS.get(
-                str(about.get("compute_capability", ""))
-            ),
+            "tensor_inputs": data_sheets.TENSOR_INPUTS.get(str(about.get("compute_capability"))),
         }
         columns = ["case", "metric", "value", "text", "source", "environment"]
         rows = study.records[study.records["status"] == "ok"].reindex(columns=columns)

@@ -59,11 +59,7 @@ SAMPLED, SAMPLED_SECTIONS = tuple(TABLES["sampled"]), tuple(TABLES["sampled_sect
 """Metrics and sections of a sampled case."""
 
 GROUPS: dict[str, list[Metric]] = {
-    group: [
-        Metric(name, **{fact: value for fact, value in entry.items() if fact != "names"})
-        for entry in entries
-        for name in entry["names"]
-    ]
+    group: [Metric(name, **entry) for entry in entries for name in entry.pop("names")]
     for group, entries in TABLES["groups"].items()
 }
 # A chip without wgmma has no such state.
@@ -82,9 +78,8 @@ STALLS = "smsp__pcsamp_warps_issue_stalled_"
 SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
 """Columns of an instruction's samples, and figures of a kernel's: all, those in cycles without an issue of the
 scheduler, and by reason."""
-METRICS: dict[str, Metric] = {
-    metric.name: metric for metric in (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
-}
+_ALL = (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional)
 
 

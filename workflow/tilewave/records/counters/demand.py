@@ -20,11 +20,8 @@ PRODUCTS |= {"fp8": catalogue.FP8_OPS.name}
 COUNTERS = (
     catalogue.WARP_INSTRUCTIONS,
     *(catalogue.SCALAR_OP.format(kind + op) for kind in "fdh" for op in ("fma", "add", "mul")),
-    *(
-        catalogue.GLOBAL_ACCESSES.format(what, op)
-        for what in ("requests", "sectors")
-        for op in ("ld", "st")
-    ),
+    *(catalogue.GLOBAL_ACCESSES.format("requests", op) for op in ("ld", "st")),
+    *(catalogue.GLOBAL_ACCESSES.format("sectors", op) for op in ("ld", "st")),
     *(catalogue.SHARED_WAVEFRONTS.format(op) for op in ("ld", "st")),
     *PRODUCTS.values(),
 )

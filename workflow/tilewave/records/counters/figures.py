@@ -17,9 +17,7 @@ class Derived(NamedTuple):
     counter: str = ""
 
 
-DERIVED: dict[str, Derived] = {
-    name: Derived(**entry) for name, entry in table_beside(__file__).items()
-}
+DERIVED = {str(name): Derived(**entry) for name, entry in table_beside(__file__).items()}
 
 
 def figure(metric: str, value: float, unit: str) -> dict[str, Any]:
@@ -38,10 +36,8 @@ def _scalar_flops(values: Mapping[str, float], dtype: str) -> float | None:
 def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None:
     """Return the operations of the tensor cores over all input types; None without the count of f16 (its
     total before those by type of sum), or of the case's ``operand`` (f64 products may run on FMA units)."""
-    counters = {
-        dtype: catalogue.TENSOR.format(DTYPES[dtype].tensor_source)
-        for dtype in ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
-    }
+    kinds = ("f16", "bf16", "tf32", "f64", "i8", "e4m3", "e5m2")
+    counters = {kind: catalogue.TENSOR.format(DTYPES[kind].tensor_source) for kind in kinds}
     fp16 = values.get(counters.pop("f16"))
     if fp16 is None:
         apart = (values.get(catalogue.TENSOR_BY_SUM.format(sum_)) for sum_ in ("fp16", "fp32"))
@@ -56,12 +52,9 @@ def tensor_flops(values: Mapping[str, float], operand: str = "") -> float | None
 
 def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, Any]]:
     """Return the figures derived from a case's counters, without those that lack a part; see `tensor_flops`."""
-    named = {
-        name: values[entry.counter] for name, entry in DERIVED.items() if entry.counter in values
-    }
-    parts: dict[str, float | None] = {
-        f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in ("f32", "f64", "f16")
-    }
+    named = {name: values[of.counter] for name, of in DERIVED.items() if of.counter in values}
+    kinds = ("f32", "f64", "f16")
+    parts = {f"counted_flops_{dtype}": _scalar_flops(values, dtype) for dtype in kinds}
     parts["counted_tensor_flops"] = tensor_flops(values, operand)
     counted = [part for part in parts.values() if part is not None]
     parts["counted_flops"] = sum(counted) if len(counted) == len(parts) else None
@@ -69,8 +62,5 @@ def derived(values: Mapping[str, float], operand: str = "") -> list[dict[str, An
     parts["dram_bytes"] = None if read is None or write is None else read + write
     average, highest = values.get(catalogue.AVERAGE), values.get(catalogue.BUSIEST)
     parts["cycles_active_ratio"] = None if average is None or not highest else average / highest
-    return [
-        figure(name, value, DERIVED[name].unit)
-        for name, value in (named | parts).items()
-        if value is not None
-    ]
+    counts = {name: value for name, value in (named | parts).items() if value is not None}
+    return [figure(name, value, DERIVED[name].unit) for name, value in counts.items()]

@@ -20,9 +20,7 @@ def instruction_kind(opcode: str) -> str:
     return match.group(1) if match else opcode.split(".")[0]
 
 
-PLACE = frozenset(
-    {"function", "address", "opcode", "sass", "line", "text", "file", "via", "kernel_line"}
-)
+PLACE = frozenset("function address opcode sass line text file via kernel_line".split())
 """Columns of a row that hold no counts."""
 
 
@@ -109,11 +107,9 @@ def probe_figures(
     chosen, note = probe_instruction(rows, prefix)
     if not chosen:
         return [], note
-    figures = [
-        figure(name, float(chosen[0][column]), "wavefront")
-        for name, column in BY_INSTRUCTION.items()
-        if chosen[0].get(column) is not None
-    ]
+    counts = {name: chosen[0].get(column) for name, column in BY_INSTRUCTION.items()}
+    recorded = {name: float(count) for name, count in counts.items() if count is not None}
+    figures = [figure(name, count, "wavefront") for name, count in recorded.items()]
     side, kinds = ("store", STORES) if prefix.startswith("STS") else ("load", LOADS)
     ran = [row for row in rows if row.get("executed") != 0]
     alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]

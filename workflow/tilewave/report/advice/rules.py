@@ -102,14 +102,10 @@ def excess_wavefronts(subject: Subject) -> Finding | None:
     if counted is None:
         return None
     actual, needless, finding, origin = counted
-    return Finding(
-        "excess shared wavefronts",
-        finding,
-        _over(needless, actual),
-        # A launch lasts at least as long as its wavefronts.
-        subject.bounded(needless / (actual or 1.0), subject.on_sms(needless), saves={bounds.DATA}),
-        origin,
-    )
+    # A launch lasts at least as long as its wavefronts.
+    shares = needless / (actual or 1.0), subject.on_sms(needless)
+    saved = subject.bounded(*shares, saves={bounds.DATA})
+    return Finding("excess shared wavefronts", finding, _over(needless, actual), saved, origin)
 
 
 def sectors_over_ideal(subject: Subject) -> Finding | None:
@@ -121,20 +117,13 @@ def sectors_over_ideal(subject: Subject) -> Finding | None:
     on_sms = subject.on_sms(needless * CYCLES_A_SECTOR)
     sheet = data_sheet(str(subject.device.get("gpu") or ""))
     moved, nanoseconds = subject.value("dram_bytes"), subject.value("gpu__time_duration.sum")
-    bound = None
+    # Without cycles: a sector that is not needed takes no longer than one that is.
+    bound = needless / (actual or 1.0)
     if on_sms is not None and sheet is not None and moved is not None and nanoseconds:
         bandwidth = sheet.machine.bandwidth
         bound = on_sms + min(needless * SECTOR_BYTES, moved) / bandwidth / (nanoseconds * 1e-9)
-    return Finding(
-        "sectors over ideal",
-        finding,
-        _over(needless, actual),
-        # Without cycles: a sector that is not needed takes no longer than one that is.
-        subject.bounded(
-            needless / (actual or 1.0) if bound is None else bound, saves={bounds.PORT}
-        ),
-        origin,
-    )
+    amount, saved = _over(needless, actual), subject.bounded(bound, saves={bounds.PORT})
+    return Finding("sectors over ideal", finding, amount, saved, origin)
 
 
 def _filled(subject: Subject) -> tuple[float, float] | None:
@@ -160,12 +149,10 @@ def last_wave(subject: Subject) -> Finding | None:
     idle = ""
     if average is not None and busiest is not None:
         idle = f"; the average SM has no warp for {_percent(uneven)} of the busiest SM's cycles"
-    return Finding(
-        "idle part of the last wave",
-        f"the blocks fill {waves:.2f} waves, {_percent(1 - used)} of the slots are empty{idle}",
-        max(1 - used, uneven),
-        subject.bounded(max(1 - used, counted), saves=subject.busy),
-    )
+    empty = f"{_percent(1 - used)} of the slots are empty{idle}"
+    sentence = f"the blocks fill {waves:.2f} waves, {empty}"
+    saved = subject.bounded(max(1 - used, counted), saves=subject.busy)
+    return Finding("idle part of the last wave", sentence, max(1 - used, uneven), saved)
 
 
 def tile_waste(subject: Subject) -> Finding | None:
@@ -179,12 +166,9 @@ def tile_waste(subject: Subject) -> Finding | None:
     filled = _filled(subject)
     used = filled[1] if filled else 1.0
     tile_text = " x ".join(map(str, tile))
-    return Finding(
-        "tile waste",
-        f"tiles of {tile_text} do {_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs",
-        1 - 1 / ratio,
-        subject.bounded(1 - used / ratio, saves=subject.busy),
-    )
+    more = f"{_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs"
+    saved = subject.bounded(1 - used / ratio, saves=subject.busy)
+    return Finding("tile waste", f"tiles of {tile_text} do {more}", 1 - 1 / ratio, saved)
 
 
 def occupancy_limiter(subject: Subject) -> Finding | None:
@@ -226,13 +210,9 @@ def spills(subject: Subject) -> Finding | None:
         waiting = min(longest, waiting if waiting is not None else longest)
     origin, _ = worst_line(rows, lambda row: float(row["executed"]))
     counted = f", {count(executed)} accesses" if subject.instructions else ""
-    return Finding(
-        "spills",
-        f"each thread spills {spilled} bytes of registers to local memory{counted}",
-        float(spilled > 0),
-        subject.bounded(waiting) if spilled else 0.0,
-        origin,
-    )
+    sentence = f"each thread spills {spilled} bytes of registers to local memory{counted}"
+    saved = subject.bounded(waiting) if spilled else 0.0
+    return Finding("spills", sentence, float(spilled > 0), saved, origin)
 
 
 def register_banks(subject: Subject) -> Finding | None:
@@ -240,12 +220,9 @@ def register_banks(subject: Subject) -> Finding | None:
     if not subject.waits:
         return None
     share = subject.waits["dispatch_stall"]
-    return Finding(
-        "register banks",
-        f"warps wait {_percent(share)} of their time for the dispatcher (register banks and ports)",
-        share,
-        subject.bounded(share),
-    )
+    time = f"{_percent(share)} of their time"
+    sentence = f"warps wait {time} for the dispatcher (register banks and ports)"
+    return Finding("register banks", sentence, share, subject.bounded(share))
 
 
 def top_stall(subject: Subject) -> Finding | None:
@@ -256,22 +233,15 @@ def top_stall(subject: Subject) -> Finding | None:
     state = max(waits, key=lambda name: waits[name])
     share = waits[state]
     column = catalogue.STALL_SAMPLES.format(catalogue.SAMPLE_OF.get(state, state))
-    origin, most = worst_line(
-        subject.samples, lambda row: float(row[column]) if present(row.get(column)) else 0.0
-    )
+    origin, most = worst_line(subject.samples, lambda row: total([row], column))
     where = shape = ""
     if most:
         share_here = _percent(most / total(subject.samples, column))
         shape = subject.samples[0]["case"].partition("@")[2]
         where = f"; {share_here} of its samples are in {_at(origin)}"
-    return Finding(
-        "top stall",
-        f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}",
-        share,
-        subject.bounded(share),
-        origin if most else NOWHERE,
-        shape,
-    )
+    sentence = f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}"
+    line = origin if most else NOWHERE
+    return Finding("top stall", sentence, share, subject.bounded(share), line, shape)
 
 
 def _copied(row: Row) -> int:
@@ -329,11 +299,7 @@ WAITED = ("excess shared wavefronts", "sectors over ideal", "spills")
 
 def for_case(subject: Subject) -> list[Finding]:
     """Return the findings on a case, the largest bound first; those without a bound come last."""
-    findings = [
-        finding
-        for rule, least in RULES.items()
-        if (finding := rule(subject)) is not None
-        and finding.amount >= least
-        and (finding.bound is None or finding.bound >= LEAST_BOUND)
-    ]
+    of_rules = [(rule(subject), least) for rule, least in RULES.items()]
+    large = [finding for finding, least in of_rules if finding and finding.amount >= least]
+    findings = [item for item in large if item.bound is None or item.bound >= LEAST_BOUND]
     return sorted(findings, key=lambda finding: 1.0 if finding.bound is None else -finding.bound)

@@ -115,9 +115,8 @@ class Subject:
     @functools.cached_property
     def waits(self) -> dict[str, float]:
         """Share of the resident warps' time by stall state; empty if not counted."""
-        states = {
-            state: self.value(catalogue.STALLED.format(state)) or 0.0 for state in catalogue.STATES
-        }
+        stalled = catalogue.STALLED.format
+        states = {state: self.value(stalled(state)) or 0.0 for state in catalogue.STATES}
         total = sum(states.values())
         return {state: value / total for state, value in states.items()} if total else {}
 
@@ -209,10 +208,9 @@ def subjects(
         device = device if device.get("sms") else facts.get(target["environment"], {})
         builds = compiled.get(row["kernel"], {}).get("variants", {}).get(row["variant"], {})
         used: Mapping[str, Any] = next(iter(builds.get(arch, {}).get("resources", {}).values()), {})
-        bound = least(values, by_case.get(case, ()), data_sheet(str(device.get("gpu") or "")), row)
-        subject = Subject(
-            row, values, by_case.get(case, ()), used, device, sampled.get(row["variant"], ())
-        )
+        lines, samples = by_case.get(case, ()), sampled.get(row["variant"], ())
+        bound = least(values, lines, data_sheet(str(device.get("gpu") or "")), row)
+        subject = Subject(row, values, lines, used, device, samples)
         pipes = bound.pipes if bound and subject.elapsed else {}
         busy = {pipe: cycles / (subject.elapsed or 1.0) for pipe, cycles in pipes.items()}
         by_name[str(case)] = replace(subject, busy=busy, least=bound)

@@ -23,6 +23,7 @@ from tilewave.theory import ratios
 from tilewave.theory.bounds import Bound
 from tilewave.theory.data_sheets import DataSheet
 
+RECORDS = ["case", "stage", "value", "environment"]
 OCCUPANCY = "occupancy_percent"
 """Column with the occupancy that registers, shared memory and block size allow."""
 COUNTS = (
@@ -43,9 +44,7 @@ class Side:
 
     label: str
     cases: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["case", "verdict"]))
-    records: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=["case", "stage", "value", "environment"])
-    )
+    records: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=RECORDS))
     instructions: pd.DataFrame = field(default_factory=pd.DataFrame)
     gpu: DataSheet | None = None
     predicted: Mapping[str, float] = field(default_factory=dict)
@@ -60,9 +59,8 @@ def times(samples: pd.DataFrame) -> pd.DataFrame:
     rows: list[list[Any]] = []
     for case, part in samples.groupby("case") if len(samples) else ():
         series = part.sort_values("index").groupby("series")["value"]
-        before, after = (
-            series.get_group(name).to_numpy(float) for name in ("baseline_us", "duration_us")
-        )
+        before = series.get_group("baseline_us").to_numpy(float)
+        after = series.get_group("duration_us").to_numpy(float)
         estimate = ratios.ratio_in_turn(before, after, zlib.crc32(str(case).encode()))
         verdict = ratios.verdict(*estimate, ratios.MARGIN)
         medians = float(np.median(before)), float(np.median(after))
@@ -74,11 +72,9 @@ def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame
     """Return a row for each case that was not timed and whose least time differs: microseconds and limiter.
     The least time follows from the counts (`theory.bounds`) and from the GPU of the second side."""
     bounds = [_least(side, after.gpu, timed) for side in (before, after)]
-    rows = [
-        (case, old.microseconds, new.microseconds, new.limiter)
-        for case, old in bounds[0].items()
-        if (new := bounds[1].get(case)) and old.microseconds != new.microseconds
-    ]
+    pairs = [(case, old, bounds[1][case]) for case, old in bounds[0].items() if case in bounds[1]]
+    times = [(case, old.microseconds, new.microseconds, new.limiter) for case, old, new in pairs]
+    rows = [row for row in times if row[1] != row[2]]
     return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "limiter"])
 
 
@@ -96,9 +92,8 @@ def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str,
         return {}
     records = side.records[side.records["stage"].isin(["counters", "execute"])]
     records = records.dropna(subset="value").drop_duplicates(["case", "metric"])
-    values = {
-        case: dict(zip(part["metric"], part["value"])) for case, part in records.groupby("case")
-    }
+    counted = records.groupby("case")
+    values = {case: dict(zip(part["metric"], part["value"])) for case, part in counted}
     rows = {case: part.to_dict("records") for case, part in instructions(side).groupby("case")}
     cases = side.cases.drop_duplicates("case")
     bounds = {
@@ -171,9 +166,8 @@ def lines(before: Side, after: Side) -> pd.DataFrame:
 
 def verdicts(before: Side, after: Side) -> pd.DataFrame:
     """Return a row for each case whose verdict changed: case, before, after."""
-    old, new = (
-        side.cases.drop_duplicates("case").set_index("case")["verdict"] for side in (before, after)
-    )
+    cases = (side.cases.drop_duplicates("case").set_index("case") for side in (before, after))
+    old, new = (side["verdict"] for side in cases)
     pairs = pd.DataFrame({"before": old, "after": new}).dropna()
     return pairs[pairs["before"] != pairs["after"]].rename_axis("case").reset_index()
 

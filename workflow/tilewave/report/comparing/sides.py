@@ -1,5 +1,6 @@
 """The two sides of a comparison: kernels of folders or git revisions, which run now."""
 
+import functools
 import io
 import math
 import os
@@ -66,9 +67,8 @@ def compared(
     skipped = list((sides[0].skipped | sides[1].skipped).values())  # the same reason once
     if not sides[0].kernels and not sides[1].kernels:
         problem = f"neither side has a kernel: {plural(len(skipped), 'file')} skipped"
-        remedy = (
-            f"Correct the first: {skipped[0]}" if skipped else "Name folders or files of kernels"
-        )
+        remedy = "Name folders or files of kernels"
+        remedy = f"Correct the first: {skipped[0]}" if skipped else remedy
         raise UserError.because(HERE, problem, remedy, "A, B")
     names, gone, new = changed(sides[0].kernels, sides[1].kernels, all_of_them)
     labels = [name or "the working tree" for name in (before, after)]
@@ -95,9 +95,8 @@ class _SideFiles:
         skipped = dict[str, UserError]()
         self.kernels, self.mistakes = gathered(self.folders, skipped), list(reasons(skipped)[0])
         # The user does not know the temporary folder that a revision was written to.
-        self.skipped = {
-            file: str(why).replace(f"{where}{os.sep}", f"{name}:") for file, why in skipped.items()
-        }
+        files, folder = skipped.items(), f"{where}{os.sep}"
+        self.skipped = {file: str(why).replace(folder, f"{name}:") for file, why in files}
 
 
 def with_occupancy(cases: pd.DataFrame, limits: SmLimits | None) -> pd.DataFrame:
@@ -179,9 +178,8 @@ def _config(
     operation_folders: Sequence[str],
 ) -> dict[str, Any]:
     """Return a config that checks, counts and, on a GPU, times these kernels."""
-    blocks = kernels_study.blocks(
-        kernels, lambda kind: kernels_study.small(kind, shapes), macros="each_dtype"
-    )
+    small = functools.partial(kernels_study.small, shapes=shapes)
+    blocks = kernels_study.blocks(kernels, small, macros="each_dtype")
     study = {
         "plot": "correctness", "title": "Compare", "question": "What has changed?",
         "time": True, "counters": "memory", "cases": blocks,
