@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
+import listings
 from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
@@ -87,7 +88,7 @@ def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[s
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
     compilations = compiling.Compilations(store, None, folder)
     if compilations.missing_cubin(chosen, arch):
-        compiling.compile_now(compiling.Task(chosen, arch), store)
+        compiling.compile_now(compiling.Task(chosen, arch), store, listings.of_file)
     document = compilations.provide(chosen, arch)
     assert document and document["status"] == result.OK, f"{chosen.id} for {arch}: {document}"
     return document

@@ -1,7 +1,6 @@
 """Listings of the tests' kernels. nvdisasm takes 0.2 s a kernel, so it runs only for new ones.
 
-`python tests/support/listings.py`, in a clone after `make smoke test` with an empty TILEWAVE_CACHE, writes the listings
-of its store and of that cache.
+`python tests/support/listings.py`, in a clone after `make smoke test`, writes the listings of its store.
 """
 
 import functools
@@ -11,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tilewave.basics import cache
 from tilewave.compiling import sass
 from tilewave.pipeline.project import ROOT
 from tilewave.records.folder import folders
@@ -77,7 +75,7 @@ def of_file(path: Path) -> str:
 
 def main() -> None:
     texts = {}
-    for path in (*STORE.rglob("*.sass"), *cache.folder("kernels").rglob("*.sass")):
+    for path in STORE.rglob("*.sass"):
         digest = hashlib.sha256(path.with_suffix(".cubin").read_bytes()).hexdigest()
         if not recorded_listing(digest):
             texts[digest] = path.read_text("utf-8")

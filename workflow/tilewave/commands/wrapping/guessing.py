@@ -372,11 +372,11 @@ def smaller(function: Function, source: Source) -> dict[str, str]:
     for launch in source.launches(function.name):
         kept += [token.text for token in (*launch.block, *launch.scope.literal(launch.block))]
     kept += re.findall(r"\w+", " ".join(re.findall(r"__shared__ [^;]*;", function.text)))
-    for found in names, kept:
-        for name in filter(str.isidentifier, found):  # the lists grow meanwhile
+    for listed in names, kept:
+        for name in filter(str.isidentifier, listed):  # the lists grow meanwhile
             macro, value = source.near.macros.get(name), source.near.constant(name) or ()
             value = tokens(macro.body) if macro else value
-            found += {of.text for of in value if of.word} - {*found}
+            listed += {of.text for of in value if of.word} - {*listed}
             if WHOLE_NUMBER.fullmatch(spelled(value)):
                 values[name] = constant(source.near, name) or 0
     large = {of: values[of] for of in sorted({*names} - {*kept}) if values.get(of, 0) > LARGE}
