@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -256,6 +256,19 @@ def _checked(answer: tuple[Any, ...], call: str) -> Any:
     return values[0] if values else None
 
 
+@contextlib.contextmanager
+def _standard_error() -> Iterator[Callable[[], bytes]]:
+    """Collect what this process writes to standard error, where ptxas alone says that its memory ran out."""
+    usual, collected = os.dup(2), os.memfd_create("error")
+    os.dup2(collected, 2)
+    try:
+        yield lambda: os.pread(collected, 1 << 16, 0)
+    finally:
+        os.dup2(usual, 2)
+        for descriptor in usual, collected:
+            os.close(descriptor)
+
+
 def _run(
     file: str, text: str, all_headers: Mapping[str, str], flags: Sequence[str], named: Sequence[str]
 ) -> tuple[Any, bytes, bytes | None, dict[str, str]]:
@@ -284,7 +297,10 @@ def _run(
                 added = nvrtc.nvrtcAddNameExpression(program, expression.encode())
                 _checked(added, "nvrtcAddNameExpression")
             options = [flag.encode() for flag in flags]
-            (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+            with _standard_error() as written:
+                (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+                if failed and b"Memory allocation failure" in written():
+                    raise MemoryError
             log = read("ProgramLog").rstrip(b"\0 ")
             if failed:
                 return failed, log, None, {}

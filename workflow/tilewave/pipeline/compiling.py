@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -178,8 +179,9 @@ def compiled(tasks: Iterable[Task], store: Store, cores: int) -> Iterator[tuple[
 
 
 def _ended(task: Task, store: Store, end: Ended) -> Entry:
-    if "can't start new thread" in end.reason:  # the machine's limit, not the kernel's fault
-        raise end.error
+    narrow = 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < MEMORY
+    if "can't start new thread" in end.reason or (narrow and isinstance(end.error, MemoryError)):
+        raise end.error  # the machine's limit, not the kernel's fault
     options = nvrtc.options(task.variant.kernel, task.arch, task.variant.names)
     message = f"compiling it: {end.reason}"
     entry = _entry(task, nvrtc.Compiled(None, options, nvrtc.version(), "", message))
