@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,8 +39,9 @@ TOO_MUCH_SHARED = (
 OF_NVRTC = "__nv_nvrtc_builtin_header.h"
 ENTRY = re.compile(r"Compiling entry function '(?P<name>\w+)'")
 NUMBER = r"\b(\d{1,18})"
-PARTS = ("stack frame", "spill stores", "spill loads")
-SPILLS = re.compile(", ".join(f"{NUMBER} bytes {part}" for part in PARTS))
+SPILLS = re.compile(
+    f"{NUMBER} bytes stack frame, {NUMBER} bytes spill stores, {NUMBER} bytes spill loads"
+)
 USED = re.compile(f"Used {NUMBER} registers")
 SHARED = re.compile(f"{NUMBER} bytes smem")
 
@@ -257,16 +258,20 @@ def _checked(answer: tuple[Any, ...], call: str) -> Any:
 
 
 @contextlib.contextmanager
-def _standard_error() -> Iterator[Callable[[], bytes]]:
-    """Collect what this process writes to standard error, where ptxas alone says that its memory ran out."""
+def _ptxas_has_memory() -> Iterator[None]:
+    """Raise MemoryError if ptxas ran out of memory: only standard error says so. Pass on what else stands there."""
     usual, collected = os.dup(2), os.memfd_create("error")
     os.dup2(collected, 2)
     try:
-        yield lambda: os.pread(collected, 1 << 16, 0)
+        yield
     finally:
         os.dup2(usual, 2)
+        written = os.pread(collected, 1 << 16, 0)
         for descriptor in usual, collected:
             os.close(descriptor)
+    if b"Memory allocation failure" in written:
+        raise MemoryError
+    os.write(2, written)
 
 
 def _run(
@@ -297,10 +302,8 @@ def _run(
                 added = nvrtc.nvrtcAddNameExpression(program, expression.encode())
                 _checked(added, "nvrtcAddNameExpression")
             options = [flag.encode() for flag in flags]
-            with _standard_error() as written:
+            with _ptxas_has_memory():
                 (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-                if failed and b"Memory allocation failure" in written():
-                    raise MemoryError
             log = read("ProgramLog").rstrip(b"\0 ")
             if failed:
                 return failed, log, None, {}

@@ -133,8 +133,7 @@ class Compiler(_Keys):
     constants: dict[str, str] = {}
 
     def filled(self, text: str, near: str = "") -> str:
-        """Return a text whose constants have these values; ``__constant__`` memory begins with them; near: the other texts, of which one may
-        define what is ``extern`` here."""
+        """Return a text whose constants have these values. near: other texts, which may define what is ``extern`` here."""
         for name, values in self.constants.items():
             number = rf"(^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+|\bconst(?:expr)? [^;=()]*?\b{name}\s*=)[^;,\n]*"
             text = re.sub(number, rf"\g<1>{values} ", text, flags=re.MULTILINE)
@@ -234,7 +233,7 @@ class FrontMatter(Launched):
     """name of the `__global__` function, by default the file's; with `<` or `::` a template that NVRTC instantiates"""
     compiler: Compiler = Compiler()
     """`options` of NVRTC (`{MACRO}` is its value), `include` folders of headers (others than the file's need
-    `--include`), `constants`: values of `__constant__` memory"""
+    `--include`), `constants`: values of `__constant__` memory, and of macros and constants instead of the file's"""
     cubin: str | None = None
     """file that something else compiled; `{MACRO}` in its name ([wrapping.md](wrapping.md))"""
     buffers: dict[str, DeclaredBuffer] = {}
@@ -352,8 +351,10 @@ class Kernel:
             parts = [*string.Formatter().parse(text)]
             if any(style or conversion for _, _, style, conversion in parts):
                 raise ValueError("a format")
-            filled = ("" if name is None else macros[name] for _, name, _, _ in parts)
-            return "".join(f"{part[0]}{value}" for part, value in zip(parts, filled))
+            return "".join(
+                literal + ("" if name is None else str(macros[name]))
+                for literal, name, _, _ in parts
+            )
         except (KeyError, ValueError) as error:
             names = ", ".join(f"{{{name}}}" for name in macros)
             remedy = f"Allowed in braces: {names}" if names else "Remove the braces"

@@ -42,7 +42,7 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase) -> bool:
     rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
     if unbuilt and source.problem:
         rests += undefined(source.path, end.reason)
-    if not sure or any(map(PATTERNS["instead"].match, source.guesses)):
+    if not sure or source.smaller:
         types = "type " if unbuilt else ""
         rests += [guess for guess in source.guesses if guess.startswith(types)]
         rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []

@@ -18,7 +18,7 @@ from tilewave.commands.checking.doubts import (
     is_wrong_as_named,
     rests_on_guess,
 )
-from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
+from tilewave.commands.checking.notes import TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
 from tilewave.commands.checking.sources import CheckedKernel, at_size
 from tilewave.commands.checking.tried import (
@@ -180,10 +180,9 @@ def _document(
     if complete:
         largest = max(complete, key=lambda entry: entry.outcome.notes.get("thread_instructions", 0))
         outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
-    said = sentence(source, outcome, decisive, deciding)
-    instead = ", ".join(PATTERNS["instead"].findall("\n".join(source.notes)))
-    smaller = f" (with smaller constants than the file's: {instead})" if instead else ""
-    return outcome | {"sentence": said + smaller}
+    smaller = ", ".join(source.smaller)
+    smaller = f" (with smaller constants than the file's: {smaller})" if smaller else ""
+    return outcome | {"sentence": sentence(source, outcome, decisive, deciding) + smaller}
 
 
 def _other_variants(kernel: Kernel, case: Case) -> list[str]:

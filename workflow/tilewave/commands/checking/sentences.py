@@ -94,8 +94,8 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     ends = [match[1] + match[2] * bool(PATTERNS["in_shared"].search(match[2])) for match in matches]
     faults += [end.replace(f": {running.HERE}", "") for end in ends]
     threads = math.prod((*outcome["counted"]["grid"], *outcome["counted"]["block"]))
-    sole = any(note.startswith(probing.CONSTANT) for note in source.notes)
-    sole = sole and not any(map(PATTERNS["instead"].match, source.notes))
+    constant = any(note.startswith(probing.CONSTANT) for note in source.notes)
+    sole = constant and not source.smaller
     only = ", the only size tried: that of the launch" if sole else ""
     shown = f"{TABLES['searched']} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
     shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))

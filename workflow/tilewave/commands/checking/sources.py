@@ -92,6 +92,11 @@ class CheckedKernel:
         return [note for note in self.notes if note.startswith(wrap.FAULT)]
 
     @property
+    def smaller(self) -> list[str]:
+        """Constants that are smaller in the trials than in the file: ``N = 130``."""
+        return [match[1] for match in map(PATTERNS["instead"].match, self.notes) if match]
+
+    @property
     def guesses(self) -> list[str]:
         marked = self.kernel.marked(GUESSED) if self.kernel else {}
         notes = [note for note in self.notes if " is a guess" in note]

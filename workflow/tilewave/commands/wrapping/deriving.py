@@ -162,8 +162,8 @@ def first(
             kind = reading.DTYPES.get(source.plain(item.type), "")
             many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
-            given_sizes = many and names_in(many) <= {*sizes.values()}
-            allocated |= {label(item.name): many} if given_sizes else {}
+            if many and names_in(many) <= {*sizes.values()}:
+                allocated[label(item.name)] = many
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)

@@ -317,9 +317,9 @@ def guessed(
         rounded = {"a": "f16in32", "b": "f16in32", "accumulate": "f32"}
         guess.alternatives.append({**guess.front, "dtypes": dtypes | rounded})
     _tiles(guess, code)
-    for name, number_ in source.smaller.items():
-        guess.notes.append(f"{name} = {number_} is a guess: its own value is too large to execute")
-        front.setdefault("compiler", {}).setdefault("constants", {})[name] = number_
+    for name, small in source.smaller.items():
+        guess.notes.append(f"{name} = {small} is a guess: its own value is too large to execute")
+        front.setdefault("compiler", {}).setdefault("constants", {})[name] = small
     for name, values in constant_memory.values(source, taken_names).items():
         first, *more = values.split(", ")
         how = f"here with {first}{', ...' * bool(more)}" if values else "zero here"

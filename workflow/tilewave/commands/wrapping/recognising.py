@@ -71,12 +71,14 @@ def _choose(text: str, choices: Iterable[int]) -> str:
 def _spelled_out(entries: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield formulas, one for each choice of `[[one|another]]`, which are at the same places in name and code, and those
     of the groups that `also` names."""
+    groups = {key.partition("|")[0]: group for key, group in TABLES["formulas"].items()}
     for text, code in entries.items():
-        for name in code.split() if text == "also" else ():
-            keys = (key for key in TABLES["formulas"] if key.partition("|")[0] == name)
-            yield from _spelled_out(TABLES["formulas"][next(keys)])
+        if text == "also":
+            for name in code.split():
+                yield from _spelled_out(groups[name])
+            continue
         counts = (range(of.count("|") + 1) for of in ALTERNATIVES.findall(code))
-        for choices in itertools.product(*counts) if text != "also" else ():
+        for choices in itertools.product(*counts):
             yield _choose(text, choices), _choose(code, choices)
 
 
@@ -206,7 +208,9 @@ def _parts(
     rest = "Z" if not pure else "0.0" if full else "nan"
     before = [0.0 if of.old is None else of.old for of in seen]
     changed = [of.got != old if full else of.wrote for of, old in zip(seen, before)]
-    for text, mask in () if all(map(np.all, changed)) else PARTS.items():
+    if all(map(np.all, changed)):
+        return
+    for text, mask in PARTS.items():
         for letters in _letters(mask, (), numbers):
             inside = [of.value(mask, letters) > 0 for of in seen]
             within = all(not (b & ~a).any() for a, b in zip(inside, changed))
