@@ -457,8 +457,8 @@ def _not_searched(program: Program, together: int, global_memory: bool) -> list[
         sentences.append("races in global memory: this execution notes other accesses")
     if not np.all(np.isin(outside[:, c.OP], marking.SUMS)):
         sentences.append(
-            "races of plain accesses with atomics other than sums at the same address: such an "
-            "address may be a lock"
+            "races of plain loads with atomics other than sums at the same address: a loop of "
+            "compare-and-swap may begin with one"
         )
     if np.any(rows[_accesses(rows, c.GLOBAL, c.GENERIC), c.FLAGS] & c.STRONG):
         sentences.append(

@@ -35,13 +35,15 @@ FAMILIES = (c.LOAD, c.STORE, c.COPY, c.BULK, c.ATOMIC)
 # number of marks, bytes of a mark as a power of two, whether a conflict is a fault.
 MARKS, ROWS, PLACES, COUNT, GRAIN, FAULTING = (2 * c.CONTROL + place for place in range(6))
 # Marks of a piece: its last writer; its last reader, another warp of that block that read before, and the last
-# reader of another block; the time up to which a strong read shows what was done.
-WRITER, READER, OTHER, EARLIER, SHOWN = range(5)
+# reader of another block; the last plain store, if atomics have followed it; the time up to which a strong read shows
+# what was done.
+WRITER, READER, OTHER, EARLIER, STORED, SHOWN = range(6)
 # A mark: number of the block + 1, rank in the cluster, warp, kind, time (ticks since the launch began).
 BLOCK, WARP, KIND, TIME = 41, 32, 29, int64((1 << 29) - 1)
-# Kinds of accesses. PUBLISHED: a weak store after a fence, which may be a flag. SUM: an atomic that adds. SWAP: any
-# other atomic; loops of compare-and-swap and locks also use weak accesses.
-WEAK, PUBLISHED, STRONG, SUM, SWAP = range(5)
+# Kinds of accesses. PUBLISHED: a weak store after a fence, which may be a flag, or where the last writer is an atomic of
+# the same block, as at the end of a lock. SUM: an atomic that adds. SWAP: any other atomic; loops of compare-and-swap
+# also use weak reads. KEPT: a weak store that changed nothing, which races with atomics only.
+WEAK, PUBLISHED, STRONG, SUM, SWAP, KEPT = range(6)
 FLAG = 8  # bytes of the widest flag: a wider strong access, such as `__stcg` of four floats, moves data
 SUMS = (memory.A_ADD, memory.A_INC, memory.A_DEC)
 # Accesses. KEEP: a store that changes nothing takes over what another block has written. LOOK: only ask. COMPARE: ask
@@ -54,7 +56,7 @@ def _unordered(m, warp, entry, kind):
     """Return whether an earlier access races with one of this kind, if either writes."""
     before = (entry >> KIND) & 7
     low, high = min(before, kind), max(before, kind)
-    if high == SWAP or (low >= PUBLISHED and high >= STRONG):
+    if kind < SUM if before == KEPT else low >= PUBLISHED and high >= STRONG:
         return False
     block, time = view.block_control(view.peer(m, int64(0))), entry & TIME
     if time <= block[s.LEARNED]:
@@ -100,25 +102,41 @@ def mark(m, warp, pc, at, size, how, now):
                 end = len(ranges) + 2 + 2 * index + int64(how == WRITE)
                 places[end] = max(places[end], last + 1)
                 return conflict, conflicting
-            marks = view.int64s(handlers[MARKS], (int64(5), handlers[COUNT]))
-            rows = view.int32s(handlers[ROWS], (int64(4), handlers[COUNT]))
+            marks = view.int64s(handlers[MARKS], (int64(6), handlers[COUNT]))
+            rows = view.int32s(handlers[ROWS], (int64(5), handlers[COUNT]))
             who, kind = now >> WARP, (now >> KIND) & 7
             begin = places[index]
             for cell in range(
                 begin + (first >> handlers[GRAIN]), begin + (last >> handlers[GRAIN]) + 1
             ):
-                # While nothing was read, those marks need no memory.
-                reader = marks[READER, cell] if places[len(ranges) + 1] else int64(0)
-                writer = marks[WRITER, cell]
-                if writer and writer >> WARP != who and _unordered(m, warp, writer, kind):
+                # While nothing was read, or stored before atomics, those marks need no memory.
+                noted, writer = places[len(ranges) + 1], marks[WRITER, cell]
+                reader = marks[READER, cell] if noted & 1 else int64(0)
+                stored = marks[STORED, cell] if noted & 2 else int64(0)
+                before = (writer >> KIND) & 7
+                looks = how == READ and before == SWAP
+                apart = writer and not looks and writer >> WARP != who
+                if apart and _unordered(m, warp, writer, kind):
                     conflict, conflicting = writer, int64(rows[WRITER, cell])
-                elif reader and how != READ and not conflict:
+                elif stored and kind >= SUM and _unordered(m, warp, stored, kind):
+                    conflict, conflicting = stored, int64(rows[STORED, cell])
+                elif reader and how != READ and kind != SWAP and not conflict:
                     for row in range(READER, EARLIER + 1):
                         entry = marks[row, cell]
                         if entry and not conflict and _unordered(m, warp, entry, kind):
                             conflict, conflicting = -entry, int64(rows[row, cell])
-                if how == WRITE or (how == KEEP and writer):
-                    marks[WRITER, cell], rows[WRITER, cell] = now, pc
+                if how == WRITE or (how == KEEP and kind < SUM and (writer or kind == WEAK)):
+                    entry, plain = now, before == WEAK or before == KEPT
+                    if kind >= SUM and writer and plain:
+                        marks[STORED, cell], rows[STORED, cell] = writer, rows[WRITER, cell]
+                        places[len(ranges) + 1] |= 2
+                    elif kind < SUM and stored:
+                        marks[STORED, cell] = 0
+                    if kind == WEAK and how == KEEP and (not writer or before == KEPT):
+                        entry |= int64(KEPT) << KIND
+                    elif kind == WEAK and SUM <= before <= SWAP and writer >> BLOCK == now >> BLOCK:
+                        entry |= int64(PUBLISHED) << KIND
+                    marks[WRITER, cell], rows[WRITER, cell] = entry, pc
                 elif how == READ:
                     if reader and reader >> WARP != who:
                         same_block = reader >> BLOCK == now >> BLOCK
@@ -127,7 +145,7 @@ def mark(m, warp, pc, at, size, how, now):
                         if not same_block:
                             marks[OTHER, cell] = 0
                     marks[READER, cell], rows[READER, cell] = now, pc
-                    places[len(ranges) + 1] = 1
+                    places[len(ranges) + 1] |= 1
                 if kind and (how == WRITE or how == KEEP):
                     fenced = view.block_control(view.peer(m, int64(0)))[s.FENCED]
                     if fenced > marks[SHOWN, cell]:
@@ -145,7 +163,7 @@ def _learn(m, at):
     block[s.LEARNED_INSIDE] = block[s.FENCED_INSIDE]
     for index in range(len(ranges)):
         if ranges[index, 0] <= at < ranges[index, 1] and places[index] >= 0:
-            marks = view.int64s(handlers[MARKS], (int64(5), handlers[COUNT]))
+            marks = view.int64s(handlers[MARKS], (int64(6), handlers[COUNT]))
             cell = places[index] + ((at - ranges[index, 0]) >> handlers[GRAIN])
             block[s.LEARNED] = max(block[s.LEARNED], marks[SHOWN, cell])
 
@@ -185,7 +203,7 @@ def _changes(m, warp, row, lane, at):
 
 
 @njit
-def mark_lanes(m, warp, pc, mask, addresses, size, writing):
+def mark_lanes(m, warp, pc, mask, addresses, size, writing, keeps=False):
     """Note what a warp's lanes read or write in buffers, and conflicts with other warps and blocks."""
     if not (writing or _noted(m, addresses)):
         return
@@ -207,7 +225,8 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing):
             how = READ
             if writing:
                 how = WRITE
-                if faulting and not atomic and not _changes(m, warp, row, lane, addresses[lane]):
+                same = keeps if atomic else not _changes(m, warp, row, lane, addresses[lane])
+                if faulting and same:
                     how = KEEP
             conflict, other = mark(m, warp, pc, addresses[lane], size, int64(how), now)
             if conflict and faulting and how != KEEP:
@@ -247,6 +266,16 @@ def _fingerprint(m, at, size, so_far):
         if 0 <= word < len(words):
             so_far = (so_far ^ uint64(words[word])) * uint64(0x100000001B3)
     return so_far
+
+
+@njit
+def _of_lanes(m, mask, addresses, size):
+    """Return a fingerprint of the memory at the addresses of a warp's lanes."""
+    fingerprint = uint64(0)
+    for lane in range(32):
+        if (mask >> uint32(lane)) & uint32(1):
+            fingerprint = _fingerprint(m, addresses[lane], size, fingerprint)
+    return fingerprint
 
 
 @njit
@@ -306,6 +335,11 @@ def _marked(table, warp, pc, mask):
     faulting = view.handlers(m)[FAULTING]
     storing = family == c.BULK and (space == ops.Y_STORE or space == ops.Y_BYTES_OUT)
     conflict, before = int64(0), uint64(0)
+    swaps = faulting and family == c.ATOMIC and row[c.SUB] >> 8 & 255 != c.SHARED
+    swaps = swaps and row[c.OP] == memory.A_CAS
+    if swaps:
+        address_lanes(m, warp, row, int64(c.A_REG), int64(0), addresses)
+        before = _of_lanes(m, mask, addresses, int64(row[c.WIDTH]))
     if storing and faulting:
         conflict = mark_bulk(m, warp, pc, row, int64(LOOK))[0]
         if conflict:  # rare, so only then is a fingerprint worth its time
@@ -325,7 +359,8 @@ def _marked(table, warp, pc, mask):
         if row[c.SUB] >> 8 & 255 != c.SHARED:
             if not faulting:
                 mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), False)
-            mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True)
+            keeps = swaps and before == _of_lanes(m, mask, addresses, int64(row[c.WIDTH]))
+            mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True, keeps)
         elif row[c.SUB] >> 16:  # warps may learn of each other's work by it
             block = view.block_control(view.peer(m, int64(0)))
             block[s.LEARNED_INSIDE] = block[s.FENCED_INSIDE]
@@ -349,8 +384,8 @@ class Marks:
         pieces = (state.ranges[:, 1] - state.ranges[:, 0] >> self._grain) + 1
         pieces[np.array(fixed, bool) | (not faulting)] = 0
         # The system provides memory for what is touched only.
-        self.blocks = np.zeros((5, int(pieces.sum())), np.int64)
-        self._rows = np.zeros((4, self.blocks.shape[1]), np.int32)
+        self.blocks = np.zeros((6, int(pieces.sum())), np.int64)
+        self._rows = np.zeros((5, self.blocks.shape[1]), np.int32)
         starts = np.where(fixed, -1, np.cumsum(pieces) - pieces)
         self._places = np.concatenate([starts, np.zeros(2 + 2 * len(starts), np.int64)])
 
