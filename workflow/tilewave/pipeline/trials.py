@@ -265,12 +265,14 @@ def judged(
     done: CaseExecution | None = None,
     limiting: Variant | None = None,
     finite: bool = False,
+    lenient: bool = False,
 ) -> list[TrialResult]:
     """Execute the trials of a case's variant, in order; stop at the first that is not right, if it has ``finite`` inputs.
 
     case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes, if not
     the case's. entry: what was compiled. budget_s: seconds for all trials after the first; those that do not fit are
     *not measured*. done: the execution of the case itself, if the caller has it.
+    lenient: see `executing.run`.
     """
     config = single.config(seed, limit_s)
 
@@ -293,7 +295,7 @@ def judged(
             reason = f"the reference would take {pace * size:.0f} s"
             outcomes.append(TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, reason)))
             continue
-        outcome = _tried(trial, job, seconds, machine, None if outcomes else done)
+        outcome = _tried(trial, job, seconds, machine, None if outcomes else done, lenient)
         if not outcomes:
             deadline = time.monotonic() + budget_s
         outcomes.append(outcome)
@@ -314,7 +316,12 @@ def judged(
 
 
 def _tried(
-    trial: Trial, job: Job | Result, seconds: float, machine: Any, done: CaseExecution | None
+    trial: Trial,
+    job: Job | Result,
+    seconds: float,
+    machine: Any,
+    done: CaseExecution | None,
+    lenient: bool,
 ) -> TrialResult:
     """Return the result of a trial within so many seconds. done: its execution, if there is one."""
     if not isinstance(job, Job):
@@ -333,6 +340,7 @@ def _tried(
         kind=trial.kind,
         large=trial.large,
         both_ways=bool(trial.scalars) and not trial.large,
+        lenient=lenient,
     )
     outcome = done.result
     late = (result.NOT_MEASURED, *([] if cost.states_work(job) else [result.TIMED_OUT]))

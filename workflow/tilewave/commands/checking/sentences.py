@@ -131,7 +131,8 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
-    return "; ".join([sentence, *map(_advice, notable)])
+    unused = [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
+    return "; ".join([sentence, *unused, *map(_advice, notable)])
 
 
 def _advice(fix: Row) -> str:

@@ -85,7 +85,10 @@ def begin_block(m, number, grid_x, grid_y, threads):
     view.fill(view.gathered(m), uint32(0))
     view.fill(view.quota(m), block_control[s.REGISTERS_AT_FIRST])
     coordinates = (number % grid_x, number // grid_x % grid_y, number // (grid_x * grid_y))
-    view.fill(view.shared(m), ALL)
+    filling = uint32(view.control(m)[s.FILLING])
+    view.fill(view.shared(m), filling)
+    if filling != ALL:
+        view.fill(view.local(m), filling)
     view.fill(view.arrived(m), uint32(0))
     view.fill(view.barrier_clocks(m), uint32(0))
     view.fill(view.expected(m), int64(0))

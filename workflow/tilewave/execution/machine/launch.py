@@ -55,6 +55,7 @@ class Limits:
     ``races`` checks accesses to shared memory. ``reverse`` runs warps and blocks from the last to the first, which
     changes nothing in a kernel without races. At most ``cores`` cores are used, which changes only the time.
     ``working``: the first blocks, which have work (0: all); their speed predicts whether the seconds suffice.
+    ``filling``: what shared memory holds, word by word, before it is written; local memory, too, if it is not the default.
     """
 
     instructions: int = 0
@@ -63,6 +64,7 @@ class Limits:
     reverse: bool = False
     cores: int = 1
     working: int = 0
+    filling: int = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -374,7 +376,7 @@ def state_of(
     control[s.LOCAL_BYTES] = 4 * local_words
     control[[s.GRAIN, s.RACES]] = 0 if narrow else 2, limits.races
     control[s.TICK] = 1
-    control[s.REVERSED] = limits.reverse
+    control[[s.REVERSED, s.FILLING]] = limits.reverse, limits.filling
     control[[s.QUANTUM, s.SMS]] = 4096, sms
     together = int(np.prod(cluster))
     asynchronous = together > 1 or bool(np.any(np.isin(rows[:, c.FAMILY], ASYNCHRONOUS)))
