@@ -413,6 +413,7 @@ def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) 
     down = any(name in names_in(side) for side in map(str, front["grid"]) if "//" in side)
     up = up and bool(guess.place) and name not in guess.asserted
     excused = guessed or name not in limit or (down and name in guess.launched)
+    excused = excused or guess.asserted.get(name, 1) % limit[name] == 0 < limit[name] - 1
     if excused or not (name in tested or up):
         return []
     launch = f"the launch in {guess.place} rounds {name} up to whole blocks"
