@@ -1,6 +1,5 @@
 """The sentence of a verdict."""
 
-import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -48,9 +47,8 @@ def sentence(
         sure = PATTERNS["in_shared"].match(end.reason) and not rests_on_guess(source, decisive)
         ends = [f"{problem} at {size_of(case)}: {end.reason}"] if sure else []
         edges = all(fault.startswith(f"{wrap.FAULT}although ") for fault in source.faults)
-        where = " and ".join(itertools.chain(*source.limits))
-        if edges and end.verdict == result.CORRECT and where and not source.judge:
-            ends += [f"it is right where {where}"]
+        if edges and end.verdict == result.CORRECT and source.where:
+            ends += [f"it is right where {source.where}"]
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         return f"{name} is {PATTERNS['twice'].sub('', faults)}{_named(source)}"

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import itertools
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -72,6 +73,12 @@ class CheckedKernel:
     otherwise: "Callable[[], CheckedKernel] | None" = None
     ended: str = ""
     size: str = ""
+    touched_where: str = ""
+
+    @property
+    def where(self) -> str:
+        """The requirements on sizes, in one text."""
+        return self.touched_where or " and ".join(itertools.chain(*self.limits))
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -216,7 +223,8 @@ def _touched(
     kernel, problem = at_size(touched.kernel, touched.size), source.problem or UNKNOWN
     constants = kernel.front.compiler.constants
     near = near.with_smaller({of: constants[of] for of in constants if constant(near, of)})
-    touched = replace(touched, kernel=kernel, problem=problem, launched=launched)
+    where = {"touched_where": touched.where}
+    touched = replace(touched, kernel=kernel, problem=problem, launched=launched, **where)
     if touched.ended.startswith(result.NOT_CHECKED):
         touched = _with_judges(touched, function, near)
     return touched

@@ -44,6 +44,8 @@ MOST_LAUNCHED = 1 << 21
 """Most elements, or multiplications, of a trial at the sizes of the launch."""
 FEW_BLOCKS, TURNS = 3, 32
 """Blocks of a trial that sums by block, or whose threads repeat a loop; their turns if each takes an element."""
+BEYOND = 256
+"""Size up to which a loop over vectors of a warp may not begin, and all elements belong to its remainder."""
 FEW = 3
 """Size of a dimension that is a side of the grid."""
 MOST_TILES = 256
@@ -352,9 +354,10 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
             where = " and ".join(needed)
             guess.faults.append(f"it takes {', '.join(sizes)}, but is right only where {where}")
     outcome = run(front, ragged)
-    if judged(outcome) or outcome is LATE:
+    far = judged(outcome) and outcome["verdict"] == result.NOT_CHECKED
+    if outcome is LATE or (judged(outcome) and not far):
         return requires
-    if "conditions" in requires and not fixed:
+    if "conditions" in requires and not (fixed or far):
         name = next((of for of in leaves(front["arguments"]) if of in sizes), sizes[0])
         limit = _limit_of(name, guess, front, run, shape)
         limit["conditions"] = [*requires["conditions"], *limit.get("conditions", [])]
@@ -364,20 +367,28 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     conditions: list[str] = list(requires.get("conditions", []))
     failed_shape, failures = ragged, 0
     for at, name in enumerate(sizes):
-        longer = _resized(shape, name, shape[name] + 1, front)
-        if name in fixed or any(longer[of] != shape[of] for of in sizes[at + 1 :]):
+        side = max(-(-BEYOND // shape[name]), 1) * shape[name] if far else shape[name]
+        base = _resized(shape, name, side, front)
+        longer = _resized(base, name, side + 1, front)
+        if name in fixed or any(longer[of] != base[of] for of in sizes[at + 1 :]):
             continue  # another size that must equal it tells
+        if far and (side == shape[name] or PITCH.fullmatch(name) or len(shape) == 1):
+            continue
         alone = outcome if len(shape) == 1 else run(front, longer)
-        if not judged(alone) and alone is not LATE:
+        if not judged(alone) and alone is not LATE and (not far or judged(run(front, base))):
             if not failures:
                 outcome, failed_shape = alone, longer
             failures += 1
-            limit = _limit_of(name, guess, front, run, shape)
+            limit = _limit_of(name, guess, front, run, base)
+            if far and "conditions" in limit:
+                continue
             guess.faults += promised(name, guess, front, limit, described(alone, longer))
             conditions += limit.pop("conditions", [])
             requires |= limit
     if conditions:
         requires["conditions"] = conditions
+    if far and not failures:
+        return requires
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
