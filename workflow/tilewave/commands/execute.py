@@ -237,7 +237,7 @@ def execute(options: Namespace, timed: bool = True) -> dict[str, Any]:
         if isinstance(job, Job):
             options.machine = engine_of(options)
             watched_job = replace(job, watch=options.lanes is not None)
-            done = case.run(watched_job, options.machine, lenient=not timed)
+            done = case.run(watched_job, options.machine, lenient=() if timed else case.LENIENT)
         shown = done if timed or done is None else replace(done, ran=())
         outcome = outcomes.document(arch_of(options), selected, job, entry, shown)
         if timed and done and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:

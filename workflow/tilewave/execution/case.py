@@ -47,6 +47,8 @@ STATUSES = {
     "timed out": model.TIMED_OUT,
 }
 OVERWRITTEN = "overwritten input"
+LENIENT = (model.CORRECT, model.NOT_CHECKED)
+"""Verdicts with which reads of unwritten memory are hints, if the caller wants that (`run`)."""
 UNUSED = ", but no output depends on it"
 """End of the hint on a read of memory that nothing has written."""
 UNWRITTEN = re.compile(" of (?:shared|the thread's local) memory, which nothing")
@@ -301,10 +303,8 @@ class _Case:
                 self.results = []
                 self.judged(*about)
         self.instructions = instructions
-        places = dict.fromkeys(f"line {of['line']} of {of['file']}" for of in self.faults)
-        self.hints |= {
-            f"it reads memory that nothing has written ({', '.join(places)}){UNUSED}": None
-        }
+        lines = dict.fromkeys(f"line {of['line']} of {of['file']}" for of in self.faults)
+        self.hints[f"{model.UNINITIALISED} at {' and '.join(lines)}{UNUSED}"] = None
         self.faults = []
 
     def _timeless(self, judgement: Judgement) -> Judgement:
@@ -349,13 +349,13 @@ def run(
     kind: str = UNIFORM,
     large: bool = False,
     both_ways: bool = False,
-    lenient: bool = False,
+    lenient: Sequence[str] = (),
 ) -> CaseExecution:
     """Execute a job of stage execute; there is a result whatever the kernel does.
 
     scalars: (alpha, beta) of each launch; default: those of the operation. kind: of the inputs (`inputs.KINDS`).
     large: judge by `Operation.judge_large`. both_ways: every second launch executes the last block and warp first.
-    lenient: reads of unwritten shared or local memory on which no output depends are hints.
+    lenient: verdicts with which reads of unwritten shared or local memory, if no output depends on them, are hints.
     A watched job has `ExecutedLaunch.accesses`.
     """
     machine = machine or execution.engine()
@@ -367,7 +367,7 @@ def run(
             begun = time.monotonic()
             scalars = scalars or case.operation.runs(case.job)
             judged = case.judged(scalars, kind, large)
-            if lenient and case.faults:
+            if case.faults and judged.verdict in lenient:
                 case.forgive(scalars, kind, large)
     except MemoryError:
         return CaseExecution(Result.of_job(job, model.NOT_MEASURED, f"{HERE}: {memory.exceeded()}"))

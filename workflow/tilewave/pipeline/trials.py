@@ -265,7 +265,7 @@ def judged(
     done: CaseExecution | None = None,
     limiting: Variant | None = None,
     finite: bool = False,
-    lenient: bool = False,
+    lenient: Sequence[str] = (),
 ) -> list[TrialResult]:
     """Execute the trials of a case's variant, in order; stop at the first that is not right, if it has ``finite`` inputs.
 
@@ -321,7 +321,7 @@ def _tried(
     seconds: float,
     machine: Any,
     done: CaseExecution | None,
-    lenient: bool,
+    lenient: Sequence[str],
 ) -> TrialResult:
     """Return the result of a trial within so many seconds. done: its execution, if there is one."""
     if not isinstance(job, Job):

@@ -26,8 +26,9 @@ def is_gross(end: Result) -> bool:
     return not figures.get("relative_error", math.nan) < GROSS
 
 
-def rests_on_guess(source: CheckedKernel, tried: TriedCase) -> bool:
-    """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told."""
+def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False) -> bool:
+    """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told. proven: another
+    trial has the values of the guessed operation."""
     end, kernel = tried.outcome, tried.case.kernel
     marked = dict(kernel.marked(GUESSED))
     sure = end.verdict in result.FINDINGS
@@ -39,12 +40,15 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase) -> bool:
         partly = any(note.startswith("grid of the launch") for note in source.notes)
         for key in ("operation", *["grid"] * partly) if sure else ():
             marked.pop(key, None)
+    if proven:
+        marked.pop("operation", None)
     rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
     if unbuilt and source.problem:
         rests += undefined(source.path, end.reason)
     if not sure or source.smaller:
         types = "type " if unbuilt else ""
-        rests += [guess for guess in source.guesses if guess.startswith(types)]
+        guesses = (of for of in source.guesses if not (proven and of.startswith("operation ")))
+        rests += [guess for guess in guesses if guess.startswith(types)]
         rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")

@@ -24,6 +24,7 @@ from tilewave.commands.checking.sources import CheckedKernel, at_size
 from tilewave.commands.checking.tried import (
     EVEN,
     LIMIT_S,
+    WHOLE,
     TriedCase,
     sampled,
     shape_of,
@@ -140,7 +141,11 @@ def _document(
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
         source = replace(source, edge=text)
-    codes = [(WORST.index(entry.exit_code), rests_on_guess(source, entry)) for entry in deciding]
+    proven = any((of.name, of.outcome.verdict) == (WHOLE, result.CORRECT) for of in deciding)
+    proven = proven and source.launched and any(map(trying.rounded_up, kernel.front.grid))
+    codes = [
+        (WORST.index(entry.exit_code), rests_on_guess(source, entry, proven)) for entry in deciding
+    ]
     decisive = deciding[codes.index(min(codes))]
     code, unclear = decisive.exit_code, decisive.exit_code != result.RIGHT and min(codes)[1]
     if source.judge and decisive.outcome.verdict == result.NOT_CHECKED:

@@ -9,7 +9,7 @@ from tilewave.commands import wrap
 from tilewave.commands.checking.doubts import rests_on_guess
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sources import UNBUILT, CheckedKernel
-from tilewave.commands.checking.tried import Row, TriedCase, size_of
+from tilewave.commands.checking.tried import WHOLE, Row, TriedCase, size_of
 from tilewave.commands.wrapping import probing
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
 from tilewave.execution import case as running
@@ -65,6 +65,8 @@ def sentence(
     if code == result.NOT_RIGHT:
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         as_named = f": {differs}" if differs else f" as {operation} " if by_name else " "
+        whole = [of for of in ran if (of.name, of.outcome.verdict) == (WHOLE, result.CORRECT)]
+        at += "".join(f"; it is right at {size_of(of.case)}" for of in whole)
         return f"{name} is not right{as_named}{at}{_named(source) if sizes else ''}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"

@@ -223,8 +223,8 @@ def _touched(
     kernel, problem = at_size(touched.kernel, touched.size), source.problem or UNKNOWN
     constants = kernel.front.compiler.constants
     near = near.with_smaller({of: constants[of] for of in constants if constant(near, of)})
-    where = {"touched_where": touched.where}
-    touched = replace(touched, kernel=kernel, problem=problem, launched=launched, **where)
+    touched = replace(touched, touched_where=touched.where)
+    touched = replace(touched, kernel=kernel, problem=problem, launched=launched)
     if touched.ended.startswith(result.NOT_CHECKED):
         touched = _with_judges(touched, function, near)
     return touched

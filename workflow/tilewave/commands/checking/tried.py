@@ -59,6 +59,8 @@ def tried_cases(
     """Compile and execute the trials of a kernel. Raises UserError."""
     wrapped = kernel.path != source.path
     arch, target = execute.arch_of(options), execute.target_of(options)
+    # A formula, which is a guess, may say wrong.
+    lenient = (*running.LENIENT, *[result.WRONG] * bool(source.judge))
     if kernel.front.operation == "probe":
         cases = [execute.probe_case(kernel, name) for name in kernel.front.cases]
     else:  # the judge chooses the shapes
@@ -68,7 +70,7 @@ def tried_cases(
         entry = single.compiled(case.variant, arch, folder)
         for outcome in trials.judged(
             case, arch, target, entry,
-            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine, finite=wrapped, lenient=True,
+            seed=options.seed, limit_s=LIMIT_S, budget_s=options.budget, machine=machine, finite=wrapped, lenient=lenient,
         ):  # fmt: skip
             sizes = outcome.trial.sizes
             shaped = replace(case, shape=Shape(tuple(sizes.items()))) if sizes else case
@@ -97,7 +99,7 @@ def tried_cases(
             config = single.config(options.seed, min(LIMIT_S, options.budget))
             job = jobs.of_case(result.EXECUTE, sized, {arch: entry}, arch, config)
             if isinstance(job, Job):
-                done = running.run(job, machine, lenient=True)
+                done = running.run(job, machine, lenient=lenient)
                 if name == LEAST and unknown:  # other inputs must end at the same byte
                     again = running.run(replace(job, seed=job.seed + 1), machine).result.reason
                     if not PATTERNS["past"].search(again) or again != done.result.reason:

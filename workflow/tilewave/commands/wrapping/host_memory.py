@@ -1,9 +1,11 @@
 """What the host does with the arrays of a launch: their sizes, and what it sets before."""
 
 import contextlib
+import math
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
 from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
@@ -71,6 +73,17 @@ def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
         return _values(value, scope, {**names, str(error): str(error)})
     except (ExpressionError, TypeError) as error:
         raise Unknown(spelled(value)) from error
+
+
+def padded(function: Function, launch: Launch, arguments: Sequence[Any]) -> dict[str, int]:
+    """Return the multiples to which the host rounds sizes up before it passes them, by argument."""
+    multiples = dict[str, int]()
+    for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
+        with contextlib.suppress(Unknown):
+            several = _values(value, launch.scope, {}) if value else []
+            if len({*several}) > 2 and math.gcd(*several) > 1:
+                multiples[str(argument)] = math.gcd(*several)
+    return multiples
 
 
 def faults(function: Function, launch: Launch) -> Iterator[str]:
