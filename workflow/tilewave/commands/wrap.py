@@ -174,12 +174,11 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             fixed_shape = dict(flags.shape(options.shape, dimensions, "--shape").resolve({}))
         probing.with_tile(target, guess)
         for launch in target.source.launches(target.function.name)[:1]:
-            multiples = host_memory.padded(
-                target.function, launch, [*matching.leaves(guess.front["arguments"])]
-            )
-            sizes = {of: step for of, step in multiples.items() if of in dimensions}
-            guess.front["requires"] = sizes | guess.front.get("requires", {})
-            guess.asserted |= sizes
+            arguments = matching.leaves(guess.front["arguments"])
+            multiples = host_memory.padded(target.function, launch, arguments)
+            if sizes := {of: step for of, step in multiples.items() if of in dimensions}:
+                guess.front["requires"] = sizes | guess.front.get("requires", {})
+                guess.asserted |= sizes
         say(f"{target.function.name}: executing it on the CPU to check the guesses")
         front, outcome, shape = _tried(target, guess, fixed_shape)
         if derived and "" in derived.sizes and outcome["status"] == result.NOT_MEASURED:

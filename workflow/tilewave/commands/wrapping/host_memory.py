@@ -4,7 +4,7 @@ import contextlib
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
@@ -75,7 +75,7 @@ def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
         raise Unknown(spelled(value)) from error
 
 
-def padded(function: Function, launch: Launch, arguments: Sequence[Any]) -> dict[str, int]:
+def padded(function: Function, launch: Launch, arguments: Iterable[Any]) -> dict[str, int]:
     """Return the multiples to which the host rounds sizes up before it passes them, by argument."""
     multiples = dict[str, int]()
     for value, argument in zip(function.launch_arguments(launch.arguments), arguments):
