@@ -352,6 +352,33 @@ void Product<T>::run(T* a, T* b, T* c, int n) {
 }
 template struct Product<double>;
 
+__global__ void twice(const float* in, float* out, int n) {
+    __shared__ float held[64];
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i < n) held[threadIdx.x] = in[i];
+    held[threadIdx.x] *= 2;  // past n, of what nothing has written
+    if (i < n) out[i] = held[threadIdx.x];
+}
+
+__global__ void gemv_by_fours(const float* a, const float* x, float* y, int m, int k) {
+    int i = 0, row = blockIdx.x * 64 + threadIdx.x;
+    float sum = 0;
+    if (row >= m) return;
+    for (; i + 128 <= k; i += 4) {
+        float4 v = *(const float4*)(a + row * k + i);
+        sum += v.x * x[i] + v.y * x[i + 1] + v.z * x[i + 2] + v.w * x[i + 3];
+    }
+    for (; i < k; ++i) sum += a[row * k + i] * x[i];
+    y[row] = sum;
+}
+
+__global__ void gemm_padded(const float* a, const float* b, float* c, int m, int n, int k) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    float sum = 0;
+    for (int j = 0; j < k; ++j) sum += a[i / n * k + j] * b[j * n + i % n];
+    c[i] = sum;
+}
+
 void faulty(float* x, float* y, float* out, int* bins, int M, int N, int K, int n) {
     dim3 block(TILE, TILE), grid(blocks_of(n, TILE), blocks_of(n, TILE));
     gemm_past<<<dim3(blocks_of(N, TILE), blocks_of(M, TILE)), block>>>(x, y, out, M, N, K);
@@ -360,6 +387,10 @@ void faulty(float* x, float* y, float* out, int* bins, int M, int N, int K, int 
     vec_add_turns<<<4100, 256>>>(x, y, out, n);
     softmax_alone<<<1, 64>>>(x, out, n);
     count_bins<<<1, 256>>>(bins, bins);
+    twice<<<(n + 63) / 64, 64>>>(x, out, n);
+    gemv_by_fours<<<(M + 63) / 64, 64>>>(x, y, out, M, K);
+    int m = (M + 7) / 8 * 8, k = (K + 7) / 8 * 8, tiled = (N + 7) / 8 * 8;
+    gemm_padded<<<(m * tiled + 255) / 256, 256>>>(x, y, out, m, tiled, k);
 }
 
 REGISTERED(launched)
@@ -394,3 +425,6 @@ REGISTERED(launched)
 // weighted: 3, of shared memory, which has 256 bytes
 // count_bins: 1, uninitialised read:
 // gemm_of_class: 0, is right at
+// twice: 0, but no output depends on it
+// gemv_by_fours: 1, it is right where k % 4 == 0
+// gemm_padded: 1, at m = 136, n = 72, k = 56: invalid access

@@ -162,7 +162,7 @@ class _Case:
         self.runs = self.instructions = self.footprint = 0
         self.slow = self.both_ways = False
         self.filling = 0
-        self.results: list[bytes] = []  # of each launch, if nothing ended it
+        self.results: list[bytes] | None = None  # outputs of each launch, if they are to be kept
         self._listing = sass.of_cubin(Path(job.cubin))
         self.operation = operations.load(job.operation, job.source)
         entries = dict.fromkeys(step.entry for step in job.steps)
@@ -282,7 +282,8 @@ class _Case:
             if changed := operation.changed(job, {**buffers, **self.overwritten}.get, before):
                 return Judgement(model.WRONG, changed)
             outputs = {name: buffers[name] for name in operation.outputs(job)}
-            self.results += [array.tobytes() for array in outputs.values()] if self.faults else []
+            if self.results is not None:
+                self.results += [array.tobytes() for array in outputs.values()]
             if large:
                 judgements.append(operation.judge_large(job, outputs, inputs, alpha, beta))
                 continue
@@ -293,16 +294,15 @@ class _Case:
     def forgive(self, *about: Any) -> None:
         """Make hints of reads of unwritten shared or local memory, if they are the only faults and the outputs are the
         same with other contents of that memory."""
-        instructions, first = self.instructions, self.results
-        for self.filling in (*FILLINGS, 0):
-            kinds = {of["kind"] for of in self.faults}
-            inside = all(UNWRITTEN.search(of["message"]) for of in self.faults)
-            if kinds != {model.UNINITIALISED} or not (inside and first and self.results == first):
-                return
-            if self.filling:
-                self.results = []
-                self.judged(*about)
+        instructions, runs = self.instructions, list[list[bytes]]()
+        for filling in (0, *FILLINGS) if all(map(_is_unwritten, self.faults)) else ():
+            runs.append([])
+            self.filling, self.results = filling, runs[-1]
+            self.judged(*about)
         self.instructions = instructions
+        same = runs and runs[0] and all(run == runs[0] for run in runs)
+        if not (same and all(map(_is_unwritten, self.faults))):
+            return
         lines = dict.fromkeys(f"line {of['line']} of {of['file']}" for of in self.faults)
         self.hints[f"{model.UNINITIALISED} at {' and '.join(lines)}{UNUSED}"] = None
         self.faults = []
@@ -317,6 +317,10 @@ class _Case:
         kept = [figure for figure in judgement.figures if figure["metric"] not in reported]
         note = "the kernel reads a clock, so a time that it reports needs a GPU"
         return replace(judgement, figures=kept, notes={**judgement.notes, "clock": note})
+
+
+def _is_unwritten(fault: Mapping[str, Any]) -> bool:
+    return fault["kind"] == model.UNINITIALISED and bool(UNWRITTEN.search(fault["message"]))
 
 
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """The sentence of a verdict."""
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -47,8 +48,9 @@ def sentence(
         sure = PATTERNS["in_shared"].match(end.reason) and not rests_on_guess(source, decisive)
         ends = [f"{problem} at {size_of(case)}: {end.reason}"] if sure else []
         edges = all(fault.startswith(f"{wrap.FAULT}although ") for fault in source.faults)
-        if edges and end.verdict == result.CORRECT and source.where:
-            ends += [f"it is right where {source.where}"]
+        where = source.where or " and ".join(itertools.chain(*source.limits))
+        if edges and end.verdict == result.CORRECT and where:
+            ends += [f"it is right where {where}"]
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         return f"{name} is {PATTERNS['twice'].sub('', faults)}{_named(source)}"
@@ -130,6 +132,7 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     sentence += f", with a guessed {listed}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
+    sentence += f", where {source.where}" if source.judge and source.where else ""
     if failures and source.judge and not any(map(PAST.search, source.notes)):
         sentence += f", but {' and '.join(failures)}"
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]

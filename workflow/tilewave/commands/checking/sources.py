@@ -54,7 +54,7 @@ class CheckedKernel:
     sizes: more shapes at which it judges; judges: functions of the file that may judge; put: makes one of them the judge;
     search: yields formulas that may judge; otherwise: returns the kernel under an operation of what it touches;
     sizes_in_file: the file's names of sizes that have another one in front matter; ended, size: verdict and sizes of the
-    trials of `wrap`."""
+    trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`)."""
 
     path: Path
     name: str
@@ -73,12 +73,7 @@ class CheckedKernel:
     otherwise: "Callable[[], CheckedKernel] | None" = None
     ended: str = ""
     size: str = ""
-    touched_where: str = ""
-
-    @property
-    def where(self) -> str:
-        """The requirements on sizes, in one text."""
-        return self.touched_where or " and ".join(itertools.chain(*self.limits))
+    where: str = ""
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -223,8 +218,8 @@ def _touched(
     kernel, problem = at_size(touched.kernel, touched.size), source.problem or UNKNOWN
     constants = kernel.front.compiler.constants
     near = near.with_smaller({of: constants[of] for of in constants if constant(near, of)})
-    touched = replace(touched, touched_where=touched.where)
-    touched = replace(touched, kernel=kernel, problem=problem, launched=launched)
+    where = " and ".join(itertools.chain(*touched.limits))
+    touched = replace(touched, kernel=kernel, problem=problem, launched=launched, where=where)
     if touched.ended.startswith(result.NOT_CHECKED):
         touched = _with_judges(touched, function, near)
     return touched

@@ -337,7 +337,8 @@ def _shown(value: Any) -> str:
 def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     """Try other shapes, and return ``requires``: the multiples that the sizes must be."""
     judged, sizes = functools.partial(_judged, guess), guess.operation.dimensions
-    ragged = shape_of({name: side + 1 for name, side in shape.items()}, front)
+    steps = {name: int(front.get("requires", {}).get(name, 1)) for name in shape}  # of padded sizes
+    ragged = shape_of({name: side + steps[name] for name, side in shape.items()}, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: Front = dict(front.get("requires", {}))
     texts = requires.get("conditions", []) if "requires" in front.get("marks", {}) else []
@@ -369,7 +370,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     for at, name in enumerate(sizes):
         side = max(-(-BEYOND // shape[name]), 1) * shape[name] if far else shape[name]
         base = _resized(shape, name, side, front)
-        longer = _resized(base, name, side + 1, front)
+        longer = _resized(base, name, side + steps[name], front)
         if name in fixed or any(longer[of] != base[of] for of in sizes[at + 1 :]):
             continue  # another size that must equal it tells
         if far and (side == shape[name] or PITCH.fullmatch(name) or len(shape) == 1):

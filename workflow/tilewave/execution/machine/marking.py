@@ -125,7 +125,7 @@ def mark(m, warp, pc, at, size, how, now):
                         entry = marks[row, cell]
                         if entry and not conflict and _unordered(m, warp, entry, kind):
                             conflict, conflicting = -entry, int64(rows[row, cell])
-                if how == WRITE or (how == KEEP and kind < SUM and (writer or kind == WEAK)):
+                if how == WRITE or (how == KEEP and (writer or kind == WEAK)):
                     entry, plain = now, before == WEAK or before == KEPT
                     if kind >= SUM and writer and plain:
                         marks[STORED, cell], rows[STORED, cell] = writer, rows[WRITER, cell]
@@ -203,7 +203,7 @@ def _changes(m, warp, row, lane, at):
 
 
 @njit
-def mark_lanes(m, warp, pc, mask, addresses, size, writing, keeps=False):
+def mark_lanes(m, warp, pc, mask, addresses, size, writing):
     """Note what a warp's lanes read or write in buffers, and conflicts with other warps and blocks."""
     if not (writing or _noted(m, addresses)):
         return
@@ -225,8 +225,7 @@ def mark_lanes(m, warp, pc, mask, addresses, size, writing, keeps=False):
             how = READ
             if writing:
                 how = WRITE
-                same = keeps if atomic else not _changes(m, warp, row, lane, addresses[lane])
-                if faulting and same:
+                if faulting and not atomic and not _changes(m, warp, row, lane, addresses[lane]):
                     how = KEEP
             conflict, other = mark(m, warp, pc, addresses[lane], size, int64(how), now)
             if conflict and faulting and how != KEEP:
@@ -266,16 +265,6 @@ def _fingerprint(m, at, size, so_far):
         if 0 <= word < len(words):
             so_far = (so_far ^ uint64(words[word])) * uint64(0x100000001B3)
     return so_far
-
-
-@njit
-def _of_lanes(m, mask, addresses, size):
-    """Return a fingerprint of the memory at the addresses of a warp's lanes."""
-    fingerprint = uint64(0)
-    for lane in range(32):
-        if (mask >> uint32(lane)) & uint32(1):
-            fingerprint = _fingerprint(m, addresses[lane], size, fingerprint)
-    return fingerprint
 
 
 @njit
@@ -335,11 +324,6 @@ def _marked(table, warp, pc, mask):
     faulting = view.handlers(m)[FAULTING]
     storing = family == c.BULK and (space == ops.Y_STORE or space == ops.Y_BYTES_OUT)
     conflict, before = int64(0), uint64(0)
-    swaps = faulting and family == c.ATOMIC and row[c.SUB] >> 8 & 255 != c.SHARED
-    swaps = swaps and row[c.OP] == memory.A_CAS
-    if swaps:
-        address_lanes(m, warp, row, int64(c.A_REG), int64(0), addresses)
-        before = _of_lanes(m, mask, addresses, int64(row[c.WIDTH]))
     if storing and faulting:
         conflict = mark_bulk(m, warp, pc, row, int64(LOOK))[0]
         if conflict:  # rare, so only then is a fingerprint worth its time
@@ -359,8 +343,7 @@ def _marked(table, warp, pc, mask):
         if row[c.SUB] >> 8 & 255 != c.SHARED:
             if not faulting:
                 mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), False)
-            keeps = swaps and before == _of_lanes(m, mask, addresses, int64(row[c.WIDTH]))
-            mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True, keeps)
+            mark_lanes(m, warp, pc, int64(mask), addresses, int64(row[c.WIDTH]), True)
         elif row[c.SUB] >> 16:  # warps may learn of each other's work by it
             block = view.block_control(view.peer(m, int64(0)))
             block[s.LEARNED_INSIDE] = block[s.FENCED_INSIDE]
