@@ -426,5 +426,5 @@ REGISTERED(launched)
 // count_bins: 1, uninitialised read:
 // gemm_of_class: 0, is right at
 // twice: 0, but no output depends on it
-// gemv_by_fours: 1, it is right where k % 4 == 0
+// gemv_by_fours: 0, : right where k % 4 == 0
 // gemm_padded: 1, at m = 136, n = 72, k = 56: invalid access

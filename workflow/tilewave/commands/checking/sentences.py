@@ -132,9 +132,11 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     sentence += f", with a guessed {listed}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
-    sentence += f", where {source.where}" if source.judge and source.where else ""
+    judged_where = f"where {source.where}" if source.judge and source.where else ""
     if failures and source.judge and not any(map(PAST.search, source.notes)):
-        sentence += f", but {' and '.join(failures)}"
+        sentence += f", but {' and '.join(failures)}{': right ' * bool(judged_where)}{judged_where}"
+    else:
+        sentence += f", {judged_where}" * bool(judged_where)
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
