@@ -91,12 +91,8 @@ KERNEL each_block_resets(int* x, int* y) {
     __syncthreads();
     if (T == 0) atomicAdd(x, 1);  // B
 }
-KERNEL right_last_block_resets(int* x, int* y) {
-    if (T == 0) { atomicMax(y, I); if (atomicAdd(x, 1) == gridDim.x - 1) *x = 0; }
-}
-KERNEL right_lock(int* x, int* y) {
-    if (T == 0) { while (atomicCAS(x, 0, 1)) { } atomicMax(y, I); *x = 0; }
-}
+KERNEL right_last_block_resets(int* x, int* y) { if (T == 0 && atomicAdd(x, 1) == gridDim.x - 1) *x = 0; }
+KERNEL right_lock(int* x, int* y) { if (T == 0) { while (atomicCAS(x, 0, 1)) { } atomicMax(y, I); *x = 0; } }
 KERNEL right_reset_before_a_flag(int* x, int* y) {
     if (I == 0) { *x = 5; __threadfence(); atomicExch(y, 1); }
     if (T == 0) { while (*(volatile int*)y == 0) { } atomicMax(x, I); }

@@ -48,12 +48,10 @@ STATUSES = {
 }
 OVERWRITTEN = "overwritten input"
 LENIENT = (model.CORRECT, model.NOT_CHECKED)
-"""Verdicts with which reads of unwritten memory are hints, if the caller wants that (`run`)."""
 UNUSED = ", but no output depends on it"
-"""End of the hint on a read of memory that nothing has written."""
 UNWRITTEN = re.compile(" of (?:shared|the thread's local) memory, which nothing")
-FILLINGS = (0x7B7B7B7B, 0xFBFBFBFB)
-"""Other contents of unwritten memory than NaN or -1: large numbers of either sign, of any type."""
+FILLINGS = (0xFFFFFFFF, 0x7B7B7B7B, 0xFBFBFBFB)
+"""Contents of unwritten memory: the default (NaN, -1), and large numbers of either sign, of any type."""
 VERDICTS = {
     "barrier": model.BARRIER,
     OVERWRITTEN: model.WRONG,
@@ -161,7 +159,7 @@ class _Case:
         self.ran: list[ExecutedLaunch] = []  # of the first run, which ncu would count
         self.runs = self.instructions = self.footprint = 0
         self.slow = self.both_ways = False
-        self.filling = 0
+        self.filling = FILLINGS[0]
         self.results: list[bytes] | None = None  # outputs of each launch, if they are to be kept
         self._listing = sass.of_cubin(Path(job.cubin))
         self.operation = operations.load(job.operation, job.source)
@@ -237,10 +235,9 @@ class _Case:
         self.entry = job.entry
         program, places = self.programs[job.entry], self.places[job.entry]
         seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
-        reverse = self.both_ways and self.runs % 2 == 0
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
-        filled = {"filling": self.filling} if self.filling else {}
-        limits = self.machine.Limits(most, seconds, working=working, reverse=reverse, **filled)
+        way = {"reverse": self.both_ways and self.runs % 2 == 0, "filling": self.filling}
+        limits = self.machine.Limits(most, seconds, working=working, **way)
         how = {"capture": job.watch and self.runs == 1, "footprint": self.footprint}
         how |= self.launched(job, buffers, alpha, beta)
         done = self.machine.execute(program, limits=limits, **how)
@@ -295,13 +292,16 @@ class _Case:
         """Make hints of reads of unwritten shared or local memory, if they are the only faults and the outputs are the
         same with other contents of that memory."""
         instructions, runs = self.instructions, list[list[bytes]]()
-        for filling in (0, *FILLINGS) if all(map(_is_unwritten, self.faults)) else ():
-            runs.append([])
-            self.filling, self.results = filling, runs[-1]
-            self.judged(*about)
+        for filling in (*FILLINGS, None):
+            kinds = {UNWRITTEN.search(of["message"]) and of["kind"] for of in self.faults}
+            if kinds != {model.UNINITIALISED}:
+                return
+            if filling is not None:
+                self.filling, self.results = filling, []
+                self.judged(*about)
+                runs.append(self.results)
         self.instructions = instructions
-        same = runs and runs[0] and all(run == runs[0] for run in runs)
-        if not (same and all(map(_is_unwritten, self.faults))):
+        if not runs[0] or any(run != runs[0] for run in runs):
             return
         lines = dict.fromkeys(f"line {of['line']} of {of['file']}" for of in self.faults)
         self.hints[f"{model.UNINITIALISED} at {' and '.join(lines)}{UNUSED}"] = None
@@ -317,10 +317,6 @@ class _Case:
         kept = [figure for figure in judgement.figures if figure["metric"] not in reported]
         note = "the kernel reads a clock, so a time that it reports needs a GPU"
         return replace(judgement, figures=kept, notes={**judgement.notes, "clock": note})
-
-
-def _is_unwritten(fault: Mapping[str, Any]) -> bool:
-    return fault["kind"] == model.UNINITIALISED and bool(UNWRITTEN.search(fault["message"]))
 
 
 def _worst(faults: Sequence[Mapping[str, Any]]) -> tuple[str, str]:

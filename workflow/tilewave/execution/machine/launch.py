@@ -55,7 +55,7 @@ class Limits:
     ``races`` checks accesses to shared memory. ``reverse`` runs warps and blocks from the last to the first, which
     changes nothing in a kernel without races. At most ``cores`` cores are used, which changes only the time.
     ``working``: the first blocks, which have work (0: all); their speed predicts whether the seconds suffice.
-    ``filling``: what shared memory holds, word by word, before it is written; local memory, too, if it is not the default.
+    ``filling``: what each word of shared memory holds before it is written, and, if not the default, of local memory.
     """
 
     instructions: int = 0
