@@ -222,6 +222,7 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     faults = [f"{FAULT}{fault}" for fault in guess.faults]
     for launch in target.source.launches(target.function.name)[:1]:
         faults += [f"{FAULT}{fault}" for fault in host_memory.faults(target.function, launch)]
+        faults += host_memory.together(target.function, launch)
     notes = [*guess.notes, outcome.get("warning"), verdict, *faults]
     if not right and not options.shape and not probing.sized(target.function, front, operation):
         path = relative(target.source.path, quoted=True)

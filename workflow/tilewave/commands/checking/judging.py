@@ -45,6 +45,8 @@ from tilewave.theory import architectures
 
 SEVERAL = 4
 """Multiple of a kernel's only size at which a formula must equal what it gives, too."""
+MANY = 5
+"""Multiple of a size at which a formula that is right must be so, too: more than a block of 1024 from 256 on."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 """Exit codes, the one that decides first."""
 
@@ -83,6 +85,15 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
                 tried_cases(source, kernel, options, Path(folder), machine) for kernel in kernels
             )
             tried = [entry for run in runs for entry in run]
+            if source.judge and all(entry.exit_code == result.RIGHT for entry in tried):
+                kernels = [at_size(source.kernel, size) for size in _larger(source)]
+                runs = (
+                    tried_cases(source, kernel, options, Path(folder), machine)
+                    for kernel in kernels
+                )
+                # What an array has there follows from two shapes only, so a fault may come from that.
+                judged_values = (result.CORRECT, result.WRONG)
+                tried += [of for run in runs for of in run if of.outcome.verdict in judged_values]
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -116,6 +127,18 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
         ]
         if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
             yield from source.search(samples)
+
+
+def _larger(source: CheckedKernel) -> list[str]:
+    """Return larger shapes than those at which a formula was right: many blocks, and other ratios of two sizes."""
+    assert source.kernel is not None
+    sides = shape_of(source.kernel)
+    bound = any(sign in source.where for sign in ("==", "<")) and "%" not in source.where
+    grown = [[*sides]] if bound else [[name] for name in sides]
+    return [
+        "x".join(str(side * (MANY if name in names else 1)) for name, side in sides.items())
+        for names in grown
+    ]
 
 
 def _noted(ran: Sequence[TriedCase], name: str) -> list[str]:

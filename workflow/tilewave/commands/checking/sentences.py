@@ -11,7 +11,7 @@ from tilewave.commands.checking.doubts import rests_on_guess
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sources import UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import WHOLE, Row, TriedCase, size_of
-from tilewave.commands.wrapping import probing
+from tilewave.commands.wrapping import host_memory, probing
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
@@ -140,8 +140,12 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
+    missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
+    if lines := ", ".join(str(of["line"]) for of in missed if of["file"] == source.path.name):
+        sentence += f"; no trial executed line {lines}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
-    unused = [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
+    unused = [note for note in source.notes if host_memory.APART in note]
+    unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
     return "; ".join([sentence, *unused, *map(_advice, notable)])
 
 

@@ -15,6 +15,7 @@ from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
 SAMPLES = 8
+APART = "are apart in the trials"
 
 
 def _calls(around: Scope, pointer: str) -> Iterator[tuple[str, list[Tokens], Scope]]:
@@ -84,6 +85,17 @@ def padded(function: Function, launch: Launch, arguments: Iterable[Any]) -> dict
             if len({*several}) > 2 and math.gcd(*several) > 1:
                 multiples[str(argument)] = math.gcd(*several)
     return multiples
+
+
+def together(function: Function, launch: Launch) -> Iterator[str]:
+    """Yield which two arrays are one in a launch; in trials they are apart, so no race between them is seen."""
+    names = dict[str, str]()
+    for at, argument in zip(function.tree, launch.arguments):
+        if isinstance(at, int) and function.parameters[at].stars:
+            item, array = function.parameters[at].name, spelled(argument)
+            if other := array.isidentifier() and names.get(array):
+                yield f"{other} and {item} {APART}, but {array} both in {launch.place}"
+            names[array] = item
 
 
 def faults(function: Function, launch: Launch) -> Iterator[str]:
