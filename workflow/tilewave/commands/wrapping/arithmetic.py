@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tilewave.commands.wrapping.reading import DTYPES, WHOLE, Scope, Source, parts, spelled
+from tilewave.commands.wrapping.reading import Source
+from tilewave.commands.wrapping.scopes import DTYPES, WHOLE, Scope, parts, spelled
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
@@ -244,7 +245,8 @@ def _divided(node: ast.expr) -> ast.expr:
 
 
 def _rounded_up(node: Any) -> ast.expr:
-    """Return ``ceil(x / y)`` for another expression with its values, as ``(x + 15) // 16``; others as they are."""
+    """Return ``ceil(x / y)`` or a multiple ``y * ceil(x / y)`` for another expression with its values, as
+    ``(x + 15) // 16``; others as they are."""
     inside = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
     divided = (part for part in inside if isinstance(part, ast.BinOp))
     unders = {ast.unparse(part.right) for part in divided if isinstance(part.op, ast.FloorDiv)}
@@ -254,6 +256,11 @@ def _rounded_up(node: Any) -> ast.expr:
     for over, under in itertools.product(overs, sorted(unders)):
         with contextlib.suppress(ExpressionError, TypeError):
             wanted = f"ceil(({over}) / ({under}))"
-            if all(evaluate(text, sizes) == evaluate(wanted, sizes) for sizes in samples):
-                return _ceil(*(ast.parse(side, mode="eval").body for side in (over, under)))
+            for times in ("1", under) if isinstance(node, ast.IfExp) else ("1",):
+                if all(
+                    evaluate(text, of) == evaluate(f"{wanted} * ({times})", of) for of in samples
+                ):
+                    sides = (ast.parse(side, mode="eval").body for side in (over, under, times))
+                    rounded, factor = _ceil(*itertools.islice(sides, 2)), next(sides)
+                    return rounded if times == "1" else ast.BinOp(rounded, ast.Mult(), factor)
     return cast(ast.expr, node)

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import reading
+from tilewave.commands.wrapping import scopes
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.host_memory import elements, zeroed
-from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Scope, Source, spelled
+from tilewave.commands.wrapping.reading import Function, Launch, Source
+from tilewave.commands.wrapping.scopes import EXTENT, Scope, spelled
 from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, evaluate, names_in
@@ -151,7 +152,7 @@ def first(
     needed = {item.name for item in function.parameters if not function.ignores(item.name)} | {
         of.name for of, to in zip(function.parameters, passed) if {t.text for t in to} & {*geometry}
     }
-    whole = (item for item in function.parameters if {*item.type.split()} <= reading.WHOLE)
+    whole = (item for item in function.parameters if {*item.type.split()} <= scopes.WHOLE)
     numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
     filled = {
         of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
@@ -159,7 +160,7 @@ def first(
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
         for item, value in zip(function.parameters, passed):
-            kind = reading.DTYPES.get(source.plain(item.type), "")
+            kind = scopes.DTYPES.get(source.plain(item.type), "")
             many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             if many and names_in(many) <= {*sizes.values()}:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
-from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
+from tilewave.commands.wrapping.reading import Function, Launch
+from tilewave.commands.wrapping.scopes import Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in

@@ -15,7 +15,8 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
 from tilewave.commands.wrapping.guessing import constant
 from tilewave.commands.wrapping.host_reference import Reference
-from tilewave.commands.wrapping.reading import Function, Source, spelled
+from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.scopes import spelled
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.inputs import to_float64
