@@ -250,7 +250,7 @@ def _rounded_up(node: Any) -> ast.expr:
     inside = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
     divided = (part for part in inside if isinstance(part, ast.BinOp))
     unders = {ast.unparse(part.right) for part in divided if isinstance(part.op, ast.FloorDiv)}
-    text, overs = ast.unparse(node), dict.fromkeys(map(ast.unparse, inside if unders else ()))
+    text, overs = ast.unparse(node), dict.fromkeys(map(ast.unparse, inside[1:] if unders else ()))
     values = random.Random(0)
     samples = [{name: values.choice(SIDES) for name in names_in(text)} for _ in range(40)]
     for over, under in itertools.product(overs, sorted(unders)):

@@ -142,6 +142,7 @@ def first(
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
         label = re.sub(r"\W+", "_", label.replace("-", "last")).strip("_")
+        key += " of the host" * (key in sizes)
         sizes[key] = label if label not in taken else f"size_{label}"
         taken.add(sizes[key])
         return sizes[key]
@@ -207,7 +208,8 @@ def _at_launch(
         named = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
         free = scope.value(name) is None or name in scope.passed if name.isidentifier() else False
         same = alike.get(name, name)
-        if name and named and key not in kept and not (free and sizes.get(same)):
+        known = sizes.get(same) and (free or PITCH.fullmatch(key))
+        if name and named and key not in kept and not known:
             sizes[same] = sizes[name] = add(key)
         elif passed[key]:
             computed.append(key)

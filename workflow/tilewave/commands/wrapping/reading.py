@@ -30,7 +30,7 @@ TABLES = table_beside(__file__)
 QUALIFIERS = frozenset(TABLES["qualifiers"].split())
 TYPED = {kind: name for name, kinds in TABLES["members"].items() for kind in kinds}
 """Type of a struct's member -> its type in front matter, empty if none is needed."""
-TYPE, GRID = (re.compile(TABLES[key]) for key in ("type", "grid"))
+TYPE, GRID, CAST = (re.compile(TABLES[key]) for key in ("type", "grid", "cast"))
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,8 @@ class Source:
             if stop is None:
                 return
             grid, block, shared, *_ = [*parts(body[start:stop]), (), (), ()]
-            arguments = tuple(parts(body[stop + 4 : syntax.closing(body, stop + 3)]))
+            passed = parts(body[stop + 4 : syntax.closing(body, stop + 3)])
+            arguments = tuple(map(_without_cast, passed))
             yield Launch(template, grid, block, shared, arguments, scope, place)
         elif i < len(body) and body[i].text in ";,):}":
             yield from self._by_pointer(body, at, i, Launch(template, (), (), (), (), scope, place))
@@ -431,6 +432,13 @@ class Source:
                     if token.text in kernels and _chevrons(outer.body, i + 1, "<"):
                         inner = self._launch(outer.body, i, place)
                         yield from (replace(of, template=launch.template) for of in inner)
+
+
+def _without_cast(argument: Tokens) -> Tokens:
+    """Return the name in ``static_cast<int>(name)``, ``(int) name`` or ``int(name)``; another argument as it is."""
+    inside = CAST.fullmatch(spelled(argument))
+    name = next(filter(None, inside.groups()), "") if inside else ""
+    return tuple(of for of in argument if of.text == name)[-1:] or argument
 
 
 @functools.lru_cache(maxsize=1024)

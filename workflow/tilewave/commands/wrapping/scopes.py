@@ -83,8 +83,27 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         name = token.text
         if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
             name = f"{body[i - 2].text}.{name}"
-        entries.append((token.at, name, tuple(value)))
+        earlier = next((of for _, known, of in entries[::-1] if known == name), ())
+        entries.append((token.at, name, _chosen(_test(body, i), tuple(value), earlier)))
     return entries
+
+
+def _test(body: Stream, i: int) -> Tokens:
+    """Return the comparison of an `if` whose first statement begins at ``i``; empty for other code."""
+    end = i - (2 if body[i - 1].text == "{" else 1)
+    opening = next((at for at in range(end, 0, -1) if body[at].text == "("), 0)
+    between = body[opening + 1 : end]
+    compared = {of.text for of in between} & {"<", ">"}
+    simple = body[end].text == ")" and body[opening - 1].text == "if" and compared
+    return tuple(between) if simple and not {of.text for of in between} & {"&", "|", "argc"} else ()
+
+
+def _chosen(test: Tokens, value: Tokens, earlier: Tokens) -> Tokens:
+    """Return the value behind an `if`: the earlier one where its test does not hold."""
+    if not (test and earlier and value) or any(of.text == "," for of in (*value, *earlier)):
+        return value
+    marks = [Token(text, value[0].at) for text in "(?:)"]
+    return (marks[0], *test, marks[1], *value, marks[2], *earlier, marks[3])
 
 
 def until(body: Stream, start: int, ends: str = ",;") -> Tokens:
@@ -203,8 +222,9 @@ class Scope:
         for before, name, after in zip(texts, texts[1:], texts[2:]):
             if not name.isidentifier() or name in skipped or before in MEMBER:
                 continue
-            sides = (self.value(f"{name}.{axis}") or () for axis in "xyz")  # one by one
-            value = self.value(name) or tuple(itertools.chain.from_iterable(sides)) or None
+            sides = [self.value(f"{name}.{axis}") or () for axis in "xyz"]  # one by one
+            later = tuple(itertools.chain.from_iterable(sides)) or None
+            value = later if all(sides[:2]) else self.value(name) or later
             free = value is None or EXTENT.fullmatch(spelled(value))
             constant = name.isupper() and len(name) > 2  # of a file that is not here
             by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
