@@ -192,6 +192,8 @@ class _Translation(ast.NodeTransformer):
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult):
                 part.op = ast.Div()
         macro, args = self.scope.source.macros.get(name), list(map(self.visit, node.args))
+        if name in CASTS and len(args) == 1:
+            return cast(ast.expr, args[0])
         ceiling = len(args) == 2 and (name == "ceil" or CEIL.fullmatch(name))
         returned = None if name in ("min", "max") else self.scope.returned(name, len(args))
         if returned is not None:

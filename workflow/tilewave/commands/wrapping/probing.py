@@ -131,6 +131,9 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
             guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
     if guess.unknown.keys() & {"--grid", "--block"}:
+        many = trying.threads({**guess.front, "grid": []}, {}) if "--block" not in guess.unknown else 0
+        if guess.place and many > BLOCK_LIMIT:
+            guess.faults.append(f"the launch in {guess.place} has a block of {many} threads, more than {BLOCK_LIMIT}")
         guess.place = ""  # nothing is said about the launch
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
