@@ -70,7 +70,7 @@ class DerivedOperation:
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
     sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
-    allocates by the pointer's name.
+    allocates by the pointer's name; letters: the first character and the number of characters of arrays of text.
     """
 
     name: str
@@ -82,6 +82,7 @@ class DerivedOperation:
     roles: Mapping[str, str] = field(default_factory=dict)
     loose: tuple[str, ...] = ()
     allocated: Mapping[str, str] = field(default_factory=dict)
+    letters: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -108,7 +109,8 @@ class DerivedOperation:
         names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
         sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
         text = TEXT.format(**names, **sizes, reference=reference)
-        return text + (INDICES.format(_tuple(self.indices)) if self.indices else "")
+        drawn = _tuple(self.indices), dict(self.letters)
+        return text + (INDICES.format(*drawn) if self.indices or self.letters else "")
 
 
 def _class_name(name: str) -> str:

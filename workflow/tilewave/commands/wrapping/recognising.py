@@ -129,9 +129,13 @@ def recognised(
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
-    passed = [of for of in leaves(kernel.front.arguments) if isinstance(of, str) and of not in job.shape]
+    passed = [
+        of for of in leaves(kernel.front.arguments) if isinstance(of, str) and of not in job.shape
+    ]
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
-    numbers[SIZES] += [of for of in passed if {*names_in(of)} and {*names_in(of)} <= job.shape.keys()]
+    numbers[SIZES] += [
+        of for of in passed if {*names_in(of)} and {*names_in(of)} <= job.shape.keys()
+    ]
     constants = [*constant_memory.values(source, {*kernel.front.compiler.constants}).values()]
     constants += [re.sub("[ {}]", "", of) for of in LISTED.findall(function.text)]
     texts = (of.replace(" ", "").rstrip(",") for of in constants)
