@@ -247,8 +247,8 @@ def _divided(node: ast.expr) -> ast.expr:
 
 
 def _rounded_up(node: Any) -> ast.expr:
-    """Return ``ceil(x / y)`` or a multiple ``y * ceil(x / y)`` for another expression with its values, as
-    ``(x + 15) // 16``; others as they are."""
+    """Return ``ceil(x / y)``, or y times that, for another expression with its values, as ``(x + 15) // 16``; others as they
+    are."""
     inside = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
     divided = (part for part in inside if isinstance(part, ast.BinOp))
     unders = {ast.unparse(part.right) for part in divided if isinstance(part.op, ast.FloorDiv)}
@@ -257,12 +257,8 @@ def _rounded_up(node: Any) -> ast.expr:
     samples = [{name: values.choice(SIDES) for name in names_in(text)} for _ in range(40)]
     for over, under in itertools.product(overs, sorted(unders)):
         with contextlib.suppress(ExpressionError, TypeError):
-            wanted = f"ceil(({over}) / ({under}))"
-            for times in ("1", under) if isinstance(node, ast.IfExp) else ("1",):
-                if all(
-                    evaluate(text, of) == evaluate(f"{wanted} * ({times})", of) for of in samples
-                ):
-                    sides = (ast.parse(side, mode="eval").body for side in (over, under, times))
-                    rounded, factor = _ceil(*itertools.islice(sides, 2)), next(sides)
-                    return rounded if times == "1" else ast.BinOp(rounded, ast.Mult(), factor)
+            for times in ("", f" * ({under})"):
+                wanted = f"ceil(({over}) / ({under})){times}" if under != "1" else over
+                if all(evaluate(text, sizes) == evaluate(wanted, sizes) for sizes in samples):
+                    return ast.parse(wanted, mode="eval").body
     return cast(ast.expr, node)

@@ -42,28 +42,18 @@ def _root(path: Path) -> Path:
 
 def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:
     """Return whether a folder has headers for a file in a folder of it, or code that includes from there."""
-    code = [folder / name for name in names if name.endswith(SOURCES)]
-    beside = [folder / name for name in names if (folder / name).is_dir()]
-    code += [
-        of
-        for inner in beside
-        if inner != path.parent
-        for of in itertools.islice(inner.iterdir(), CROWD)
+    found = itertools.islice((*folder.iterdir(), *folder.glob("*/*")), MOST_FILES)
+    code = [
+        of for of in found if of.suffix in SOURCES and of.parent != path.parent and of.is_file()
     ]
-    code = [file for file in code if file.suffix in SOURCES and file.is_file()]
-    texts = (file.read_text(errors="replace") for file in code)
     inner = [
-        (name, file)
-        for text, file in zip(texts, code)
-        for _, name in includes.INCLUDE.findall(text)
+        (file.parent / name, name)
+        for file in code
+        for _, name in includes.INCLUDE.findall(file.read_text(errors="replace"))
     ]
-    inside = any(
-        name.startswith(f"{path.parent.name}/")
-        or (
-            "/" not in name and not (file.parent / name).exists() and (path.parent / name).is_file()
-        )
-        for name, file in inner
-    )
+    ours = {*os.listdir(path.parent)}
+    inside = any(name.startswith(f"{path.parent.name}/") for _, name in inner)
+    inside = inside or any(name in ours and not file.exists() for file, name in inner)
     return inside or "include" in names or '"../' in path.read_text(errors="replace")
 
 

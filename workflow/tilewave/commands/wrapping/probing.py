@@ -116,10 +116,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
             break
         guess.front["grid"] = grid
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
-
-        def fit(shape: trying.Shape) -> trying.Shape:
-            return trying.shape_of(trying.fitted(guess, tile, shape), guess.front)
-
+        fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
         shapes = functools.partial(deriving.trials, *given, times=times)
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
@@ -157,13 +154,9 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
             guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
     if guess.unknown.keys() & {"--grid", "--block"}:
-        many = (
-            trying.threads({**guess.front, "grid": []}, {}) if "--block" not in guess.unknown else 0
-        )
+        many = trying.threads({**guess.front, "grid": []}, {}) * ("--block" not in guess.unknown)
         if guess.place and many > BLOCK_LIMIT:
-            guess.faults.append(
-                f"the launch in {guess.place} has a block of {many} threads, more than {BLOCK_LIMIT}"
-            )
+            guess.faults.append(f"a block of {many} threads in {guess.place} exceeds {BLOCK_LIMIT}")
         guess.place = ""  # nothing is said about the launch
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
