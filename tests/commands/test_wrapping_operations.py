@@ -54,7 +54,7 @@ def check_wrapped(path, front, shape, capsys) -> None:
          "matmul", {"requires": {"conditions": ["n == 24", "m == 40", "k == 8"]}}, "40x24x8"),
         (THREAD, "softmax",
          {"arguments": ["y", "x", "rows", "columns"], "grid": ["ceil(rows / 128)"]}, "130x7"),
-        (ROWS, "softmax", {"arguments": ["x", "y", "rows", "columns"], "grid": ["rows"]}, "2x300"),
+        (ROWS.replace("softmax", "soft_max"), "softmax", {"arguments": ["x", "y", "rows", "columns"], "grid": ["rows"]}, "2x300"),
         (BATCHED, "batched_matmul",
          {"arguments": "m, n, k, alpha, a, k, m * k, b, n, k * n, beta, c, n, m * n".split(", "),
           "grid": ["ceil(n / 16)", "ceil(m / 16)", "batch"], "reads_c": True}, "3x17x20x9"),

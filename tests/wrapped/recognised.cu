@@ -10,6 +10,9 @@
 // histogram_of_letters: 0, equal to a histogram of 26 values from 97 on, divided by 4
 // gemv_relu: 0, equal to the product of rows of n and a vector, and ReLU of each
 // add_before: 0, equal to each later chunk of a block's elements plus the number before
+// gram: 0, equal to the product of the transpose of rows of n and these rows at 2 shapes
+// letters: 0, equal to a histogram of values from 97 on where bins begins with zeros at 2 shapes with 2 inputs, where text holds 'a' to 'z'
+// flip_rows: 0, equal to each row of d in reverse at 2 shapes with 2 inputs, where d == 8
 // elu: 1, it differs from ELU of each element
 // flags: 3, what it computes is unknown
 // elu_of_none: 1, it stores nothing, and does not use x, y
@@ -87,6 +90,27 @@ __global__ void add_before(float* x, const float* sums, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (blockIdx.x > 0 && i < n) x[i] += sums[blockIdx.x - 1];
 }
+__global__ void gram(const float* x, float* y, int m, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    float sum = 0;
+    for (int k = 0; k < m && i < n && j < n; ++k) sum += x[k * n + i] * x[k * n + j];
+    if (i < n && j < n) y[j * n + i] = sum;
+}
+__global__ void letters(const char* text, int* bins, int n) {  // no other byte is in its text
+    __shared__ int counts[26];
+    if (threadIdx.x < 26) counts[threadIdx.x] = 0;
+    __syncthreads();
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&counts[text[i] - 'a'], 1);
+    __syncthreads();
+    if (threadIdx.x < 26) atomicAdd(&bins[threadIdx.x], counts[threadIdx.x]);
+}
+__global__ void flip_rows(const float* x, float* y, int n, int d) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float row[8];
+    for (int k = 0; k < d; ++k) row[k] = i < n ? x[i * d + k] : 0;
+    for (int k = 0; i < n && k < d; ++k) y[i * d + k] = row[d - 1 - k];
+}
 __global__ void elu(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] < 0 ? expm1f(x[i]) : 0;  // a positive element is lost
@@ -108,6 +132,11 @@ void run(float* x, float* y, int* i, signed char* c, const float* w, int n, int 
     histogram_of_letters<<<(n + 255) / 256, 256>>>((const char*) c, i, n);
     gemv_relu<<<(m + 127) / 128, 128>>>(x, w, y, m, n);
     add_before<<<(n + 1023) / 1024, 1024>>>(x, w, n);
+    int side = (n + 15) / 16;
+    if (n < 16) side = 1;
+    gram<<<dim3(side, side), dim3(16, 16)>>>(x, y, static_cast<int>(m), (int) n);
+    letters<<<(n + 255) / 256, 256>>>((const char*) c, i, n);
+    flip_rows<<<(n + 127) / 128, 128>>>(x, y, n, m);
     elu<<<(n + 255) / 256, 256>>>(x, y, n);
     flags<<<n / 64, 64>>>(x, i, n);
     elu_of_none<<<(n + 255) / 256, 256>>>(x, y, n);

@@ -32,7 +32,8 @@ from tilewave.commands.wrapping import (
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.finding import bearing, read
 from tilewave.commands.wrapping.guessing import C_TYPES, NEW_OPERATION, Guess
-from tilewave.commands.wrapping.reading import DTYPES, Function, Source
+from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.scopes import DTYPES
 from tilewave.commands.wrapping.target import KEYS, Target
 from tilewave.kernel import includes, operations, result
 from tilewave.kernel.front_matter import GUESSED, INFERRED, NAME, load_kernel

@@ -176,7 +176,8 @@ def _document(
     differs = bool(source.judge) and decisive.outcome.verdict == result.WRONG
     unclear = unclear or (differs and not (source.named and is_gross(decisive.outcome)))
     unclear = unclear and not is_wrong_as_named(source, deciding)
-    if is_promised(source, decisive):
+    unlaunched = decisive.outcome.status == result.UNSUPPORTED and source.faults
+    if unlaunched or is_promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     arch = execute.arch_of(options)

@@ -24,8 +24,9 @@ from tilewave.commands.wrapping import (
 )
 from tilewave.commands.wrapping.guessing import constant
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
-from tilewave.commands.wrapping.reading import Function, Source, spelled
+from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.recognising import Sample
+from tilewave.commands.wrapping.scopes import spelled
 from tilewave.kernel import operations, result
 from tilewave.kernel.discovery import gathered, reasons
 from tilewave.kernel.front_matter import GUESSED, INFERRED, Kernel, load_kernel

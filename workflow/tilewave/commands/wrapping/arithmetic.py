@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tilewave.commands.wrapping.reading import DTYPES, WHOLE, Scope, Source, parts, spelled
+from tilewave.commands.wrapping.reading import Source
+from tilewave.commands.wrapping.scopes import DTYPES, WHOLE, Scope, parts, spelled
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
@@ -191,6 +192,8 @@ class _Translation(ast.NodeTransformer):
             if isinstance(part, ast.BinOp) and isinstance(part.op, ast.MatMult):
                 part.op = ast.Div()
         macro, args = self.scope.source.macros.get(name), list(map(self.visit, node.args))
+        if name in CASTS and len(args) == 1:
+            return cast(ast.expr, args[0])
         ceiling = len(args) == 2 and (name == "ceil" or CEIL.fullmatch(name))
         returned = None if name in ("min", "max") else self.scope.returned(name, len(args))
         if returned is not None:
@@ -244,16 +247,18 @@ def _divided(node: ast.expr) -> ast.expr:
 
 
 def _rounded_up(node: Any) -> ast.expr:
-    """Return ``ceil(x / y)`` for another expression with its values, as ``(x + 15) // 16``; others as they are."""
+    """Return ``ceil(x / y)``, or y times that, for another expression with its values, as ``(x + 15) // 16``; others as they
+    are."""
     inside = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
     divided = (part for part in inside if isinstance(part, ast.BinOp))
     unders = {ast.unparse(part.right) for part in divided if isinstance(part.op, ast.FloorDiv)}
-    text, overs = ast.unparse(node), dict.fromkeys(map(ast.unparse, inside if unders else ()))
+    text, overs = ast.unparse(node), dict.fromkeys(map(ast.unparse, inside[1:] if unders else ()))
     values = random.Random(0)
     samples = [{name: values.choice(SIDES) for name in names_in(text)} for _ in range(40)]
     for over, under in itertools.product(overs, sorted(unders)):
         with contextlib.suppress(ExpressionError, TypeError):
-            wanted = f"ceil(({over}) / ({under}))"
-            if all(evaluate(text, sizes) == evaluate(wanted, sizes) for sizes in samples):
-                return _ceil(*(ast.parse(side, mode="eval").body for side in (over, under)))
+            for times in ("", f" * ({under})"):
+                wanted = f"ceil(({over}) / ({under})){times}" if under != "1" else over
+                if all(evaluate(text, sizes) == evaluate(wanted, sizes) for sizes in samples):
+                    return ast.parse(wanted, mode="eval").body
     return cast(ast.expr, node)

@@ -8,7 +8,8 @@ import re
 from collections.abc import Collection, Iterator, Set
 
 from tilewave.commands.wrapping.arithmetic import Unknown, number, outside
-from tilewave.commands.wrapping.reading import WHOLE, Parameter, Scope, Source, spelled
+from tilewave.commands.wrapping.reading import Parameter, Source
+from tilewave.commands.wrapping.scopes import WHOLE, Scope, spelled
 from tilewave.compiling.declarations import DEVICE_KEYWORDS, tokens
 
 MOST = 2048

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import reading
+from tilewave.commands.wrapping import scopes
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
 from tilewave.commands.wrapping.host_memory import elements, zeroed
-from tilewave.commands.wrapping.reading import EXTENT, Function, Launch, Scope, Source, spelled
+from tilewave.commands.wrapping.reading import Function, Launch, Source
+from tilewave.commands.wrapping.scopes import EXTENT, Scope, spelled
 from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, evaluate, names_in
@@ -69,7 +70,7 @@ class DerivedOperation:
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
     sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
-    allocates by the pointer's name.
+    allocates by the pointer's name; letters: the first character and the number of characters of arrays of text.
     """
 
     name: str
@@ -81,6 +82,7 @@ class DerivedOperation:
     roles: Mapping[str, str] = field(default_factory=dict)
     loose: tuple[str, ...] = ()
     allocated: Mapping[str, str] = field(default_factory=dict)
+    letters: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -107,7 +109,8 @@ class DerivedOperation:
         names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
         sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
         text = TEXT.format(**names, **sizes, reference=reference)
-        return text + (INDICES.format(_tuple(self.indices)) if self.indices else "")
+        drawn = _tuple(self.indices), dict(self.letters)
+        return text + (INDICES.format(*drawn) if self.indices or self.letters else "")
 
 
 def _class_name(name: str) -> str:
@@ -141,6 +144,7 @@ def first(
     def add(key: str) -> str:
         label = key.lower().strip("_") if key.isupper() or key in numbers else key
         label = re.sub(r"\W+", "_", label.replace("-", "last")).strip("_")
+        key += " of the host" * (key in sizes)
         sizes[key] = label if label not in taken else f"size_{label}"
         taken.add(sizes[key])
         return sizes[key]
@@ -151,7 +155,7 @@ def first(
     needed = {item.name for item in function.parameters if not function.ignores(item.name)} | {
         of.name for of, to in zip(function.parameters, passed) if {t.text for t in to} & {*geometry}
     }
-    whole = (item for item in function.parameters if {*item.type.split()} <= reading.WHOLE)
+    whole = (item for item in function.parameters if {*item.type.split()} <= scopes.WHOLE)
     numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
     filled = {
         of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
@@ -159,7 +163,7 @@ def first(
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
         for item, value in zip(function.parameters, passed):
-            kind = reading.DTYPES.get(source.plain(item.type), "")
+            kind = scopes.DTYPES.get(source.plain(item.type), "")
             many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             if many and names_in(many) <= {*sizes.values()}:
@@ -206,7 +210,8 @@ def _at_launch(
         named = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
         free = scope.value(name) is None or name in scope.passed if name.isidentifier() else False
         same = alike.get(name, name)
-        if name and named and key not in kept and not (free and sizes.get(same)):
+        known = sizes.get(same) and (free or PITCH.fullmatch(key))
+        if name and named and key not in kept and not known:
             sizes[same] = sizes[name] = add(key)
         elif passed[key]:
             computed.append(key)

@@ -42,10 +42,18 @@ def _root(path: Path) -> Path:
 
 def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:
     """Return whether a folder has headers for a file in a folder of it, or code that includes from there."""
-    code = [folder / name for name in names if name.endswith(SOURCES)]
-    texts = (file.read_text(errors="replace") for file in code if file.is_file())
-    inner = [name for text in texts for _, name in includes.INCLUDE.findall(text)]
-    inside = any(name.startswith(f"{path.parent.name}/") for name in inner)
+    found = itertools.islice((*folder.iterdir(), *folder.glob("*/*")), MOST_FILES)
+    code = [
+        of for of in found if of.suffix in SOURCES and of.parent != path.parent and of.is_file()
+    ]
+    inner = [
+        (file.parent / name, name)
+        for file in code
+        for _, name in includes.INCLUDE.findall(file.read_text(errors="replace"))
+    ]
+    ours = {*os.listdir(path.parent)}
+    inside = any(name.startswith(f"{path.parent.name}/") for _, name in inner)
+    inside = inside or any(name in ours and not file.exists() for file, name in inner)
     return inside or "include" in names or '"../' in path.read_text(errors="replace")
 
 

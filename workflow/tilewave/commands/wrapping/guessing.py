@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import constant_memory, matching, reading
+from tilewave.commands.wrapping import constant_memory, matching, reading, scopes
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
-from tilewave.commands.wrapping.reading import Function, Launch, Scope, Source, parts, spelled
+from tilewave.commands.wrapping.reading import Function, Launch, Source
+from tilewave.commands.wrapping.scopes import Scope, parts, spelled
 from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
@@ -27,7 +28,7 @@ SIDE = 16
 """A side of a guessed block, and of a tile whose size nothing says."""
 ASSERTED = str(TABLES["asserted"])
 C_TYPES = {"tf32": "float", "f16in32": "float"} | {
-    dtype: kind for kind, dtype in reversed(reading.DTYPES.items())
+    dtype: kind for kind, dtype in reversed(scopes.DTYPES.items())
 }
 STEPS = (8, 16, 32, 64)
 DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
@@ -110,11 +111,11 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
     for i, parameter in enumerate(function.template):
         value = values[i] if i < len(values) else parameter.default
         macro, kind = PREFIX + parameter.name, code.source.plain(parameter.kind)
-        enumerated = not {*kind.removeprefix("std::").split()} <= {*reading.WHOLE, "bool"}
+        enumerated = not {*kind.removeprefix("std::").split()} <= {*scopes.WHOLE, "bool"}
         value = scope.literal(value) if enumerated else value
         text = "".join(token.text for token in value)
         if parameter.is_type:
-            plain = text in reading.DTYPES or "::" in text
+            plain = text in scopes.DTYPES or "::" in text
             types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
             names |= {} if plain else {text: types[parameter.name]}
             arguments.append(types[parameter.name])
@@ -339,12 +340,12 @@ def _with_numbers(
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars
-        if missing and values[at] and {*kind.split()} <= reading.NUMBERS:
+        if missing and values[at] and {*kind.split()} <= scopes.NUMBERS:
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
-        elif missing and derived and arguments[at] is None and kind in (*reading.REAL, "bool"):
+        elif missing and derived and arguments[at] is None and kind in (*scopes.REAL, "bool"):
             try:
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
             except (Unknown, ExpressionError, TypeError):
@@ -397,8 +398,8 @@ def _dtypes(
     for parameter, argument in zip(function.parameters, arguments):
         if parameter.stars and argument in operands:
             kind = types.get(parameter.type) or source.plain(parameter.type)
-            plain = re.sub(r"[24]$", "", kind) if kind not in reading.DTYPES else kind
-            by_operand[str(argument)] = reading.DTYPES.get(plain.replace("nvcuda::", ""), "")
+            plain = re.sub(r"[24]$", "", kind) if kind not in scopes.DTYPES else kind
+            by_operand[str(argument)] = scopes.DTYPES.get(plain.replace("nvcuda::", ""), "")
     text = "\n".join(source.texts[path] for path in source.kernel_files)
     if not all(by_operand.values()) and not dtype:
         unknown = ", ".join(name for name, dtype_ in by_operand.items() if not dtype_)

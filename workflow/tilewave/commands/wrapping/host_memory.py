@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
-from tilewave.commands.wrapping.reading import Function, Launch, Scope, parts, spelled
+from tilewave.commands.wrapping.reading import Function, Launch
+from tilewave.commands.wrapping.scopes import Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in

@@ -8,9 +8,10 @@ from pathlib import Path
 import yaml
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping import constant_memory, matching, reading, writing
+from tilewave.commands.wrapping import constant_memory, matching, reading, scopes, writing
 from tilewave.commands.wrapping.deriving import label
-from tilewave.commands.wrapping.reading import Function, Parameter, Source, spelled
+from tilewave.commands.wrapping.reading import Function, Parameter, Source
+from tilewave.commands.wrapping.scopes import spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Declaration
 from tilewave.kernel import operations
@@ -83,7 +84,7 @@ def _type(item: Parameter) -> tuple[str, int]:
         return vector[1], 1
     kinds = {*item.type.split()} - reading.QUALIFIERS
     real = "float" if kinds <= {"float", "double"} else item.type
-    return item.type if item.stars else "int" if kinds <= reading.WHOLE else real, item.stars
+    return item.type if item.stars else "int" if kinds <= scopes.WHOLE else real, item.stars
 
 
 def _calls(

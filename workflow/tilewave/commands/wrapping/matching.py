@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.basics.tables import table_beside
-from tilewave.commands.wrapping.reading import WHOLE, Function, Parameter, Source
+from tilewave.commands.wrapping.reading import Function, Parameter, Source
+from tilewave.commands.wrapping.scopes import WHOLE
 from tilewave.kernel import operations
 from tilewave.kernel.operations.base import Operation
 
@@ -27,6 +28,8 @@ PARTS = {("add", 3): "vector_add", ("sum", 2): "reduction"}
 Parameters = Sequence[Parameter]
 Roles = Mapping[str, str] | None
 """The array or size of each parameter of a kernel from which the operation was derived; None to guess."""
+LONG = 6
+"""Least letters of an operation's name that a kernel's name may have with underscores in between."""
 MOST = 8
 """Most other meanings of the sizes that are tried."""
 
@@ -42,9 +45,9 @@ def named_operation(function: Function, source: Source) -> Operation | None:
     """Return the operation in the name of kernel or file."""
     pointers = sum(parameter.stars > 0 for parameter in function.parameters)
     for label in (function.name, source.path.stem):
-        if OTHER & {*snake(label).split("_")}:
+        text = _joined(label)
+        if OTHER & {*text.split("_")}:
             return None
-        text = label.lower()
         for word, name in SYNONYMS.items():
             text = text.replace(word, name)
         for name in sorted(operations.names(), key=len, reverse=True):
@@ -57,6 +60,14 @@ def named_operation(function: Function, source: Source) -> Operation | None:
             if count == pointers and part in snake(label).split("_"):
                 return operations.load(name)
     return None
+
+
+def _joined(label: str) -> str:
+    """Return a name in snake case with each name of an operation in one piece: ``softmax`` for ``soft_max``."""
+    text = snake(label)
+    for name in operations.names():
+        text = re.sub("_?".join(name), name, text) if len(name) >= LONG else text
+    return text
 
 
 def in_place(parameters: Parameters, operation: Operation) -> bool:

@@ -34,6 +34,16 @@ MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
 TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
 NOTHING = "it wrote nothing with the inputs that were drawn"
+PRINTS = re.compile(r"\bprintf \(")
+STORES = re.compile(
+    r"\] (?:[^\w\s=<>!] )?= (?!=)|[;{})] \* [^;=]* = (?!=)|\b(?!printf|if|for|while|switch)\w+ \("
+)
+WHERE = "in all trials"
+"""Start of a note on what a kernel takes: a size that is the extent of a thread's array, or letters."""
+LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 <|\bisalpha\b")
+LOCAL = re.compile(
+    r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
+)
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
@@ -45,6 +55,9 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     options, function = target.options, target.function
     if not any(parameter.stars for parameter in function.parameters):
         raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
+    if PRINTS.search(function.text) and not STORES.search(function.text):
+        problem = f"{function.name} prints, and writes no array"
+        raise UserError.because(HERE, problem, "There is nothing to compare")
     named = options.new_operation, target.source, options.arguments, options.grid
     derived = deriving.first(function, *named)
     arrays = {item.name: deriving.label(item.name) for item in function.parameters if item.stars}
@@ -57,7 +70,13 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     dtypes = guess.front["dtypes"]
     whole = {name for name, of in dtypes.items() if DTYPES[of].whole and SIZES[of] >= 4}
     inputs = [name for name, of in derived.operands.items() if of.stream is not None]
-    derived = replace(derived, indices=tuple(name for name in inputs if name in whole))
+    letter = None if RANGE.search(function.text) else LETTER.search(function.text)
+    drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
+    texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
+    indices = tuple(name for name in inputs if name in whole)
+    derived = replace(derived, indices=indices, letters=texts)
+    ends = f"'{chr(drawn[0])}' to '{chr(sum(drawn) - 1)}'" if letter else ""
+    guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
     counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:
@@ -101,6 +120,10 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
         given = derived.dimensions, threads, aligned, fit
         shapes = functools.partial(deriving.trials, *given, times=times)
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
+        if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
+            guess.front["requires"] = {"conditions": filled}
+            guess.notes += [f"{WHERE} {of}" for of in filled]
+            settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
         writes = any(of.written for of in settled[0].operands.values())
         if settled[2] > best or (writes and not wrote and times > 1):
             best, wrote, best_settled, best_grid = settled[2], writes, settled, grid
@@ -131,6 +154,9 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
             guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
     if guess.unknown.keys() & {"--grid", "--block"}:
+        many = trying.threads({**guess.front, "grid": []}, {}) * ("--block" not in guess.unknown)
+        if guess.place and many > BLOCK_LIMIT:
+            guess.faults.append(f"a block of {many} threads in {guess.place} exceeds {BLOCK_LIMIT}")
         guess.place = ""  # nothing is said about the launch
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
@@ -143,6 +169,18 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     guess.operation = operations.load(derived.name)
     guess.unknown, guess.alternatives, guess.shape = {}, [], shape
     return derived, guess
+
+
+def _filled(target: Target, sizes: Mapping[str, str]) -> list[str]:
+    """Return sizes that end loops which fill a thread's array, and its number of elements: ``d == 64``."""
+    text, conditions = target.function.text, list[str]()
+    for array, extent in LOCAL.findall(text):
+        for name in sizes:
+            uses = rf"\b(\w+) = 0 ; \1 < {re.escape(name)} ; [^;]*?\b{array} \[ \1 \]"
+            side = int(extent) if extent.isdigit() else constant(target.source.near, extent)
+            if side and name and re.search(uses, text):
+                conditions.append(f"{sizes[name]} == {side}")
+    return list({of.partition(" ")[0]: of for of in conditions}.values())
 
 
 def _independent(guess: Guess, touch: Callable[[], case.UnjudgedRun]) -> bool:

@@ -15,8 +15,10 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
 from tilewave.commands.wrapping.guessing import constant
 from tilewave.commands.wrapping.host_reference import Reference
-from tilewave.commands.wrapping.reading import Function, Source, spelled
+from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.scopes import spelled
 from tilewave.kernel import operations
+from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
@@ -127,7 +129,13 @@ def recognised(
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
+    passed = [
+        of for of in leaves(kernel.front.arguments) if isinstance(of, str) and of not in job.shape
+    ]
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
+    numbers[SIZES] += [
+        of for of in passed if {*names_in(of)} and {*names_in(of)} <= job.shape.keys()
+    ]
     constants = [*constant_memory.values(source, {*kernel.front.compiler.constants}).values()]
     constants += [re.sub("[ {}]", "", of) for of in LISTED.findall(function.text)]
     texts = (of.replace(" ", "").rstrip(",") for of in constants)
@@ -196,8 +204,12 @@ def _fitting(
                     yield part is not every, (text + end, code, letters | more)
                     break
 
-    first = sorted(itertools.islice(equal(), MOST), key=operator.itemgetter(0))
-    return [of for _, of in first]
+    found = list[tuple[bool, Tried]]()
+    for of in itertools.islice(equal(), SEVERAL):
+        found.append(of)
+        if sum(not edge for edge, _ in found) == MOST:
+            break
+    return [of for _, of in sorted(found, key=operator.itemgetter(0))[:MOST]]
 
 
 def _parts(

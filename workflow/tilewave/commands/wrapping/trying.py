@@ -114,7 +114,7 @@ def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
     while floored and max(fits.values()) < MOST_FITTED and (small := _too_small(guess, fits)):
         fits |= {name: 2 * fits[name] for name in small}
     pitches = filter(PITCH.fullmatch, fits if fits != shape else ())
-    return fits | dict.fromkeys(pitches, max(fits.values()))
+    return shape_of(fits | dict.fromkeys(pitches, max(fits.values())), guess.front)
 
 
 def threads(front: Mapping[str, Any], shape: Sizes, most: int = sys.maxsize) -> int:

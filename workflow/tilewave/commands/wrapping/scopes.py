@@ -1,0 +1,232 @@
+"""The names at a position in the host's code, and their values."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tilewave.basics.tables import table_beside
+from tilewave.compiling import declarations as syntax
+from tilewave.compiling.declarations import Stream, Token, Tokens
+
+if TYPE_CHECKING:
+    from tilewave.commands.wrapping.reading import Source
+
+LEVELS = 3
+"""Most levels of structs inside structs."""
+TABLES = table_beside(__file__)
+NUMBERS, WHOLE, REAL = (frozenset(TABLES[key].split()) for key in ("numbers", "whole", "real"))
+DTYPES = {kind: name for name, kinds in TABLES["dtypes"].items() for kind in kinds}
+"""Type of C++ -> dtype."""
+EXTENT = re.compile(TABLES["extent"])
+MEMBER = (".", "->", "::")
+
+
+def spelled(tokens: Stream) -> str:
+    """Return tokens as text, with a space between them."""
+    return " ".join(token.text for token in tokens)
+
+
+def parts(tokens: Stream) -> list[Tokens]:
+    """Split tokens at commas outside of brackets, also of those around template arguments."""
+    groups: list[list[Token]] = [[]]
+    i = 0
+    while i < len(tokens):
+        end = i
+        if tokens[i].text in syntax.OPEN:
+            end = syntax.closing(tokens, i)
+        elif tokens[i].text == "<" and i and tokens[i - 1].word:
+            with contextlib.suppress(syntax.Unreadable):
+                end = syntax.angle(tokens, i)
+        if tokens[i].text == "," and end == i:
+            groups.append([])
+        else:
+            groups[-1] += tokens[i : end + 1]
+        i = end + 1
+    return [tuple(part) for part in groups if part]
+
+
+def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
+    """Return (position in the text, name, value) of each assignment, and of each dim3."""
+    entries: list[tuple[int, str, Tokens]] = []
+    sides, inside = False, 0  # in a declaration of dim3, which may have several names
+    for i, token in enumerate(body[:-1]):
+        follows = body[i + 1].text
+        sides = (token.text == "dim3" and body[i + 1].word) or (sides and token.text != ";")
+        if not token.word:
+            continue
+        before = {token.text for token in body[max(0, i - 2) : i]}
+        after = [entry.text for entry in body[i + 1 : i + 4]]
+        if after[0] in tuple("+-*/") and after[1:2] == ["="]:  # then it is no constant
+            entries.append((token.at, token.text, ()))
+            continue
+        if after == ["[", "]", "="]:
+            value = until(body, i + 4)
+        elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
+            value = until(body, i + 2)
+            while len(value) > 2 and value[1].text == "=" != value[2].text:
+                value = value[2:]  # `M = N = 512`
+        elif (follows in "({" and sides and i >= inside and before & {"dim3", ","}) or (
+            follows == "{" and before & NUMBERS
+        ):
+            value = tuple(body[i + 2 : syntax.closing(body, i + 1)])
+        else:
+            continue
+        inside = i + 2 + len(value)
+        if value and value[0].text in ("dim3", "{"):
+            opening = 0 if value[0].text == "{" else 1
+            value = value[opening + 1 : syntax.closing(value, opening)]
+        name = token.text
+        if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
+            name = f"{body[i - 2].text}.{name}"
+        earlier = next((of for _, known, of in entries[::-1] if known == name), ())
+        entries.append((token.at, name, _chosen(_test(body, i), tuple(value), earlier)))
+    return entries
+
+
+def _test(body: Stream, i: int) -> Tokens:
+    """Return the comparison of an `if` whose first statement begins at ``i``; empty for other code."""
+    end = i - (2 if body[i - 1].text == "{" else 1)
+    opening = next((at for at in range(end, 0, -1) if body[at].text == "("), 0)
+    between = body[opening + 1 : end]
+    compared = {of.text for of in between} & {"<", ">"}
+    simple = body[end].text == ")" and body[opening - 1].text == "if" and compared
+    return tuple(between) if simple and not {of.text for of in between} & {"&", "|", "argc"} else ()
+
+
+def _chosen(test: Tokens, value: Tokens, earlier: Tokens) -> Tokens:
+    """Return the value behind an `if`: the earlier one where its test does not hold."""
+    if not (test and earlier and value) or any(of.text == "," for of in (*value, *earlier)):
+        return value
+    marks = [Token(text, value[0].at) for text in "(?:)"]
+    return (marks[0], *test, marks[1], *value, marks[2], *earlier, marks[3])
+
+
+def until(body: Stream, start: int, ends: str = ",;") -> Tokens:
+    i = start
+    while i < len(body) and body[i].text not in ends:
+        i = syntax.closing(body, i) + 1 if body[i].text in syntax.OPEN else i + 1
+    return tuple(body[start:i])
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names at a position in a function of the host, without those of a skipped part of the text."""
+
+    source: Source
+    body: Tokens
+    at: int
+    skipped: tuple[int, int] = (0, 0)
+    template: Mapping[str, Tokens] = field(default_factory=dict)
+    """Arguments of the template around the position, by parameter."""
+    passed: Mapping[str, Tokens] = field(default_factory=dict)
+    """Numbers of the call of the function around the position, by parameter."""
+    given: Mapping[str, Tokens] = field(default_factory=dict)
+    """Arguments of that call as they are written, by parameter; ``caller`` is where it stands."""
+    caller: Scope | None = None
+
+    def called_by(
+        self, caller: Scope | None, given: Mapping[str, Tokens], template: Mapping[str, Tokens]
+    ) -> Scope:
+        """Return the scope in a function with template arguments that is called with the given arguments."""
+        numbers = {name: caller.numbers(of) for name, of in given.items()} if caller else {}
+        passed = {name: value for name, value in numbers.items() if value}
+        return replace(self, template=template, passed=passed, given=given, caller=caller)
+
+    def values(self, name: str) -> list[Tokens]:
+        """Return the values of a name before this position, or that outside of functions."""
+        start, end = self.skipped
+        before = [entry for entry in definitions(self.body) if entry[0] < self.at]
+        values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
+        if () in values:  # what is behind the last change
+            return [*itertools.takewhile(bool, values[::-1])][::-1]
+        outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
+        if values and outside and EXTENT.fullmatch(spelled(values[0])):
+            return [outside, *values]  # the command line may replace it
+        return values or ([outside] if outside else [])
+
+    @property
+    def loops(self) -> int:
+        """The number of loops around this position."""
+        loops, body = 0, self.body
+        for i, token in enumerate(body):
+            if token.text in ("for", "while") and body[i + 1].text == "(" and token.at < self.at:
+                start = syntax.closing(body, i + 1) + 1
+                braced = body[start].text == "{"
+                ends = (j for j in range(start, len(body)) if body[j].text in ";{")
+                end = syntax.closing(body, start) if braced else next(ends, start)
+                end = syntax.closing(body, end) if body[end].text == "{" else end
+                loops += body[start].at <= self.at < body[end].at
+        return loops
+
+    def in_first_turn(self, expression: Tokens) -> Tokens:
+        """Return the first value of a name that a loop before this position counts, or takes from a list."""
+        name, before = spelled(expression), [of for of in self.body if of.at < self.at]
+        loop = rf"\bfor \( [\w :&]*\b{re.escape(name)} (?:= ([^;]+) ;|: (\w+|\{{ [^{{}}]* \}}) \))"
+        match = [*re.finditer(loop, spelled(before))][-1:] if name.isidentifier() else []
+        if not match:
+            return expression
+        start, listed = match[0].groups("")
+        inside = tuple(syntax.tokens(listed.strip("{}")))
+        values = parts(inside if "{" in listed else self.value(listed) or ()) if listed else []
+        return values[0] if values else tuple(syntax.tokens(start or name))
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the position follows ``if (name == 16)``, and the name has another value."""
+        before = spelled([token for token in self.body if token.at < self.at])
+        test = re.search(r"\bif \( (\w+) = = (\d+) \)(?: \{)?$", before)
+        value = self.numbers(syntax.tokens(test[1])) if test else ()
+        return test is not None and spelled(value).isdigit() and spelled(value) != test[2]
+
+    def literal(self, expression: Tokens) -> Tokens:
+        """Return the value of an expression that is a name, else the expression."""
+        name = expression[0].text if len(expression) == 1 and expression[0].word else ""
+        return (self.value(name) if name else None) or expression
+
+    def numbers(self, expression: Tokens, depth: int = 0) -> Tokens:
+        """Return an expression with numbers in place of names; empty if one has none."""
+        tokens: list[Token] = []
+        for token in expression:
+            name = token.word and token.text not in {"sizeof", *DTYPES, *self.source.macros}
+            value = (self.value(token.text) or ()) if name else (token,)
+            if name:
+                value = self.numbers(value, depth + 1) if depth < LEVELS else ()
+            if not value:
+                return ()
+            plain = len(value) == 1 or "," in {part.text for part in value}
+            tokens += value if plain else (Token("(", 0), *value, Token(")", 0))
+        return tuple(tokens)
+
+    def value(self, name: str) -> Tokens | None:
+        return next(reversed(self.values(name)), None)
+
+    def returned(self, name: str, count: int) -> tuple[Scope, list[str], Tokens] | None:
+        """Return what `Source.returned` does, of a lambda before this position if there is one."""
+        value = self.value(name) or ()
+        returns = [i for i, token in enumerate(value) if token.text == "return"]
+        if not returns or value[0].text != "[":
+            return self.source.returned(name, count)
+        opening = syntax.closing(value, 0) + 1
+        names = parts(value[opening + 1 : syntax.closing(value, opening)])
+        return self, [part[-1].text for part in names], until(value, returns[-1] + 1, ";")
+
+    def names(self, expression: Stream, depth: int = 0) -> dict[str, bool]:
+        """Return the names in an expression and in their values: True for a size of a tensor, or of the caller."""
+        by_name, texts = dict[str, bool](), ["", *(token.text for token in expression), ""]
+        skipped = {*self.source.macros, *NUMBERS, *REAL}
+        for before, name, after in zip(texts, texts[1:], texts[2:]):
+            if not name.isidentifier() or name in skipped or before in MEMBER:
+                continue
+            sides = [self.value(f"{name}.{axis}") or () for axis in "xyz"]  # one by one
+            later = tuple(itertools.chain.from_iterable(sides)) or None
+            value = later if all(sides[:2]) else self.value(name) or later
+            free = value is None or EXTENT.fullmatch(spelled(value))
+            constant = name.isupper() and len(name) > 2  # of a file that is not here
+            by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
+            by_name |= self.names(value, depth + 1) if value and not free and depth < LEVELS else {}
+        return by_name
