@@ -236,7 +236,8 @@ class _Case:
         program, places = self.programs[job.entry], self.places[job.entry]
         seconds = max(job.limit_s - self.spent, 0.1)  # compiling the interpreter does not count
         working = job.launch.working_blocks if job.entry == self.job.entry else 0
-        way = {"reverse": self.both_ways and self.runs % 2 == 0, "filling": self.filling}
+        way: dict[str, Any] = {"reverse": self.both_ways and self.runs % 2 == 0}
+        way |= {"filling": self.filling} if self.filling != FILLINGS[0] else {}
         limits = self.machine.Limits(most, seconds, working=working, **way)
         how = {"capture": job.watch and self.runs == 1, "footprint": self.footprint}
         how |= self.launched(job, buffers, alpha, beta)

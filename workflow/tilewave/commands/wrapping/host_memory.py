@@ -117,8 +117,8 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
         mentions = [
             of.text for of in launch.scope.body if allocation[2].at < of.at < launch.scope.at
         ]
-        own = re.escape(function.parameters[at].name) if adds else ""
-        stores = re.search(rf"(?:\* {own}|\b{own} \[ [^;=]* \]) = ", function.text)
+        pointer = re.escape(function.parameters[at].name) if adds else ""
+        stores = re.search(rf"(?:\* {pointer}|\b{pointer} \[ [^;=]* \]) = ", function.text)
         if not filled and mentions.count(name) == 1 and not stores:
             yield f"nothing sets {name} before the launch in {launch.place}, and the kernel adds to it"
         for _, passed, scope in filled[-1:]:
