@@ -130,6 +130,6 @@ void launch(const float* a, const float* b, float* c, int rows, int cols, int de
 // smooth_inside: 3, it differs from the file's own smooth_cpu (line
 // shifted: 0, is right: equal to the file's own shifted_seq (line
 // turned: 1, as launched in line
-// mish_all: 0, is right: equal to Mish of each element at 2 shapes
+// mish_all: 0, is right: equal to Mish of each element at 3 shapes
 // tally: 1, sets 256 of the 256 * sizeof(unsigned) bytes of counts
 // doubled: 1, reads *rows on the host

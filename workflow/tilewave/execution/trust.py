@@ -34,7 +34,11 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             approximate.setdefault(why, set()).add(base)
         if not reasons:
             exact.add(base)
-    missed = sorted((*at, text) for at, (text, reached) in lines.items() if at[1] and not reached)
+    missed = sorted(
+        (*at, text)
+        for at, (text, reached) in lines.items()
+        if at[1] and not reached and re.search(r"\w", text)
+    )  # a bracket has the exit only
     return {
         "exact": sorted(exact),
         "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],

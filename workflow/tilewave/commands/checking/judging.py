@@ -38,6 +38,7 @@ from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.kernel.job import Job
+from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, single, tables, trials
 from tilewave.pipeline.cases import Case
 from tilewave.report import advice
@@ -91,9 +92,7 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
                     tried_cases(source, kernel, options, Path(folder), machine)
                     for kernel in kernels
                 )
-                # What an array has there follows from two shapes only, so a fault may come from that.
-                judged_values = (result.CORRECT, result.WRONG)
-                tried += [of for run in runs for of in run if of.outcome.verdict in judged_values]
+                tried += [of for run in runs for of in run if _is_sure(of.outcome)]
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -139,6 +138,13 @@ def _larger(source: CheckedKernel) -> list[str]:
         "x".join(str(side * (MANY if name in names else 1)) for name, side in sides.items())
         for names in grown
     ]
+
+
+def _is_sure(end: Result) -> bool:
+    """Return whether a formula could judge a larger shape: the extents of arrays there follow from smaller ones."""
+    return end.verdict == result.CORRECT or (
+        end.verdict == result.WRONG and "expected nan" not in end.reason
+    )
 
 
 def _noted(ran: Sequence[TriedCase], name: str) -> list[str]:

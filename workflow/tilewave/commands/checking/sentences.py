@@ -131,10 +131,11 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     listed = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
     sentence += f", with a guessed {listed}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
-    fixed = [of.removeprefix(probing.WHERE) for of in source.notes if of.startswith(probing.WHERE)]
-    sentence += f", where{' and'.join(fixed)}" if fixed and source.judge else ""
     sentence += source.edge
-    judged_where = f"where {source.where}" if source.judge and source.where else ""
+    notes = [of for of in source.notes if of.startswith(probing.WHERE)]
+    fixed = [source.where, *(of.removeprefix(probing.WHERE).strip() for of in notes)]
+    wheres = [*dict.fromkeys(filter(None, fixed))] if source.judge else []
+    judged_where = f"where {' and '.join(wheres)}" if wheres else ""
     if failures and source.judge and not any(map(PAST.search, source.notes)):
         sentence += f", but {' and '.join(failures)}{': right ' * bool(judged_where)}{judged_where}"
     else:
