@@ -20,7 +20,8 @@ stamp   = $(VENV)/.$(1)-$(shell cksum < requirements/$(1).txt | tr -c '0-9\n' '-
 # The GPU extra goes where an NVIDIA driver is.
 DRIVER := $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi 2>/dev/null)
 RUN    := $(call stamp,base) $(if $(DRIVER),$(call stamp,gpu)) $(VENV)/.linked
-DEV    := $(RUN) $(call stamp,dev)
+TEST   := $(RUN) $(call stamp,test)
+LINT   := $(TEST) $(call stamp,lint)
 # An environment of its own: what examines the packages is not among them.
 SUPPLY := $(call stamp,supply)
 # Python compiles what is imported; compiling all of it takes a third of the installation.
@@ -46,7 +47,7 @@ documents: report
 	$(PY) tools/documents.py
 
 # How fast the CPU executes each kernel, and where its time goes.
-bench: $(DEV)
+bench: $(TEST)
 	$(PY) -m pytest -m long -s tests/long/test_speed.py $(ARGS)
 
 # dist/tilewave-*.whl, tried in an empty environment. Needs a package index.
@@ -54,30 +55,30 @@ wheel: $(VENV)/.made
 	PYTHON=$(PY) sh tools/try_wheel.sh
 
 # A file's tests stay in one process, which keeps to one core; the order of sets must be the same in all of them.
-test: $(DEV)
+test: $(TEST)
 	PYTHONHASHSEED=0 OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Whole runs, minutes each: disturbed, in odd places, of many kernels, on a GPU with faults.
-long: $(DEV)
+long: $(TEST)
 	PYTHONHASHSEED=0 $(PY) -m pytest -m long tests/long $(ARGS)
 
 # The pages in a Chromium: the one that is here, or else Playwright's own.
-browser: $(DEV) $(call stamp,browser)
+browser: $(TEST) $(call stamp,browser)
 	command -v chromium || command -v google-chrome || $(PY) -m playwright install chromium
 	PYTHONHASHSEED=0 $(PY) -m pytest tests/report/test_browser.py $(ARGS)
 
 # A run through Slurm's daemons on simulated nodes. Needs slurm-wlm and munge; docs/cluster.md.
-slurm: $(DEV) $(call stamp,slurm)
+slurm: $(TEST) $(call stamp,slurm)
 	PYTHONHASHSEED=0 $(PY) -m pytest tests/pipeline/test_slurm.py $(ARGS)
 
-lint: $(DEV)
+lint: $(LINT)
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(PY) -m snakefmt --check Snakefile workflow/rules
 	$(PY) -m snakemake --lint
 
-format: $(DEV)
+format: $(LINT)
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 	$(PY) -m snakefmt Snakefile workflow/rules
@@ -106,7 +107,7 @@ sbom: $(RUN) $(SUPPLY)
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.
 lock:
-	for name in base dev gpu browser slurm mcp build supply; do \
+	for name in base test lint gpu browser slurm mcp build supply; do \
 	  case $$name in base | build | supply) other= ;; *) other="-c base.txt" ;; esac; \
 	  (cd requirements && uv pip compile $$name.in $$other --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \
@@ -128,31 +129,18 @@ $(VENV)/.linked: tools/link_library.py | $(VENV)/.made
 	@$(PY) tools/link_library.py
 	@touch $@
 
-$(VENV)/.dev-%: $(call stamp,base)
-	@echo "Installing requirements/dev.txt into $(VENV)"
-	@$(INSTALL) -r requirements/dev.txt
-	@rm -f $(VENV)/.dev-*; touch $@
-
-$(VENV)/.browser-%: $(call stamp,base)
-	@echo "Installing requirements/browser.txt into $(VENV)"
-	@$(INSTALL) -r requirements/browser.txt
-	@rm -f $(VENV)/.browser-*; touch $@
-
-$(VENV)/.slurm-%: $(call stamp,base)
-	@echo "Installing requirements/slurm.txt into $(VENV)"
-	@$(INSTALL) -r requirements/slurm.txt
-	@rm -f $(VENV)/.slurm-*; touch $@
+# What adds to the base: the name is the stamp's first part.
+$(VENV)/.%: $(call stamp,base)
+	$(eval name := $(firstword $(subst -, ,$*)))
+	@echo "Installing requirements/$(name).txt into $(VENV)"
+	@$(INSTALL) -r requirements/$(name).txt
+	@rm -f $(VENV)/.$(name)-*; touch $@
 
 $(VENV)/.supply-%: | $(VENV)/.made
 	@echo "Installing requirements/supply.txt into $(VENV)/supply"
 	@$(PY) -m venv --clear $(VENV)/supply
 	@$(subst $(PY),$(VENV)/supply/bin/python,$(INSTALL)) -r requirements/supply.txt
 	@rm -f $(VENV)/.supply-*; touch $@
-
-$(VENV)/.gpu-%: $(call stamp,base)
-	@echo "Installing requirements/gpu.txt into $(VENV)"
-	@$(INSTALL) -r requirements/gpu.txt
-	@rm -f $(VENV)/.gpu-*; touch $@
 
 # Touched last: an environment that was cut short is made again.
 $(VENV)/.made:

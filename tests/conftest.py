@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import listings
 from samples import ROOT
 from tilewave.basics import paths
 from tilewave.basics.garbage import collect_seldom
 from tilewave.kernel import front_matter, operations
+from tilewave.pipeline import compiling
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
 
@@ -91,6 +93,15 @@ def shipped_recordings_are_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recorded, "_load", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nvdisasm_runs_for_new_code_only() -> Iterator[None]:
+    listings.groups()  # read before the processes that compile are forked
+    listed = functools.partial(compiling.compile_now, listing_of=listings.of_trial)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiling, "compile_now", listed)
         yield
 
 

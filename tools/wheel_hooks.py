@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-EXTRAS = ("gpu", "dev", "browser", "slurm", "mcp")
+EXTRAS = ("gpu", "browser", "slurm", "mcp")
 COMMIT = "commit.json"
 CARRIED = {"wheel": f"tilewave/_home/{COMMIT}", "sdist": COMMIT}
 
@@ -31,6 +31,7 @@ class Requirements(MetadataHookInterface):  # type: ignore[misc]
         metadata["dependencies"] = wanted(self.root, "base")
         execute, ncu = wanted(self.root, "base", "execute"), wanted(self.root, "gpu", "ncu")
         extras = {name: wanted(self.root, name) for name in EXTRAS}
+        extras["dev"] = wanted(self.root, "test") + wanted(self.root, "lint")
         for name in ("gpu", "dev", "mcp"):
             extras[name] += execute
         extras["gpu"] += ncu

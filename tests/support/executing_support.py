@@ -88,7 +88,7 @@ def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[s
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
     compilations = compiling.Compilations(store, None, folder)
     if compilations.missing_cubin(chosen, arch):
-        compiling.compile_now(compiling.Task(chosen, arch), store, listings.of_file)
+        compiling.compile_now(compiling.Task(chosen, arch), store, listing_of=listings.of_file)
     document = compilations.provide(chosen, arch)
     assert document and document["status"] == result.OK, f"{chosen.id} for {arch}: {document}"
     return document

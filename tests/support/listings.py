@@ -1,42 +1,47 @@
-"""Listings of the tests' kernels. nvdisasm takes 0.2 s a kernel, so it runs only for new ones.
+"""Listings of the tests' kernels. nvdisasm takes 0.35 s a kernel, so it runs only for new ones.
 
-`python tests/support/listings.py`, in a clone after `make smoke test`, writes the listings of its store.
+`python tests/support/listings.py`, in a clone after `make smoke test` with an empty user cache, writes the listings of
+its store and of that cache. They are read without Arrow, for the process that compiles a trial sees no files for it.
 """
 
 import functools
 import hashlib
+import itertools
+import json
+import zipfile
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from tilewave.basics import cache
 from tilewave.compiling import sass
 from tilewave.pipeline.project import ROOT
 from tilewave.records.folder import folders
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import write_atomically
 
-KEPT = Path(__file__).with_name("listings.parquet")
+KEPT = Path(__file__).with_name("listings.zip")
 STORE = ROOT / ".tilewave"
-TOGETHER = 8
-"""Listings in a compressed group, which is read as a whole."""
+TOGETHER = 1 << 20
+"""Characters of the listings that are compressed, and read, together."""
 
 
 @functools.cache
-def _file() -> tuple[pq.ParquetFile, dict[str, int]]:
-    """Return the file of listings, and the index of each by the SHA-256 of its cubin."""
-    file = pq.ParquetFile(KEPT)
-    digests = file.read(columns=["sha256"])["sha256"].to_pylist()
-    return file, {digest: index for index, digest in enumerate(digests)}
+def groups() -> dict[str, str]:
+    """Return the name of the group that has the listing of each cubin, by the cubin's SHA-256."""
+    with zipfile.ZipFile(KEPT) as file:
+        return dict(json.loads(file.read("groups")))
 
 
 def kept_listing(sha256: str) -> str | None:
     """Return the kept listing of the cubin with that digest, if any."""
-    file, indices = _file()
-    if sha256 not in indices:
+    if sha256 not in groups():
         return None
-    group, index = divmod(indices[sha256], TOGETHER)
-    return str(file.read_row_group(group, columns=["sass"])["sass"][index].as_py())
+    with zipfile.ZipFile(KEPT) as file:
+        return str(json.loads(file.read(groups()[sha256]))[sha256])
+
+
+def of_trial(path: Path) -> str:
+    """Return the listing of a cubin, as `of_file` does, without the recordings."""
+    return kept_listing(hashlib.sha256(path.read_bytes()).hexdigest()) or sass.as_text(path)
 
 
 def of_cubin(cubin: bytes) -> str:
@@ -75,17 +80,19 @@ def of_file(path: Path) -> str:
 
 def main() -> None:
     texts = {}
-    for path in STORE.rglob("*.sass"):
+    for path in (*STORE.rglob("*.sass"), *cache.folder("kernels").rglob("*.sass")):
         digest = hashlib.sha256(path.with_suffix(".cubin").read_bytes()).hexdigest()
         if not recorded_listing(digest):
             texts[digest] = path.read_text("utf-8")
     # Similar kernels have similar listings of similar length, which compress well together.
     digests = sorted(texts, key=lambda digest: (len(texts[digest]), digest))
-    table = pa.table({"sha256": digests, "sass": [texts[digest] for digest in digests]})
-    pq.write_table(
-        table, KEPT, row_group_size=TOGETHER, write_batch_size=TOGETHER, data_page_size=1 << 28,
-        use_dictionary=False, write_statistics=False, compression="zstd", compression_level=19,
-    )  # fmt: skip
+    ends = itertools.accumulate(len(texts[digest]) for digest in digests)
+    group_of = {digest: str(end // TOGETHER) for digest, end in zip(digests, ends, strict=True)}
+    with zipfile.ZipFile(KEPT, "w") as file:
+        for name, members in itertools.groupby(digests, group_of.get):
+            content = json.dumps({digest: texts[digest] for digest in members})
+            file.writestr(zipfile.ZipInfo(str(name)), content, zipfile.ZIP_LZMA)
+        file.writestr(zipfile.ZipInfo("groups"), json.dumps(group_of), zipfile.ZIP_LZMA)
     print(f"{len(texts)} listings in {KEPT.relative_to(ROOT)}")
 
 
