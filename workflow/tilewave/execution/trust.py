@@ -37,7 +37,7 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
     missed = sorted(
         (*at, text)
         for at, (text, reached) in lines.items()
-        if at[1] and not reached and re.search(r"\w", text)
+        if at[1] and not reached and not re.fullmatch(r"[\s{};]+", text)
     )  # a bracket has the exit only
     return {
         "exact": sorted(exact),

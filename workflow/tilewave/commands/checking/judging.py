@@ -1,7 +1,9 @@
 """The verdict on a kernel: what its trials decide, and how far a guess of `wrap` bears on it."""
 
+import functools
 import re
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +22,7 @@ from tilewave.commands.checking.doubts import (
 )
 from tilewave.commands.checking.notes import TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
-from tilewave.commands.checking.sources import CheckedKernel, at_size
+from tilewave.commands.checking.sources import FIXED, CheckedKernel, at_size
 from tilewave.commands.checking.tried import (
     EVEN,
     LIMIT_S,
@@ -48,6 +50,8 @@ SEVERAL = 4
 """Multiple of a kernel's only size at which a formula must equal what it gives, too."""
 MANY = 5
 """Multiple of a size at which a formula that is right must be so, too: more than a block of 1024 from 256 on."""
+SHORT_S = 1.0
+"""Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 """Exit codes, the one that decides first."""
 
@@ -81,18 +85,17 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         return _otherwise(source, outcome, options, machine)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         try:
-            kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
-            runs = (
-                tried_cases(source, kernel, options, Path(folder), machine) for kernel in kernels
+            run = functools.partial(
+                tried_cases, source, options=options, folder=Path(folder), machine=machine
             )
-            tried = [entry for run in runs for entry in run]
-            if source.judge and all(entry.exit_code == result.RIGHT for entry in tried):
-                kernels = [at_size(source.kernel, size) for size in _larger(source)]
-                runs = (
-                    tried_cases(source, kernel, options, Path(folder), machine)
-                    for kernel in kernels
-                )
-                tried += [of for run in runs for of in run if _is_sure(of.outcome)]
+            kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
+            begun = time.monotonic()
+            tried = [entry for kernel in kernels for entry in run(kernel)]
+            right = source.judge and all(entry.exit_code == result.RIGHT for entry in tried)
+            for size in _larger(source) if right else ():
+                if time.monotonic() - begun < SHORT_S:
+                    entries = run(at_size(source.kernel, size))
+                    tried += [entry for entry in entries if _is_sure(source, entry.outcome)]
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -132,7 +135,9 @@ def _larger(source: CheckedKernel) -> list[str]:
     """Return larger shapes than those at which a formula was right: many blocks, and other ratios of two sizes."""
     assert source.kernel is not None
     sides = shape_of(source.kernel)
-    bound = any(sign in source.where for sign in ("==", "<")) and "%" not in source.where
+    if any(map(FIXED.fullmatch, source.where)):
+        return []
+    bound = any("==" in of and "%" not in of for of in source.where)
     grown = [[*sides]] if bound else [[name] for name in sides]
     return [
         "x".join(str(side * (MANY if name in names else 1)) for name, side in sides.items())
@@ -140,11 +145,10 @@ def _larger(source: CheckedKernel) -> list[str]:
     ]
 
 
-def _is_sure(end: Result) -> bool:
+def _is_sure(source: CheckedKernel, end: Result) -> bool:
     """Return whether a formula could judge a larger shape: the extents of arrays there follow from smaller ones."""
-    return end.verdict == result.CORRECT or (
-        end.verdict == result.WRONG and "expected nan" not in end.reason
-    )
+    wrong = end.verdict == result.WRONG and "expected nan" not in end.reason
+    return end.verdict == result.CORRECT or (wrong and source.launched)
 
 
 def _noted(ran: Sequence[TriedCase], name: str) -> list[str]:

@@ -9,7 +9,7 @@ from tilewave.basics.paths import relative
 from tilewave.commands import wrap
 from tilewave.commands.checking.doubts import rests_on_guess
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
-from tilewave.commands.checking.sources import UNBUILT, CheckedKernel
+from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import WHOLE, Row, TriedCase, size_of
 from tilewave.commands.wrapping import host_memory, probing
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
@@ -48,7 +48,7 @@ def sentence(
         sure = PATTERNS["in_shared"].match(end.reason) and not rests_on_guess(source, decisive)
         ends = [f"{problem} at {size_of(case)}: {end.reason}"] if sure else []
         edges = all(fault.startswith(f"{wrap.FAULT}although ") for fault in source.faults)
-        where = source.where or " and ".join(itertools.chain(*source.limits))
+        where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
             ends += [f"it is right where {where}"]
         faults = "; ".join([*source.faults, *ends])
@@ -133,8 +133,9 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
     notes = [of for of in source.notes if of.startswith(probing.WHERE)]
-    fixed = [source.where, *(of.removeprefix(probing.WHERE).strip() for of in notes)]
-    wheres = [*dict.fromkeys(filter(None, fixed))] if source.judge else []
+    stated = [of for of in source.where if not FIXED.fullmatch(of)]
+    stated += [of.removeprefix(probing.WHERE).strip() for of in notes]
+    wheres = [*dict.fromkeys(stated)] if source.judge else []
     judged_where = f"where {' and '.join(wheres)}" if wheres else ""
     if failures and source.judge and not any(map(PAST.search, source.notes)):
         sentence += f", but {' and '.join(failures)}{': right ' * bool(judged_where)}{judged_where}"

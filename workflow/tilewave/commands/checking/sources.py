@@ -47,6 +47,10 @@ GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype",
 """The flags of `wrap` that replace a guess."""
 
 
+FIXED = re.compile(r"\w+ == \d+")
+"""A condition that fixes a size."""
+
+
 @dataclass(frozen=True)
 class CheckedKernel:
     """A kernel to check. path: the user's file; notes: lines of `wrap` where it wrote the front matter;
@@ -74,7 +78,7 @@ class CheckedKernel:
     otherwise: "Callable[[], CheckedKernel] | None" = None
     ended: str = ""
     size: str = ""
-    where: str = ""
+    where: Sequence[str] = ()
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -219,7 +223,7 @@ def _touched(
     kernel, problem = at_size(touched.kernel, touched.size), source.problem or UNKNOWN
     constants = kernel.front.compiler.constants
     near = near.with_smaller({of: constants[of] for of in constants if constant(near, of)})
-    where = " and ".join(itertools.chain(*touched.limits))
+    where = [*itertools.chain(*touched.limits)]
     touched = replace(touched, kernel=kernel, problem=problem, launched=launched, where=where)
     if touched.ended.startswith(result.NOT_CHECKED):
         touched = _with_judges(touched, function, near)

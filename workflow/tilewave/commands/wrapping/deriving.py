@@ -210,8 +210,8 @@ def _at_launch(
         named = lines[key] == name or not re.search("[A-Za-z_]", EXTENT.sub("", lines[key]))
         free = scope.value(name) is None or name in scope.passed if name.isidentifier() else False
         same = alike.get(name, name)
-        known = sizes.get(same) and (free or PITCH.fullmatch(key))
-        if name and named and key not in kept and not known:
+        there = sizes.get(same) and (free or PITCH.fullmatch(key))
+        if name and named and key not in kept and not there:
             sizes[same] = sizes[name] = add(key)
         elif passed[key]:
             computed.append(key)

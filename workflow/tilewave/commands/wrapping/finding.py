@@ -42,10 +42,8 @@ def _root(path: Path) -> Path:
 
 def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:
     """Return whether a folder has headers for a file in a folder of it, or code that includes from there."""
-    found = itertools.islice((*folder.iterdir(), *folder.glob("*/*")), MOST_FILES)
-    code = [
-        of for of in found if of.suffix in SOURCES and of.parent != path.parent and of.is_file()
-    ]
+    near = itertools.islice((*folder.iterdir(), *folder.glob("*/*")), MOST_FILES)
+    code = [of for of in near if of.suffix in SOURCES and of.parent != path.parent and of.is_file()]
     inner = [
         (file.parent / name, name)
         for file in code

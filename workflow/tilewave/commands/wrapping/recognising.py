@@ -204,12 +204,12 @@ def _fitting(
                     yield part is not every, (text + end, code, letters | more)
                     break
 
-    found = list[tuple[bool, Tried]]()
+    fitting = list[tuple[bool, Tried]]()
     for of in itertools.islice(equal(), SEVERAL):
-        found.append(of)
-        if sum(not edge for edge, _ in found) == MOST:
+        fitting.append(of)
+        if sum(not edge for edge, _ in fitting) == MOST:
             break
-    return [of for _, of in sorted(found, key=operator.itemgetter(0))[:MOST]]
+    return [of for _, of in sorted(fitting, key=operator.itemgetter(0))[:MOST]]
 
 
 def _parts(

@@ -7,14 +7,11 @@ import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Stream, Token, Tokens
-
-if TYPE_CHECKING:
-    from tilewave.commands.wrapping.reading import Source
 
 LEVELS = 3
 """Most levels of structs inside structs."""
@@ -83,7 +80,7 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         name = token.text
         if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
             name = f"{body[i - 2].text}.{name}"
-        earlier = next((of for _, known, of in entries[::-1] if known == name), ())
+        earlier = next((of for _, other, of in entries[::-1] if other == name), ())
         entries.append((token.at, name, _chosen(_test(body, i), tuple(value), earlier)))
     return entries
 
@@ -117,7 +114,8 @@ def until(body: Stream, start: int, ends: str = ",;") -> Tokens:
 class Scope:
     """The names at a position in a function of the host, without those of a skipped part of the text."""
 
-    source: Source
+    source: Any
+    """The `reading.Source` around it."""
     body: Tokens
     at: int
     skipped: tuple[int, int] = (0, 0)
