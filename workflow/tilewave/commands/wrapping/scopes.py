@@ -96,9 +96,11 @@ def _test(body: Stream, i: int) -> Tokens:
 
 
 def _chosen(test: Tokens, value: Tokens, earlier: Tokens) -> Tokens:
-    """Return the value behind an `if`: the earlier one where its test does not hold."""
+    """Return the value behind an `if`: the earlier one where its test does not hold, or behind another `if`."""
     if not (test and earlier and value) or any(of.text == "," for of in (*value, *earlier)):
         return value
+    if any(of.text == "?" for of in earlier):
+        return earlier
     marks = [Token(text, value[0].at) for text in "(?:)"]
     return (marks[0], *test, marks[1], *value, marks[2], *earlier, marks[3])
 
@@ -208,7 +210,8 @@ class Scope:
         value = self.value(name) or ()
         returns = [i for i, token in enumerate(value) if token.text == "return"]
         if not returns or value[0].text != "[":
-            return self.source.returned(name, count)
+            outside: tuple[Scope, list[str], Tokens] | None = self.source.returned(name, count)
+            return outside
         opening = syntax.closing(value, 0) + 1
         names = parts(value[opening + 1 : syntax.closing(value, opening)])
         return self, [part[-1].text for part in names], until(value, returns[-1] + 1, ";")
