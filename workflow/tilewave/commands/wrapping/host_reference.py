@@ -23,6 +23,8 @@ NAMED, NOISE, JUDGING = (frozenset(TABLES[key].split()) for key in ("named", "no
 FOREIGN, ASIDE, VECTOR, PASSED = (
     re.compile(TABLES[key]) for key in ("foreign", "aside", "vector", "passed")
 )
+ROUNDING = re.compile(r"\b(?:l?l?round|l?rint|nearbyint)f?\s*\(|\+ 0\.5f?\b")
+JUDGED = re.compile(r" reference = .*(?:\n    rounds = .*)?")
 ENTRY, MOST = "computed_by_the_host", 6
 """The reference's name, and the most functions of the host that are tried."""
 Operands = Mapping[str, Operand]
@@ -150,10 +152,14 @@ def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: S
         path = kernel.path.with_name(f"{ENTRY}.cu")
         path.write_text(_code(of, kernel, function, source), encoding="utf-8")
         code = f'"{path}"'
-    judged = re.sub(r" reference = .*", lambda _: f" reference = {code}", file.read_text("utf-8"))
+    rounds = bool(
+        of and of.item and ROUNDING.search(source.texts[of.path], of.item.start, of.item.end)
+    )
+    code += f"\n    rounds = {rounds}"
+    judged = JUDGED.sub(lambda _: f" reference = {code}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
-    return of.name if of else ""
+    return f"{of.name}{' within 1' * rounds}" if of else ""
 
 
 def _code(of: Reference, kernel: Kernel, function: Function, source: Source) -> str:

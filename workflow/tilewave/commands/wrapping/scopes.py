@@ -68,7 +68,7 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             while len(value) > 2 and value[1].text == "=" != value[2].text:
                 value = value[2:]  # `M = N = 512`
         elif (follows in "({" and sides and i >= inside and before & {"dim3", ","}) or (
-            follows == "{" and before & NUMBERS
+            follows in "({" and before & NUMBERS
         ):
             value = tuple(body[i + 2 : syntax.closing(body, i + 1)])
         else:
