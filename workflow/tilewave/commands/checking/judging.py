@@ -50,6 +50,7 @@ SEVERAL = 4
 """Multiple of a kernel's only size at which a formula must equal what it gives, too."""
 MANY = 5
 """Multiple of a size at which a formula that is right must be so, too: more than a block of 1024 from 256 on."""
+UNWRITTEN = re.compile(r"expected nan|\(never written")
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -146,8 +147,8 @@ def _larger(source: CheckedKernel) -> list[str]:
 
 
 def _is_sure(source: CheckedKernel, end: Result) -> bool:
-    """Return whether a formula could judge a larger shape: the extents of arrays there follow from smaller ones."""
-    wrong = end.verdict == result.WRONG and "expected nan" not in end.reason
+    """Return whether a formula judged a larger shape: grid and extents there follow from smaller ones, and may end early."""
+    wrong = end.verdict == result.WRONG and not UNWRITTEN.search(end.reason)
     return end.verdict == result.CORRECT or (wrong and source.launched)
 
 

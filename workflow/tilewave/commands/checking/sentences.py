@@ -58,6 +58,8 @@ def sentence(
         return name + _right(source, outcome, case, ran)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
+    if end.verdict in result.FINDINGS and "operation" in case.kernel.marked(GUESSED):
+        reason = PATTERNS["values"].sub("", reason)  # a guess judges no values
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     sizes = f" {size_of(case)}" if case.shape else ""
@@ -145,8 +147,10 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
     missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
-    if lines := ", ".join(str(of["line"]) for of in missed if of["file"] == source.path.name):
-        sentence += f"; no trial executed line {lines}"
+    # A line that accesses nothing may be left in an unrolled loop's copy only.
+    lines = [of["line"] for of in missed if of["file"] == source.path.name and "[" in of["text"]]
+    if lines:
+        sentence += f"; no trial executed line {', '.join(map(str, lines))}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
