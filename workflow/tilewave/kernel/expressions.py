@@ -20,8 +20,6 @@ Sizes = Mapping[str, int]
 LAYOUTS = ("row", "col")
 WORDS: dict[str, Any] = {name: name for name in (*DTYPES, *LAYOUTS)}
 WORDS |= {"true": True, "false": False}
-
-
 LONGEST = 10_000
 """Limit of an expression, in characters."""
 MOST_BITS = 128

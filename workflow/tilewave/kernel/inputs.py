@@ -36,8 +36,7 @@ def storage(dtype: str) -> np.dtype:
 
 
 UNIFORM, SPECIAL, DENORMAL, LARGE = KINDS = ("uniform", "special", "denormal", "large")
-"""Kinds of inputs: as above; these with a NaN and an infinity; these multiplied by a power of two that makes them
-denormal, or large."""
+"""Kinds of inputs: as above; with a NaN and an infinity; times a power of two that makes them denormal, or large."""
 
 
 def with_kind(

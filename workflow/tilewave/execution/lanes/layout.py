@@ -175,9 +175,7 @@ def text(layout: Layout) -> list[str]:
     """Return the rows of a layout, one line each."""
     lines = []
     for row in layout.rows:
-        last = row.wavefront + row.wavefronts - 1
-        number = f"{row.wavefront}-{last}" if last > row.wavefront else f"{row.wavefront}"
-        head = f"wavefront{'s' if row.wavefronts > 1 else ''} {number}"
+        head = _named("wavefront", range(row.wavefront, row.wavefront + row.wavefronts))
         origin = f"{_named('cache bank', _banks(row.sources))} to " if row.sources else ""
         line = (
             f"{head:<16} transaction {row.transaction}: {_named('lane', row.lanes)}, "
