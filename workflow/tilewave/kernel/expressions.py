@@ -87,8 +87,6 @@ _OWN = {
     ast.LShift: _shift,
 }
 OPERATORS = {kind: _within(apply) for kind, apply in {**DEFAULT_OPERATORS, **_OWN}.items()}
-
-
 Expression = int | float | str
 """A value in a file: the value itself, or a text to evaluate."""
 

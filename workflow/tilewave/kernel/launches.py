@@ -49,8 +49,7 @@ def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
 
 
 CLUSTER_LIMIT = 16
-"""Most blocks of a cluster on Hopper, with the function's non-portable attribute; 8 are portable (CUDA
-programming guide, thread block clusters)."""
+"""Most blocks of a cluster on Hopper; over 8 are not portable (CUDA programming guide, thread block clusters)."""
 
 
 @dataclass(frozen=True)

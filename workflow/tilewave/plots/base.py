@@ -229,8 +229,7 @@ def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
 
 
 def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
-    """Return counted operations over the needed ones, 2 m n k of a product, by case (1).
-    Cases that need none are absent."""
+    """Return counted operations over the needed ones, 2 m n k of a product, by case that needs any (1)."""
     counted = value_of(study, metric, "counters")
     needed = flops(study).reindex(counted.index)
     return (counted / needed.where(needed > 0)).dropna()
