@@ -301,8 +301,7 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
 def _cut(
     texts: Mapping[str, str], roots: Set[str]
 ) -> tuple[dict[str, str], tuple[Part, ...], bool]:
-    """Return the texts without host-only code, the skipped parts, and whether a function without annotation is left:
-    a constexpr one. Raises Unreadable."""
+    """Return texts without host code, skipped parts, and whether a constexpr function is left. Raises Unreadable."""
     defined: dict[str, Macro] = {}
     for text in texts.values():
         defined = {**syntax.macros(text), **defined}

@@ -91,8 +91,7 @@ class Place(NamedTuple):
 
 
 Chain = tuple[Place, ...]
-"""Source lines of an instruction: its line, then the lines that called that code, the outermost last. Empty if
-the listing has none."""
+"""Source lines of an instruction: its own, then those that called it, the outermost last. Empty without any."""
 
 
 @functools.lru_cache(maxsize=65536)

@@ -290,8 +290,7 @@ class _Case:
         return self._timeless(Judgement.worst(judgements))
 
     def forgive(self, *about: Any) -> None:
-        """Make hints of reads of unwritten shared or local memory, if they are the only faults and the outputs are the
-        same with other contents of that memory."""
+        """Make hints of reads of unwritten shared or local memory, if there is no other and no output depends on it."""
         instructions, runs = self.instructions, list[list[bytes]]()
         for filling in (*FILLINGS, None):
             kinds = {UNWRITTEN.search(of["message"]) and of["kind"] for of in self.faults}

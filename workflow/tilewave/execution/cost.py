@@ -14,8 +14,7 @@ from tilewave.theory.dtypes import DTYPES
 # kernels (`make bench`). So a case that is skipped would surely have taken too long.
 FLOP_RATE = {"scalar": 6e8, "tensor": 4e9}
 LOADING_S, BYTE_S = 0.1, 6e-9
-"""Seconds that a case takes beside its instructions: to load its code; to create, copy and judge a byte of its
-operands."""
+"""Seconds beside a case's instructions: to load its code; to create, copy and judge a byte of an operand."""
 MARKED = 15
 """Least bytes for a byte that a searched launch writes: itself and its marks, 56 a word (`machine.marking.Marks`)."""
 LAUNCHES = 2

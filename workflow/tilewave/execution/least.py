@@ -72,19 +72,19 @@ def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any
     document |= {"cycles": least.cycles, "limiter": least.limiter, "pipes": dict(least.pipes)}
     if least.limiter == bounds.DATA:
         # Operands that wgmma reads have no wavefronts on the hardware's counter.
-        excess = [
+        amounts = [
             0.0
             if row.get("wavefronts_hardware") is None
             else float(row["wavefronts_hardware"]) - float(row.get("wavefronts_shared_ideal") or 0)
             for row in rows
         ]
-        line, most = _of_line(rows, excess, Path(job.source).name)
         total, kind = sum(count.wavefronts + count.accesses for count in counts), "excess"
     elif least.limiter == bounds.ISSUE:
-        line, most = _of_line(rows, (float(row["executed"]) for row in rows), Path(job.source).name)
+        amounts = [float(row["executed"]) for row in rows]
         total, kind = sum(count.instructions for count in counts), "issued"
     else:
         return document
+    line, most = _of_line(rows, amounts, Path(job.source).name)
     if most > 0 and total > 0:
         document |= {"line": line, "share": most / total, "what": kind}
     return document

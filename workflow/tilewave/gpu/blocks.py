@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -92,15 +92,8 @@ def build(
     """
     if launch_us >= block_us:
         return Block(support, launches, 1)
-    gpu = support.gpu
-    first, last = gpu.event(), gpu.event()
     support.gate()
-    gpu.stream.record(first)
-    for launch in launches[:3]:
-        launch()
-    gpu.stream.record(last)
-    gpu.sync()
-    repeats = _repeats(1e3 * float(last - first) / len(launches[:3]), block_us, most)
+    repeats = _repeats(_mean_us(support.gpu, launches[:3]), block_us, most)
     block = Block(support, launches, repeats)
     better = _repeats(block.run(), block_us, most)
     if repeats != better and not 0.6 < better / repeats < 1.7:
@@ -126,9 +119,14 @@ def empty_us(support: Support) -> float:
 
 def first_launch_us(gpu: Gpu, launch: Callable[[], None]) -> float:
     """Return the microseconds of one launch without a gate; the first launch also loads the code."""
+    return _mean_us(gpu, [launch])
+
+
+def _mean_us(gpu: Gpu, launches: Sequence[Callable[[], None]]) -> float:
     first, last = gpu.event(), gpu.event()
     gpu.stream.record(first)
-    launch()
+    for launch in launches:
+        launch()
     gpu.stream.record(last)
     gpu.sync()
-    return 1e3 * float(last - first)
+    return 1e3 * float(last - first) / len(launches)

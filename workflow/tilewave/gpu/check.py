@@ -114,8 +114,7 @@ def _on_tensor_cores(cubin: str, *entries: str) -> bool | None:
 def _judge(
     session: Session, job: Job, arrays: Buffers, dense: Buffers, scalars: Scalars, label: str
 ) -> Callable[[], Judgement]:
-    """Return the function that judges the outputs of the next launch, from the present operands.
-    dense: the operands without padding."""
+    """Return a function that judges the next launch's outputs from the present operands. dense: without padding."""
     operation = operations.load(job.operation, job.source)
     if products := operation.products(job):
         want = _reference(session, job, products, dense, scalars)

@@ -18,8 +18,6 @@ from tilewave.kernel.result import Result
 from tilewave.records.counters.figures import figure
 
 MIN_RUNS, MAX_RUNS, ENOUGH_S = 3, 9, 1.0
-
-
 CpuFunction = Callable[..., object]
 """A function of the operands with their dimensions, then alpha and beta."""
 

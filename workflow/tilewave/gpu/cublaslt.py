@@ -41,8 +41,7 @@ SCALE_PITCH = 16
 EQUAL = 1.005
 """Ratio up to which two algorithms count as equally fast: their order is noise."""
 BEATEN = 1.5
-"""Ratio of first blocks to the fastest from which an algorithm is dropped: the clock does not move that far
-from one block to the next."""
+"""Ratio of first blocks to the fastest from which an algorithm is dropped: no clock moves so far in a block."""
 CLOSE = 1.15
 """Ratio of first two blocks to the fastest's up to which an algorithm runs a third: where the clock rises by
 half meanwhile, the ratio of equally fast ones is at most 1.11, because the order alternates."""

@@ -200,9 +200,8 @@ def gpu_lock(
     """Hold the machine-wide lock of a GPU; call `waiting` once if another process has it.
 
     shared: share it with other holders, because nothing is measured. Without ``wait`` it yields None if another process
-    has the lock. The file lies in a folder that all users share. The kernel drops the lock when the process ends. A
-    device file would not do: a container may lack it, or may not lock it. Raises UserError if the path is no regular
-    file.
+    has the lock. The file lies in a folder of all users. The kernel drops the lock when the process ends. A device file
+    would not do: a container may lack it, or may not lock it. Raises UserError for a path that is no regular file.
     """
     import fcntl
 

@@ -14,8 +14,7 @@
 * Disturbance: the GPU is watched for other processes before and after the rounds (`Support.paused`). A time
   beside one, or on a GPU slowed down by heat, is marked, and the next run times the case again.
 
-A launch's duration is a block's time over its launches, the figure the median over blocks, its spread the
-interquartile range.
+A launch's duration is the median of a block's time over its launches, its spread the interquartile range.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ of the list, with nothing else in that range. In all stages a range of the domai
 its name, with the index as payload and the stage as category. A cuBLASLt product may be several kernels.
 
 In the stage tune the jobs of one `group` are timed against each other: "started" names the running candidate and comes
-many times, "finished" comes in the order in which they are dropped. After a crash --done lists the jobs after --start that
-have their result.
+many times, "finished" comes in the order in which they are dropped. After a crash --done has later jobs with a result.
 """
 
 from __future__ import annotations

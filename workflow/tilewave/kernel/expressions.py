@@ -20,8 +20,6 @@ Sizes = Mapping[str, int]
 LAYOUTS = ("row", "col")
 WORDS: dict[str, Any] = {name: name for name in (*DTYPES, *LAYOUTS)}
 WORDS |= {"true": True, "false": False}
-
-
 LONGEST = 10_000
 """Limit of an expression, in characters."""
 MOST_BITS = 128
@@ -89,8 +87,6 @@ _OWN = {
     ast.LShift: _shift,
 }
 OPERATORS = {kind: _within(apply) for kind, apply in {**DEFAULT_OPERATORS, **_OWN}.items()}
-
-
 Expression = int | float | str
 """A value in a file: the value itself, or a text to evaluate."""
 

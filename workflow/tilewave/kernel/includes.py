@@ -94,8 +94,6 @@ LARGE = "#error this header is not read: {} more than {} MiB\n"
 
 MOST_MIB, MOST_MIB_IN_ALL = 4, 64
 """Limits of a header in the kernel's folders, and of all that a kernel file includes."""
-
-
 _lies_in = functools.lru_cache(maxsize=4096)(lies_in)
 
 

@@ -49,8 +49,7 @@ def leaves(arguments: Iterable[Argument]) -> Iterator[str | int | float | None]:
 
 
 CLUSTER_LIMIT = 16
-"""Most blocks of a cluster on Hopper, with the function's non-portable attribute; 8 are portable (CUDA
-programming guide, thread block clusters)."""
+"""Most blocks of a cluster on Hopper; over 8 are not portable (CUDA programming guide, thread block clusters)."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +168,8 @@ class LaunchPlan:
     def exceeded_limit(self, device: Names) -> str:
         """Return the limit of CUDA that the launch exceeds (programming guide, compute capabilities), or "".
 
-        Compiled code has further limits: `exceeded_code_limit`. ptxas refuses a kernel with too many
-        arguments: over 4,096 bytes before compute capability 7.0 or CUDA 12.1, over 32,764 since
-        (``__global__`` function parameters).
+        Compiled code has further limits: `exceeded_code_limit`. ptxas refuses too many arguments of a ``__global__``
+        function: over 4,096 bytes before compute capability 7.0 or CUDA 12.1, over 32,764 since.
         """
         reasons = [step._exceeded_limit(device) for step in self.steps]
         if self.series:

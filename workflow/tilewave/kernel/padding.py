@@ -19,8 +19,7 @@ def stride_names(operand: str, dimensions: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Placement:
-    """sizes: elements along each dimension, the contiguous one first; strides: elements from one to
-    the next along it, the first is 1."""
+    """sizes: elements along each dimension, the contiguous one first; strides: from one to the next, first 1."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]

@@ -40,8 +40,7 @@ FINDINGS = (RACE, UNINITIALISED, BARRIER)
 VERDICTS = (CORRECT, WRONG, NOT_CHECKED, *FINDINGS)
 
 RIGHT, NOT_RIGHT, USAGE, UNCLEAR = range(4)
-"""Exit codes of the command line: right; not right; a mistake on the command line or in a file; the verdict
-cannot be given."""
+"""Exit codes of the command line: right; not right; a mistake on the command line or in a file; no verdict."""
 
 
 def exit_code(status: str, verdict: str | None, judged: bool = True) -> int:

@@ -18,8 +18,6 @@ from tilewave.kernel.padding import POISON
 Array = np.ndarray[Any, Any]
 READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
 """Reason beside the verdict of a product that was not checked against an uninitialised C."""
-
-
 NEAR = 100.0
 """Multiple of the tolerance up to which a message names it: the tolerance itself may be wrong."""
 
@@ -194,8 +192,7 @@ large output took ten times as long as comparing it."""
 
 
 class _Part(NamedTuple):
-    """Part of an `OutputComparison`. total, norm: norms of the errors and of the reference. excess: the worst error
-    divided by its tolerance."""
+    """Part of an `OutputComparison`. total, norm: of errors and reference. excess: worst error over its tolerance."""
 
     largest: float
     total: float

@@ -130,10 +130,9 @@ class Variant:
     def supports(self, shape: Sizes, device: Names) -> str:
         """Return the requirement that the shape or device does not meet; empty if it meets all.
 
-        ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions
-        (``n: 8``) and ``conditions`` (expressions over macros, shape, device and architecture that
-        must hold). Clusters of more than one block, tensor maps and launches that overlap need an architecture that
-        has them, even if ``requires`` does not say so.
+        ``requires`` holds ``arch`` (least compute capability times ten), divisors of dimensions (``n: 8``) and
+        ``conditions`` (expressions over macros, shape, device and architecture that must hold). Clusters of more than
+        one block, tensor maps and launches that overlap need an architecture that has them in any case.
         """
         front, has = self.kernel.front, architectures.names(device.get("arch"))
         names = self._scope({**device, **has, **shape})

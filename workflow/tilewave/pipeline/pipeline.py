@@ -254,8 +254,7 @@ class Pipeline:
         return self.compilations.origins(self.variants[variant], entry, function)
 
     def shown(self, drawn: Iterable[str] = ()) -> set[str]:
-        """Return the variants whose code a page shows: each kernel's first one, its first with counted
-        instructions, and those with ``drawn`` accesses."""
+        """Return variants whose code a page shows: a kernel's first, its first with counted instructions, ``drawn``."""
         first: dict[str, str] = {}
         counted: dict[str, str] = {}
         for case in self.plan.cases.values():

@@ -241,8 +241,7 @@ def measure_part(
 def _counted_early(pipeline: Pipeline) -> list[str]:
     """Return the cases that a part with an even number counts before it times any: all but cuBLAS', without counters.
 
-    Sessions of ncu on two GPUs slow each other down (1.4 times on two H200s of one machine), but no timing. cuBLAS
-    waits for the algorithm that its timing chooses.
+    Sessions of ncu on two GPUs slow each other down (1.4 times on two H200s), but no timing. cuBLAS is timed first.
     """
     if not pipeline.target["live"] or int(pipeline.part.partition("-")[0]) % 2:
         return []
@@ -265,8 +264,7 @@ def _gpu(run: Run, pipeline: Pipeline) -> Iterator[Run]:
 
 
 def execute_part(run: Run, pipeline: Pipeline, threads: int = 1) -> dict[str, Result]:
-    """Execute a part's cases on the CPU (`pipeline.executing`), and those whose shared-memory accesses pages
-    draw (`pipeline.watching`)."""
+    """Execute a part's cases on the CPU (`pipeline.executing`), and those whose accesses are drawn (`watching`)."""
     results = _stage(run, pipeline, result.EXECUTE, threads)
     config = run.project.config
     when = ("always",) if run.target["live"] else ("always", "no_gpu")

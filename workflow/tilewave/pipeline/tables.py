@@ -253,9 +253,8 @@ def with_cublas(
     """Give each product one value of cuBLAS, add speeds at one clock, and mark doubtful times.
 
     cuBLAS' ``duration``, ``duration_spread`` and ``tflops`` become median (and interquartile range) of the pairings
-    of the same product (see `agreement.disagreements`). A doubtful time without a pairing becomes that of its tuning
-    run, whose laps all candidates share, or none. `OWN_DURATION` is cuBLAS' time alone. Paired rows, and cuBLAS, get
-    `EVEN_TFLOPS`.
+    of the same product (`agreement.disagreements`). A doubtful time without a pairing becomes its tuning run's, whose
+    laps all candidates share, or none. `OWN_DURATION`: cuBLAS' time alone. Paired rows, and cuBLAS, get `EVEN_TFLOPS`.
     """
     timed = records[(records["stage"] == "time") & (records["status"] == result.OK)]
     if timed.empty:

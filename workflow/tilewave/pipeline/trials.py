@@ -58,8 +58,7 @@ class Trial:
     """A run with inputs of the judge's choice.
 
     name: what it tries, such as ``long k``. scalars: those of the operation if empty. kind: of the inputs
-    (`kernel.inputs.KINDS`). large: whether it is judged at less cost (`Operation.judge_large`). sms: SMs of the GPU,
-    if not those of the target.
+    (`kernel.inputs.KINDS`). large: judged by `Operation.judge_large`, at less cost. sms: if not the target's.
     """
 
     name: str
@@ -271,8 +270,7 @@ def judged(
 
     case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes, if not
     the case's. entry: what was compiled. budget_s: seconds for all trials after the first; those that do not fit are
-    *not measured*. done: the execution of the case itself, if the caller has it.
-    lenient: see `executing.run`.
+    *not measured*. done: the execution of the case itself, if the caller has it. lenient: see `executing.run`.
     """
     config = single.config(seed, limit_s)
 

@@ -4,8 +4,7 @@ A plot module offers:
 
 - `table(study) -> DataFrame`: all values that the figure shows.
 - `draw(study, table, style) -> Figure`: the figure of that very frame, which is also written as its CSV.
-- `READING`: two or three sentences on how to read the figure (axes, marks, lines). The library's modules have theirs in
-  readings.yaml.
+- `READING`: two or three sentences on how to read the figure (axes, marks, lines); the library's are in readings.yaml.
 - `Options` (optional): a class with the options of its study (`options.py`).
 - `summary(table) -> DataFrame` (optional): a short table that the page shows in place of the long one.
 - `page_table(data) -> DataFrame` (optional): the rows of the CSV as the page shows them, in place of all columns.

@@ -230,8 +230,7 @@ def by_case(study: StudyData, sampled: Samples) -> pd.DataFrame:
 
 
 def agreement(table: pd.DataFrame) -> dict[str, tuple[int, int]]:
-    """Return, for each set of pipes that ncu measured, how often the limiter is its busiest pipe, and of how
-    many cases."""
+    """Return, for each set of pipes that ncu measured, how often its busiest is the limiter, and of how many."""
     both = table[table[LIMITER].notna() & table[_BUSIEST].notna()]
     right = (both[LIMITER] == both[_BUSIEST]).groupby(both[_AMONG], sort=False)
     return {str(among): (int(part.sum()), len(part)) for among, part in right}

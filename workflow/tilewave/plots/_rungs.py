@@ -48,8 +48,7 @@ def drawn(study: StudyData, rows: pd.DataFrame, dtypes: int, vendors: bool = Fal
 
 
 def part_of(study: StudyData, rows: pd.DataFrame, more: pd.Series[bool] | None = None) -> StudyData:
-    """Return the study with the cases that a caption is about: of the drawn dtypes, and of the named variants.
-    more: other cases to keep."""
+    """Return the study with a caption's cases: of the drawn dtypes and the named variants. more: others to keep."""
     cases, named = study.cases, Rungs.of(study).variants
     kept = cases["dtype"].isin(rows["dtype"])
     if named:
@@ -58,8 +57,7 @@ def part_of(study: StudyData, rows: pd.DataFrame, more: pd.Series[bool] | None =
 
 
 def order(cases: pd.DataFrame) -> list[str]:
-    """Return the kernels in the order of the ladder: each behind the one that it follows, branch by branch.
-    cuBLAS, which follows none, is last."""
+    """Return the kernels in the ladder's order: each behind the one it follows, branch by branch, cuBLAS last."""
     kernels = [str(name) for name in cases["kernel"].drop_duplicates()]
     pairs = cases.drop_duplicates("kernel")
     before = dict(zip(pairs["kernel"].astype(str), pairs.get("follows", pairs["kernel"])))

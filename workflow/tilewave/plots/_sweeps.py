@@ -127,8 +127,7 @@ def _model(
 
 
 def _vendor(study: StudyData, cases: pd.Series[str]) -> pd.DataFrame:
-    """Return cuBLAS's figures by case: the paired ones where they exist, else those of its own correct case of the same
-    sizes, dtype and layouts."""
+    """Return cuBLAS's figures by case: the paired, else those of its correct case of equal sizes, dtype and layouts."""
     rows = study.cases.to_dict("records")
     keys = [str([row["m"], row["n"], row["k"], row["dtype"], base.layouts_of(row)]) for row in rows]
     products = pd.Series(keys, case_order(study), dtype=object)

@@ -125,8 +125,7 @@ def value_of(study: StudyData, metric: str, stage: str | None = None) -> pd.Seri
 
 
 def speed(study: StudyData) -> pd.Series[float]:
-    """Return TFLOP/s of each timed case, at one clock where it was paired with cuBLAS
-    (`pipeline.tables.with_cublas`)."""
+    """Return TFLOP/s of each timed case, at one clock where paired with cuBLAS (`pipeline.tables.with_cublas`)."""
     measured = value_of(study, "tflops", "time")
     return value_of(study, "even_tflops", "time").reindex(measured.index).fillna(measured)
 
@@ -230,8 +229,7 @@ def excess_percent(instructions: pd.DataFrame) -> pd.Series[float]:
 
 
 def over_2mnk(study: StudyData, metric: str) -> pd.Series[float]:
-    """Return counted operations over the needed ones, 2 m n k of a product, by case (1).
-    Cases that need none are absent."""
+    """Return counted operations over the needed ones, 2 m n k of a product, by case that needs any (1)."""
     counted = value_of(study, metric, "counters")
     needed = flops(study).reindex(counted.index)
     return (counted / needed.where(needed > 0)).dropna()
@@ -263,8 +261,7 @@ def sizes_of(row: Mapping[str, Any]) -> dict[str, int]:
 
 
 def shape_label(row: Mapping[str, Any]) -> str:
-    """Return sizes in the operation's order with multiplication signs, `N³` for three equal ones, or the
-    probe's case."""
+    """Return sizes in the operation's order with multiplication signs, `N³` for three equal, or a probe's case."""
     if present(row.get("probe_case")):
         return str(row["probe_case"])
     sizes: list[Any] = list(sizes_of(row).values()) or [row.get(d) for d in ("m", "n", "k")]
@@ -402,8 +399,7 @@ def base_table(study: StudyData) -> pd.DataFrame:
 def columns(
     study: StudyData, named: Mapping[str, str], **derived: pd.Series[Any]
 ) -> dict[str, pd.Series[Any]]:
-    """Return value columns (by case) of a table's YAML: title -> name of a derived value, or of a metric: `time/tflops`
-    of a single stage."""
+    """Return columns (by case) of a table's YAML: title -> a derived value or a metric, `time/tflops` of one stage."""
     values = {}
     for title, name in named.items():
         stage, _, metric = name.rpartition("/")

@@ -25,8 +25,7 @@ TOUCHING = 1.5
 
 
 def times(study: StudyData) -> pd.Series[float]:
-    """Return microseconds of each case of a tuning run, comparable by `tuning_run.durations`.
-    A leader in another environment is skipped."""
+    """Return comparable microseconds by case (`tuning_run.durations`), without leaders in another environment."""
     durations = base.value_of(study, DURATION, TUNED)
     where = base.environment_of(study, DURATION, TUNED)
     ratios, leaders = base.value_of(study, BEHIND, TUNED), base.text_of(study, BEHIND)

@@ -80,8 +80,7 @@ def table(study: StudyData) -> pd.DataFrame:
 
 
 def lecture_table(cases: pd.DataFrame, wanted: Lecture) -> pd.DataFrame:
-    """Return times in ms: a row for each label, a column for each size; a text where no time exists.
-    No rows if none of the cases is in the study."""
+    """Return times in ms: a row a label, a column a size; a text for no time; no rows without a case of the study."""
     absent = "not in the study"
 
     def cell(variant: str, size: int) -> str:

@@ -45,8 +45,7 @@ _MOST_ROWS = 12
 def differences(
     closed_form: Occupancy, driver: float, theoretical: float, limits: Mapping[str, float]
 ) -> list[str]:
-    """Return the answers of driver (blocks) and ncu (percent, and blocks by resource) that differ from the closed form.
-    Missing answers are NaN."""
+    """Return answers of driver (blocks) and ncu (percent, blocks by resource) unlike the closed form; NaN is none."""
     percent, messages = 100 * closed_form.fraction, []
     if base.present(driver) and driver != closed_form.blocks:
         messages.append(f"driver: {driver:g} blocks, closed form: {closed_form.blocks}")

@@ -114,8 +114,7 @@ def predicted(
 
 
 def machine(study: StudyData, dtype: str) -> tuple[Machine | None, str]:
-    """Return this GPU's ceilings for a dtype from the study's probes, and their environment.
-    (None, "") where one of the two ceilings is missing."""
+    """Return this GPU's ceilings for a dtype from the probes, and their environment; (None, "") if one is missing."""
     limits = _ceilings.ceilings(study)
     peaks = [peak.tflops for peak in limits.peaks if peak.dtype == dtype]
     if not peaks or "dram" not in limits.bandwidths:

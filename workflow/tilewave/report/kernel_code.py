@@ -136,8 +136,7 @@ def largest_of(cases: pd.DataFrame, names: Iterable[str]) -> list[str]:
 
 
 def rows_of(instructions: pd.DataFrame, case: str, stalls: pd.DataFrame) -> pd.DataFrame:
-    """Return a case's rows from a GPU, else from its execution, followed by its samples.
-    Columns: PLACE and COUNTERS."""
+    """Return a case's rows from a GPU, else its execution, then its samples. Columns: PLACE and COUNTERS."""
     rows = instructions[instructions["case"] == case]
     counted = rows[rows["stage"] != result.EXECUTE]
     rows = counted if len(counted) else rows
@@ -176,8 +175,7 @@ def source(kernel: Kernel, rows: pd.DataFrame) -> dict[str, list[SourceLine]]:
 def machine_code(
     kernel: Kernel, listing: str, function: str, rows: pd.DataFrame
 ) -> list[tuple[sass.SassInstruction, Origin, Mapping[str, float]]]:
-    """Return a function's instructions in order, each with its origin and its counters, if any.
-    listing: text from `sass.as_text`; rows: from `rows_of`."""
+    """Return a function's instructions in order, with origin and counters. listing: `sass.as_text`; rows: `rows_of`."""
     by_address = origins.of_listing(listing, function, origins.kernel_texts(kernel))
     counted = sums(rows[rows["function"].isna() | (rows["function"] == function)], "address")
     lines = ((line, line.address) for line in sass.parse(listing) if line.function == function)

@@ -61,8 +61,7 @@ def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
 
     A probe that failed as its kernel file says is *not checked*. A result is *not measured* where a case was executed
     because this machine's GPU did not measure it, *disturbed* where other work on the machine changed its figures,
-    *doubtful* where another measurement contradicts them. Columns: case, stage, status, reason, and the
-    reason without its numbers.
+    *doubtful* where another measurement contradicts them. Columns: case, stage, status, reason (also without numbers).
     """
     rows = records[["case", "stage", "status", "reason"]].drop_duplicates().fillna({"reason": ""})
     planned = rows.drop(verdict.unplanned(cases, rows).index)
@@ -85,9 +84,8 @@ def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
 def troubles(cases: pd.DataFrame, problems: pd.DataFrame) -> list[ReasonGroup]:
     """Group the problems of these cases by status and reason, the worst first.
 
-    A case is listed under each status other than ok, with its stages, and under its verdict where its check
-    ended but is not *correct*. Reasons that differ only in numbers share a group, which has the reason of its
-    first case and says so.
+    A case is listed under each status other than ok, with its stages, and under its verdict where its check ended but
+    is not *correct*. Reasons that differ only in numbers share a group, which has the first case's and says so.
     """
     order = {case: index for index, case in enumerate(cases["case"])}
     rows = problems[problems["case"].isin(order.keys())]
@@ -133,8 +131,7 @@ def sources(
 
 @dataclass(frozen=True)
 class Banner:
-    """The source of the page's figures; kind: live, recorded or nothing; damaged: a line for each skipped
-    recorded file."""
+    """The source of the page's figures; kind: live, recorded or nothing; damaged: lines on skipped recorded files."""
 
     kind: str
     headline: str

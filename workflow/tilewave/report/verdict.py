@@ -117,9 +117,8 @@ class Verdict:
     """The verdict on a run.
 
     counts: the lines of `summary`; outcome: whether it passed or why not, without the names of kernels;
-    problems: what a strict run does not accept; undrawn: reasons by study without a figure; unread: reasons
-    by kernel whose file cannot be read; interrupted: number of cases that the next run measures. No run accepts an
-    undrawn figure, an unread file or an interrupted case.
+    problems: what a strict run does not accept; undrawn: reasons by study without a figure; unread: reasons by kernel
+    whose file cannot be read; interrupted: number of cases that the next run measures. No run accepts the last three.
     """
 
     counts: str

@@ -68,9 +68,8 @@ def each(
 ) -> Iterator[tuple[Item, Value | Ended]]:
     """Return an iterator over each item with the function's value, in the order of completion.
 
-    The processes are forked before this returns, so call it before CUDA is initialised and before threads
-    start. Elsewhere than on Linux everything runs in this process, without limits. An error of the
-    function becomes an `Ended`.
+    The processes are forked before this returns, so call it before CUDA is initialised and before threads start. Where
+    it is not Linux, everything runs in this process, without limits. An error of the function becomes an `Ended`.
     """
     if sys.platform != "linux":
         return ((item, value) for item in items for value in _results_of(function, item))

@@ -23,9 +23,8 @@ class Cell:
 class Row:
     """A wavefront or, for a copy through the cache, all wavefronts of a transaction, which have no order.
 
-    transaction, wavefront: numbers from 1; with several wavefronts that of the first. wavefronts: their
-    number. waits: whether its words waited for a bank. cells: lanes by banks of shared memory. sources: for
-    a copy through the cache, lanes by the banks that they read.
+    transaction, wavefront: from 1; with several wavefronts that of the first. wavefronts: their number. waits: whether
+    words waited for a bank. cells: lanes by banks of shared memory. sources: lanes by the banks of the cache they read.
     """
 
     transaction: int
@@ -175,9 +174,7 @@ def text(layout: Layout) -> list[str]:
     """Return the rows of a layout, one line each."""
     lines = []
     for row in layout.rows:
-        last = row.wavefront + row.wavefronts - 1
-        number = f"{row.wavefront}-{last}" if last > row.wavefront else f"{row.wavefront}"
-        head = f"wavefront{'s' if row.wavefronts > 1 else ''} {number}"
+        head = _named("wavefront", range(row.wavefront, row.wavefront + row.wavefronts))
         origin = f"{_named('cache bank', _banks(row.sources))} to " if row.sources else ""
         line = (
             f"{head:<16} transaction {row.transaction}: {_named('lane', row.lanes)}, "

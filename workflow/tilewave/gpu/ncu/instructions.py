@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewave.records.counters import catalogue
@@ -10,8 +11,7 @@ from tilewave.records.counters.catalogue import INSTRUCTION_METRICS
 from tilewave.records.counters.instructions import KEPT, with_excess
 
 Code = dict[int, dict[str, Any] | None]
-"""Opcode and SASS of a function's instructions, by their distance from the first; None for an instruction without
-a row."""
+"""Opcode and SASS of a function's instructions, by distance from the first; None for one without a row."""
 
 
 def _instruction(action: Any, address: int) -> dict[str, Any] | None:
@@ -47,22 +47,20 @@ def _values_by_address(action: Any) -> dict[str, tuple[Any, dict[int, int]]]:
     return {name: (metric, at) for name, metric in metrics.items() if (at := places_of(metric))}
 
 
-def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> list[int]:
-    return sorted(set().union(*(places for _, places in metrics.values())))
-
-
 def start_of(action: Any) -> int | None:
     """Return the absolute address of a kernel's first instruction, the lowest with a counter; None without any."""
-    return _start(_values_by_address(action))
+    return next(_addresses(_values_by_address(action)), None)
 
 
-def _start(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> int | None:
-    # Values are read up to the first usable one, because each costs a call into the report.
-    for address in _addresses(metrics):
+def _addresses(metrics: Mapping[str, tuple[Any, dict[int, int]]]) -> Iterator[int]:
+    """Yield the addresses from the first usable value on; each value costs a call into the report."""
+
+    def unusable(address: int) -> bool:
         values = (metric.value(at[address]) for metric, at in metrics.values() if address in at)
-        if any(map(catalogue.usable, values)):
-            return address
-    return None
+        return not any(map(catalogue.usable, values))
+
+    addresses = sorted(set().union(*(places for _, places in metrics.values())))
+    return itertools.dropwhile(unusable, addresses)
 
 
 def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any]]:
@@ -82,13 +80,10 @@ def instructions_of(action: Any, code: Code | None = None) -> list[dict[str, Any
                 row[column] = int(value)
         return row
 
-    addresses, start = _addresses(metrics), _start(metrics)
-    if start is None:
-        return []
     code = {} if code is None else code
-    rows = []
-    for address in addresses[addresses.index(start) :]:
-        offset = address - start
+    addresses, rows = list(_addresses(metrics)), []
+    for address in addresses:
+        offset = address - addresses[0]
         if code.get(offset, {}) is None or not (counted := counters(address)):
             continue
         if offset not in code:

@@ -32,8 +32,6 @@ FEW = 10
 """Up to this many cases cost less time with all metrics of another session than the start of a new one."""
 START_S, PASS_S = 4.0, 0.02
 """Seconds of a session before its first case, and of one pass of a case, which one metric may need."""
-
-
 SESSION_S = 60.0
 """Seconds that a session may take besides the limits of its cases."""
 

@@ -13,8 +13,6 @@ from tilewave.kernel.operations.base import Operation, Work
 
 HELPERS = ("base", "formulas", "kernel_reference", "user_defined")
 MODULES = Modules("operation", __name__, __path__, "TILEWAVE_OPERATIONS", helpers=HELPERS)
-
-
 names = MODULES.names
 
 

@@ -33,8 +33,6 @@ def executed(
 
 ROUNDINGS = 12
 """Roundings of an element besides those of its sum: an exponential, a quotient, a root and some products."""
-
-
 WITHIN = 1.0
 """Allowed difference of whole numbers from a reference with fractions, which a kernel may cut off."""
 

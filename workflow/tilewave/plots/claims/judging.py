@@ -41,9 +41,8 @@ class Statement(BaseModel):
     that it does not write out. predicted: a closed form; measured: a question to the records; elsewhere: the
     closed form at `place`, where else the claim holds. These three are expressions of what `facts` has.
 
-    relation: between a value and the claimed one; the tolerance is a share of the claimed one (absolute where
-    it is 0). *equals*: within the tolerance. *at least*: not below the claimed value less the tolerance. *more
-    than*: above it by more than the tolerance.
+    relation: between a value and the claimed one; the tolerance is a share of the claimed one (absolute where it is
+    0). *equals*: within it. *at least*: not below the claimed value less it. *more than*: above by more than it.
 
     basis: judged by the measurement; by the measurement where it exists, else by the closed form (*theory*); by
     the closed form alone, a limit that nothing can pass and below which nothing here can decide (*limit*).

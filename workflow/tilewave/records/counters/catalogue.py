@@ -76,8 +76,7 @@ OF_INSTRUCTIONS = ("memory", "paths", "full")
 STALLS = "smsp__pcsamp_warps_issue_stalled_"
 """Prefix of a stall reason in ncu's samples of warps; samples without an issue have a suffix."""
 SAMPLES, NOT_ISSUED_SAMPLES, STALL_SAMPLES = "samples", "samples_not_issued", "stall_{}"
-"""Columns of an instruction's samples, and figures of a kernel's: all, those in cycles without an issue of the
-scheduler, and by reason."""
+"""Columns of an instruction's samples, figures of a kernel's: all, in cycles without an issue, and by reason."""
 _ALL = (*itertools.chain.from_iterable(SETS.values()), FP8_OPS)
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 OPTIONAL = frozenset(name for name, metric in METRICS.items() if metric.optional)

@@ -24,8 +24,7 @@ WORK = {
 }
 """Pipes whose work a kernel can save: its name and its column."""
 CYCLES_A_SECTOR = 1.5
-"""Cycles of an SM for a needless sector: at worst one tag look-up, and half a cycle because the L2 delivers
-64 bytes a cycle."""
+"""Cycles of an SM for a needless sector: at worst one tag look-up, and half a cycle: L2 delivers 64 bytes a cycle."""
 COPY_BYTES = 16
 """The most bytes that a thread copies with one cp.async."""
 INSTRUCTIONS_A_COPY = 4

@@ -49,10 +49,9 @@ def compared(
 ) -> Comparison:
     """Compare two folders, files or git revisions.
 
-    before: also ``A..B`` without an ``after``; after: None for the working tree; work: a folder for
-    intermediate files; folders: to take from a revision; shapes: as for
-    `tilewave report --shapes`; operations: folders of user-defined operations; all_of_them: also compare
-    kernels whose code does not differ. Raises UserError.
+    before: also ``A..B`` without an ``after``; after: None for the working tree; work: a folder for intermediate files;
+    folders: to take from a revision; shapes: as for `tilewave report --shapes`; operations: folders of user-defined
+    operations; all_of_them: also compare kernels whose code does not differ. Raises UserError.
     """
     between = None if Path(before).expanduser().exists() else BETWEEN.fullmatch(before)
     if between and after is not None:
