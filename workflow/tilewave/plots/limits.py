@@ -41,7 +41,8 @@ _WAITS = {name: f"{name} (% of warps' time)" for name in (*GROUPS, OTHER)}
 
 
 def parts(study: StudyData) -> pd.DataFrame:
-    """Return a row for each case with all counters: `pipe` (its name), and PARTS in percent of the elapsed cycles."""
+    """Return a row for each case with all counters: `pipe` (its name), and PARTS in percent of the elapsed cycles,
+    together 100."""
     wanted = [AVERAGE, BUSIEST, ELAPSED, *(PIPE.format(pipe) for pipe in PIPES)]
     values = base.pivot(study, wanted, "counters")
     busy = values[[PIPE.format(pipe) for pipe in PIPES]].set_axis(list(PIPES.values()), axis=1)
