@@ -2,7 +2,7 @@
 // edge_free: 1, which has 4000 bytes (1000 elements)
 // two: 1, the host allocates no more
 // halves: 3, of shared memory, which has 128 bytes
-// heads_of_4: 0, a copy at 9 shapes with 9 inputs, but invalid access at n = 16, d = 33
+// heads_of_4: 0, a copy at ... inputs, but invalid access at n = 16, d = 33
 __global__ void edge_free(float* x, float* y) { y[blockIdx.x * 64 + threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x]; }
 __global__ void two(const float* x, float* y, int rows, int width, int height, int many) {
     for (int c = 0, r = 64 * blockIdx.x + threadIdx.x; c < many; ++c) y[r * many + c] = height + x[r * width + c];

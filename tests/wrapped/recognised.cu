@@ -11,8 +11,8 @@
 // gemv_relu: 0, equal to the product of rows of n and a vector, and ReLU of each
 // add_before: 0, equal to each later chunk of a block's elements plus the number before
 // gram: 0, equal to the product of the transpose of rows of n and these rows at 3 shapes
-// letters: 0, equal to a histogram of values from 97 on where bins begins with zeros at 3 shapes with 3 inputs, where text holds 'a' to 'z'
-// flip_rows: 0, equal to each row of d in reverse at 3 shapes with 3 inputs, where d == 8
+// letters: 0, equal to a histogram of values from 97 on where bins begins with zeros at ... inputs, where text holds 'a' to 'z'
+// flip_rows: 0, equal to each row of d in reverse at ... inputs, where d == 8
 // elu: 1, it differs from ELU of each element
 // flags: 3, what it computes is unknown
 // elu_of_none: 1, it stores nothing, and does not use x, y
