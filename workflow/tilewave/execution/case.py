@@ -48,6 +48,7 @@ STATUSES = {
 }
 OVERWRITTEN = "overwritten input"
 LENIENT = (model.CORRECT, model.NOT_CHECKED)
+"""Verdicts beside which a read of unwritten memory may be a hint (`run`), which ends with `UNUSED`."""
 UNUSED = ", but no output depends on it"
 UNWRITTEN = re.compile(" of (?:shared|the thread's local) memory, which nothing")
 FILLINGS = (0xFFFFFFFF, 0x7B7B7B7B, 0xFBFBFBFB)

@@ -270,7 +270,7 @@ def judged(
 
     case: its shape may be None: the judge chooses. limiting: the variant whose `requires` limits other shapes, if not
     the case's. entry: what was compiled. budget_s: seconds for all trials after the first; those that do not fit are
-    *not measured*. done: the execution of the case itself, if the caller has it. lenient: see `executing.run`.
+    *not measured*. done: the execution of the case itself, if the caller has it. lenient: see `execution.case.run`.
     """
     config = single.config(seed, limit_s)
 

@@ -20,13 +20,12 @@ from tilewave.commands.checking.doubts import (
     is_wrong_as_named,
     rests_on_guess,
 )
-from tilewave.commands.checking.notes import TABLES, UNKNOWN
+from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
 from tilewave.commands.checking.sources import FIXED, CheckedKernel, at_size
 from tilewave.commands.checking.tried import (
     EVEN,
     LIMIT_S,
-    WHOLE,
     TriedCase,
     sampled,
     shape_of,
@@ -50,7 +49,6 @@ SEVERAL = 4
 """Multiple of a kernel's only size at which a formula must equal what it gives, too."""
 MANY = 5
 """Multiple of a size at which a formula that is right must be so, too: more than a block of 1024 from 256 on."""
-UNWRITTEN = re.compile(r"expected nan|\(never written")
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -148,7 +146,7 @@ def _larger(source: CheckedKernel) -> list[str]:
 
 def _is_sure(source: CheckedKernel, end: Result) -> bool:
     """Return whether a formula judged a larger shape: grid and extents there follow from smaller ones, and may end early."""
-    wrong = end.verdict == result.WRONG and not UNWRITTEN.search(end.reason)
+    wrong = end.verdict == result.WRONG and not PATTERNS["unwritten"].search(end.reason)
     return end.verdict == result.CORRECT or (wrong and source.launched)
 
 
@@ -175,7 +173,7 @@ def _document(
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
         source = replace(source, edge=text)
-    proven = any((of.name, of.outcome.verdict) == (WHOLE, result.CORRECT) for of in deciding)
+    proven = any(entry.right_at_whole_tiles for entry in deciding)
     proven = proven and source.launched and any(map(trying.rounded_up, kernel.front.grid))
     codes = [
         (WORST.index(entry.exit_code), rests_on_guess(source, entry, proven)) for entry in deciding

@@ -10,7 +10,7 @@ from tilewave.commands import wrap
 from tilewave.commands.checking.doubts import rests_on_guess
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
-from tilewave.commands.checking.tried import WHOLE, Row, TriedCase, size_of
+from tilewave.commands.checking.tried import Row, TriedCase, size_of
 from tilewave.commands.wrapping import host_memory, probing
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
 from tilewave.execution import case as running
@@ -69,8 +69,8 @@ def sentence(
     if code == result.NOT_RIGHT:
         by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
         as_named = f": {differs}" if differs else f" as {operation} " if by_name else " "
-        whole = [of for of in ran if (of.name, of.outcome.verdict) == (WHOLE, result.CORRECT)]
-        at += "".join(f"; it is right at {size_of(of.case)}" for of in whole)
+        whole = [size_of(entry.case) for entry in ran if entry.right_at_whole_tiles]
+        at += "".join(f"; it is right at {size}" for size in whole)
         return f"{name} is not right{as_named}{at}{_named(source) if sizes else ''}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"
@@ -150,7 +150,8 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     # A line that accesses nothing may be left in an unrolled loop's copy only.
     lines = [of["line"] for of in missed if of["file"] == source.path.name and "[" in of["text"]]
     if lines:
-        sentence += f"; no trial executed line {', '.join(map(str, lines))}"
+        several = "s" * (len(lines) > 1)
+        sentence += f"; no trial executed line{several} {', '.join(map(str, lines))}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]

@@ -46,6 +46,10 @@ class TriedCase:
     done: CaseExecution | None
 
     @property
+    def right_at_whole_tiles(self) -> bool:
+        return (self.name, self.outcome.verdict) == (WHOLE, result.CORRECT)
+
+    @property
     def exit_code(self) -> int:
         if self.case.expects(self.outcome):
             return result.RIGHT

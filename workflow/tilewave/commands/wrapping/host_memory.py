@@ -16,7 +16,7 @@ from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
 SAMPLES = 8
-APART = "are apart in the trials"
+APART = "apart, but the launch in"
 
 
 def _calls(around: Scope, pointer: str) -> Iterator[tuple[str, list[Tokens], Scope]]:
@@ -95,7 +95,7 @@ def together(function: Function, launch: Launch) -> Iterator[str]:
         if isinstance(at, int) and function.parameters[at].stars:
             item, array = function.parameters[at].name, spelled(argument)
             if other := array.isidentifier() and names.get(array):
-                yield f"{other} and {item} {APART}, but {array} both in {launch.place}"
+                yield f"trials keep {other} and {item} {APART} {launch.place} passes {array} for both"
             names[array] = item
 
 
