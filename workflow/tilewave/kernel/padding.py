@@ -12,6 +12,12 @@ POISON = 0xFF
 """The byte of unwritten memory: a NaN in f64, f32, f16 and bf16, -1 in whole numbers."""
 
 
+def unset(memory: np.ndarray) -> np.ndarray:
+    """Return which elements hold what lies in memory before a launch."""
+    same: np.ndarray = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
+    return same
+
+
 def stride_names(operand: str, dimensions: int) -> list[str]:
     """Return the names of an operand's strides: ``lda``, and in a batch ``stride_a`` from matrix to matrix."""
     return [f"ld{operand}", f"stride_{operand}"][: max(dimensions - 1, 0)]

@@ -13,7 +13,7 @@ import numpy as np
 from tilewave.kernel import result
 from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
-from tilewave.kernel.padding import POISON
+from tilewave.kernel.padding import unset
 
 Array = np.ndarray[Any, Any]
 READS_C = "reads C even where beta is 0, as its front matter says: C must hold numbers"
@@ -49,7 +49,8 @@ class Tolerance:
 @dataclass(frozen=True)
 class JudgedOutput:
     """An output to judge. bound: its tolerance. whole: whether it holds whole numbers. scaled: alpha and
-    beta, if any. read: whether the kernel may read it where beta is 0. special: its inputs have NaNs."""
+    beta, if any. read: whether the kernel may read it where beta is 0. given: whether it has values before a launch.
+    special: its inputs have NaNs."""
 
     name: str
     extents: tuple[int, ...]
@@ -58,6 +59,7 @@ class JudgedOutput:
     whole: bool = False
     scaled: tuple[float, float] | None = None
     read: bool = False
+    given: bool = False
     special: bool = False
 
     @property
@@ -113,16 +115,22 @@ def judged(
     value: float = math.nan,
     expected: float = math.nan,
     label: str = "",
+    blank: bool | None = None,
 ) -> Judgement:
-    """Return the judgement of a comparison. value, expected: at ``comparison.first``; label: if there are several."""
+    """Return the judgement of a comparison. value, expected: at ``comparison.first``; label: if there are several.
+    blank: whether the element holds what memory holds before a launch, if that is known."""
     bound, reason = output.bound, ""
     alpha, beta = output.scaled or (1.0, 0.0)
     scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""
     if comparison.wrong:
         unwritten = ""
-        if math.isnan(value) and not beta and not output.special:
+        blank = False if output.given else blank
+        if not (beta or output.special) and (blank or math.isnan(value)):
             read = ", or C was read although beta is 0, which `reads_c: true` allows"
-            unwritten = f" (never written, or computed as NaN{read if output.scaled else ''})"
+            ways = ["never written"] if blank is not False else []
+            ways += ["computed so"] if blank and output.whole else []
+            ways += [] if blank else [f"computed as NaN{read if output.scaled else ''}"]
+            unwritten = f" ({', or '.join(ways)})"
         digits = ".0f" if output.whole else ".6g"
         allowed = bound.absolute + bound.relative_out * abs(expected)
         near = allowed > 0 and abs(value - expected) < NEAR * allowed
@@ -179,11 +187,11 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
     worst = max(parts, key=lambda part: part.excess, default=None)
     largest, relative = max((part.largest for part in parts), default=0.0), total / (norm or 1.0)
     comparison = OutputComparison(largest, relative, wrong, first, worst and worst.worst)
-    value = expected = math.nan
+    value, expected, blank = math.nan, math.nan, None
     if wrong:
         value = float(to_float64(got[first : first + 1], dtype)[0])
-        expected = float(want[first])
-    return judged(output, comparison, value, expected)
+        expected, blank = float(want[first]), bool(unset(got[first : first + 1])[0])
+    return judged(output, comparison, value, expected, blank=blank)
 
 
 PART = 1 << 13
@@ -212,8 +220,7 @@ def _compared(bound: Tolerance, memory: Array, dtype: str, want: Array, start: i
         norm = float(np.linalg.norm(want))
         return _Part(0.0, 0.0, norm, 0, start, 0.0, (0.0, allowed_of_first))
     if np.isnan(want).any():  # an element that was never written is a NaN, too
-        written = np.any(memory.view(np.uint8).reshape(memory.size, -1) != POISON, axis=1)
-        agreed = np.isnan(want) & np.isnan(got) & written
+        agreed = np.isnan(want) & np.isnan(got) & ~unset(memory)
         got, want = np.where(agreed, 0.0, got), np.where(agreed, 0.0, want)
     error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
     allowed = bound.absolute + bound.relative_out * np.where(np.isinf(want), 0.0, np.abs(want))

@@ -19,7 +19,7 @@ from tilewave.kernel.inputs import storage, to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.operations.base import Arrays
 from tilewave.kernel.operations.kernel_reference import NoReference
-from tilewave.kernel.padding import POISON
+from tilewave.kernel.padding import unset
 from tilewave.pipeline import single
 
 EXACT = ("f32", "f64")
@@ -66,8 +66,8 @@ def _outputs(question: _Question) -> Mapping[str, np.ma.MaskedArray[Any, Any]]:
     operation, arrays = operations.load(job.operation, job.source), {}
     for name in operation.outputs(job):
         memory = operation.without_padding(job, name, state.buffers[name])
-        unwritten = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
-        arrays[name] = np.ma.masked_array(to_float64(memory, operation.dtype(job, name)), unwritten)
+        values = to_float64(memory, operation.dtype(job, name))
+        arrays[name] = np.ma.masked_array(values, unset(memory))
     return arrays
 
 

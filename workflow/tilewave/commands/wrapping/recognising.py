@@ -24,11 +24,8 @@ from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
 from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations import formulas
-from tilewave.kernel.operations.kernel_reference import (
-    WITHIN,
-    rounding,
-    unset,
-)
+from tilewave.kernel.operations.kernel_reference import WITHIN, rounding
+from tilewave.kernel.padding import unset
 from tilewave.kernel.tolerance import Tolerance
 from tilewave.theory.dtypes import DTYPES
 

@@ -27,7 +27,7 @@ from tilewave.kernel.launches import leaves
 from tilewave.kernel.operations import kernel_reference
 from tilewave.kernel.operations.kernel_reference import Arrays as Arrays
 from tilewave.kernel.operations.kernel_reference import Executed as Executed
-from tilewave.kernel.padding import Placement, stride_names
+from tilewave.kernel.padding import Placement, stride_names, unset
 from tilewave.kernel.tolerance import JudgedOutput, Judgement, Tolerance, compare, left_dirty
 from tilewave.theory.dtypes import DTYPES, SIZES
 
@@ -313,6 +313,7 @@ class Operation:
             whole=DTYPES[self.dtype(job, name)].whole,
             scaled=(alpha, beta) if self.scalars else None,
             read=job.reads_c is True,
+            given=self.given(job, name, beta),
         )
 
     def judge(
@@ -348,7 +349,7 @@ class Operation:
             got = self.without_padding(job, name, outputs[name])
             expected = wanted.ravel(order=self.order(job, name))
             if self.rounded:  # neither has a value there
-                neither = np.isnan(expected) & kernel_reference.unset(got)
+                neither = np.isnan(expected) & unset(got)
                 got, expected = (
                     np.where(neither, 0, of).astype(of.dtype) for of in (got, expected)
                 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
-from tilewave.kernel.padding import POISON
+from tilewave.kernel.padding import unset
 from tilewave.kernel.tolerance import Judgement, Tolerance, compare
 from tilewave.theory.dtypes import DTYPES
 
@@ -61,12 +61,6 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
     return Tolerance(relative * typical, relative, relative, typical)
-
-
-def unset(memory: np.ndarray) -> np.ndarray:
-    """Return which elements hold what lies in memory before a launch."""
-    same: np.ndarray = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
-    return same
 
 
 def judge(
