@@ -18,6 +18,7 @@ from tilewave.execution import case as executing
 from tilewave.execution import cost
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result
+from tilewave.kernel.expressions import names_in
 from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
@@ -35,6 +36,8 @@ LONG, LONGEST, LONG_VECTOR = 2051, 4099, (1 << 20) + 3
 """Long sizes of a dimension, of the last one (k), and of a single one."""
 FIXED = re.compile(r"(\w+) == (\d+)")
 """A condition that leaves one size."""
+TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
+"""A condition that two sizes are equal."""
 FEW_SMS = 2
 """SMs of a GPU where a block that does not end after a tile has several, which take turns in its stages."""
 CUBES = (2083, 1553, 1033, 519)
@@ -100,8 +103,9 @@ class _Shapes:
         self.variant, self.device = variant, device
         self.names = variant.operation.dimensions
         requires = variant.kernel.front.requires
-        texts = [str(text) for text in requires.get("conditions", [])]
-        matches = [match for text in texts if (match := FIXED.fullmatch(text))]
+        self.texts = [str(text) for text in requires.get("conditions", [])]
+        self.sure = dict[str, int]()
+        matches = [match for text in self.texts if (match := FIXED.fullmatch(text))]
         self.fixed = {match[1]: int(match[2]) for match in matches if match[1] in self.names}
         self.divisors = {
             name: variant.integer(f"requires.{name}", requires.get(name, 1), {})
@@ -109,19 +113,22 @@ class _Shapes:
         }
 
     def near(self, sizes: Mapping[str, int], down: bool = False) -> dict[str, int] | None:
-        """Return the next shape that the variant takes, or one with equal sizes or ones; None if it takes none."""
-        fitting = {}
+        """Return the next shape that the variant takes, or one with larger or equal sizes or ones; None if it takes none."""
         sizes = {**sizes, **self.fixed}
-        for name, divisor in self.divisors.items():
-            whole = sizes[name] // divisor if down else -(-sizes[name] // divisor)
-            fitting[name] = max(1, whole) * divisor
-        step = math.lcm(*self.divisors.values())
+        fitting, *grown = (
+            {
+                name: max(1, sizes[name] // step if down else -(-sizes[name] // step)) * step
+                for name, step in ((name, of * many) for name, of in self.divisors.items())
+            }
+            for many in (1, 2, 4, 8)
+        )
+        step, tied = math.lcm(*self.divisors.values()), any(map(TIED.fullmatch, self.texts))
         equal = dict.fromkeys(self.names, -(-max(fitting.values()) // step) * step)
         subsets = itertools.product((False, True), repeat=len(self.names))
         shapes = (
             {name: 1 if single else shape[name] for name, single in zip(self.names, singles)}
             for singles in sorted(subsets, key=sum)
-            for shape in (fitting, equal)
+            for shape in ((fitting, equal) if tied else (fitting, *grown, equal))
         )
         return next(filter(self.takes, shapes), None)
 
@@ -159,13 +166,26 @@ class _Shapes:
         """Return the tile of a block: front matter's, else the sizes up to which there is one block along a dimension."""
         planned = self.variant.plan(base, self.device).tile if self.takes(base) else None
         stated = dict(zip(self.variant.operation.tiles, planned or ()))
-        return {name: stated.get(name) or self._step(name, base) for name in self.names}
+        steps = {name: stated.get(name) or self._step(name, base) for name in self.names}
+        tied = {name for text in filter(TIED.fullmatch, self.texts) for name in names_in(text)}
+        shared = max((steps[name] for name in tied if name in steps), default=0)
+        grids = [launched.grid or () for _, launched in self.variant.launched]
+        sides = [names_in(side) & {*steps} for grid in grids for side in grid]
+        alone = {name for name in steps if not any(name in of and len(of) > 1 for of in sides)}
+        self.sure = {name: of for name, of in steps.items() if of and name in alone - {*self.fixed}}
+        return {name: of or shared * (name in tied) or TILE for name, of in steps.items()}
+
+    def label(self, sizes: Mapping[str, int], below: str) -> str:
+        """Return what a shape is beside the tile, as far as that is known. below: for one that is smaller along each side."""
+        beside = {(sizes[name] > tile) - (sizes[name] < tile) for name, tile in self.sure.items()}
+        labels = {-1: below, 0: "at the tile", 1: "above the tile"}
+        return labels[beside.pop()] if len(beside) == 1 else "small"
 
     def _step(self, name: str, base: Mapping[str, int]) -> int:
-        """Return the largest size with as few blocks as 1; `TILE` if the blocks do not depend on it."""
+        """Return the largest size with as few blocks as 1, or the least that has one; 0 if they do not depend on it."""
         few, sizes = self.blocks({**base, name: 1}), range(1, LARGEST_TILE + 1)
         size = bisect.bisect(sizes, few, key=lambda size: self.blocks({**base, name: size}))
-        return size if size < LARGEST_TILE else TILE
+        return size + (not few) if size < LARGEST_TILE else 0
 
 
 def least(variant: Variant, device: Mapping[str, Any]) -> dict[str, int]:
@@ -212,19 +232,22 @@ def trials(
     for kind in operation.kinds_of(job) if shipped or "kinds" in vars(type(operation)) else ():
         if kind != DENORMAL or not any(name in options for name in FLUSHING):
             trials.append(Trial(NAMES[kind], small, () if kind == SPECIAL else last, kind))
-    shaped = dict[str, dict[str, int] | None]()
-    for name, add in (("below", -1), ("at", 0), ("above", 1)):
+    shaped = list[tuple[str, dict[str, int]]]()
+    for add in (-1, 0, 1):
         around = {size: max(1, tile[size] + add) for size in names}
-        shaped[f"{name} the tile"] = shapes.near(around, down=add < 0)
-    shaped["far below the tile"] = shapes.near({name: tile[name] // 3 for name in names})
+        if shape := shapes.near(around, down=add < 0):
+            shaped.append((shapes.label(shape, "below the tile"), shape))
+    if shape := shapes.near({name: tile[name] // 3 for name in names}):
+        shaped.append((shapes.label(shape, "far below the tile"), shape))
     for name in reversed(names):
         long = LONG_VECTOR if len(names) == 1 else LONGEST if name == names[-1] else LONG
-        shaped[f"long {name}"] = shapes.near({**tile, name: long})
+        if shape := shapes.near({**tile, name: long}):
+            shaped.append((f"long {name}" if shape[name] >= long else "small", shape))
     takes = len(operation.runs(job)) > 1
     # Parts of a long sum may take another way to C, with and without its old contents.
     overwriting = tuple((alpha, 0.0) for alpha, beta in last if beta and takes)
-    for name, shape in shaped.items():
-        if shape and all(shape != trial.sizes for trial in trials):
+    for name, shape in shaped:
+        if all(shape != trial.sizes for trial in trials):
             scalars = last + overwriting if name == f"long {names[-1]}" else last
             trials.append(Trial(name, shape, scalars))
     for name, size in (("few SMs", 3 * tile[names[-1]]), (f"few SMs, long {names[-1]}", LONG // 2)):
