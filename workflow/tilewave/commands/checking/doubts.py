@@ -8,9 +8,10 @@ from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sources import COMPUTES, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import LEAST, WHOLE, TriedCase, undefined
-from tilewave.commands.wrapping import matching
+from tilewave.commands.wrapping import matching, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.kernel import operations, result
+from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import GUESSED, Kernel
 from tilewave.kernel.result import Result
 
@@ -53,6 +54,42 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
+
+
+def _is_launched(source: CheckedKernel, kernel: Kernel) -> bool:
+    return source.launched and "grid" not in kernel.marked(GUESSED)
+
+
+def rounded_down(
+    source: CheckedKernel, off: Sequence[TriedCase], right: Sequence[TriedCase]
+) -> str:
+    """Return where a kernel is right, if its grid is rounded down at each shape of ``off``, and at none of ``right``."""
+    kernel = right[0].case.kernel
+    grid = trying.floored(vars(kernel.front)) if _is_launched(source, kernel) else {}
+    wheres = [trying.broken(grid, of.case.sizes) for of in (*off, *right)]
+    if not all(wheres[: len(off)]) or any(wheres[len(off) :]):
+        return ""
+    needed = [of for of in grid if any(of in each for each in wheres)]
+    return f", right where {' and '.join(needed)}: {because([grid[of] for of in needed])}"
+
+
+def because(grid: Sequence[str]) -> str:
+    return f"its grid, {' x '.join(grid)}, is rounded down"
+
+
+def reason_of(source: CheckedKernel, kernel: Kernel) -> str:
+    """Return that a grid which is rounded down is why a kernel takes multiples only; empty if it is not."""
+    grid = trying.floored(vars(kernel.front)) if _is_launched(source, kernel) else {}
+    requires = kernel.front.requires
+    steps = {of: step for of, step in requires.items() if isinstance(step, int) and of != "arch"}
+    whole = {of: 3 * step for of, step in steps.items()}
+    needed = [
+        grid[of]
+        for of in grid
+        if of in requires.get("conditions", [])
+        or (names_in(of) <= whole.keys() and not trying.broken([of], whole))
+    ]
+    return f": {because(needed)}" if needed else ""
 
 
 def is_promised(source: CheckedKernel, decisive: TriedCase) -> bool:

@@ -19,6 +19,7 @@ from tilewave.commands.checking.doubts import (
     is_promised,
     is_wrong_as_named,
     rests_on_guess,
+    rounded_down,
 )
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
@@ -172,6 +173,7 @@ def _document(
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
+        text = rounded_down(source, edges, deciding) or text
         source = replace(source, edge=text)
     proven = any(entry.right_at_whole_tiles for entry in deciding)
     proven = proven and source.launched and any(map(trying.rounded_up, kernel.front.grid))

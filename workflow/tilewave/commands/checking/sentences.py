@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilewave.basics.paths import relative
 from tilewave.commands import wrap
-from tilewave.commands.checking.doubts import rests_on_guess
+from tilewave.commands.checking.doubts import reason_of, rests_on_guess
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
@@ -50,7 +50,7 @@ def sentence(
         edges = all(fault.startswith(f"{wrap.FAULT}although ") for fault in source.faults)
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
-            ends += [f"it is right where {where}"]
+            ends += [f"it is right where {where}{reason_of(source, case.kernel)}"]
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         return f"{name} is {PATTERNS['twice'].sub('', faults)}{_named(source)}"
@@ -128,7 +128,10 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     failed = f" ({', '.join(failures)})" if failures else ""
     texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
-    sentence += f", {' and '.join(wheres)}{_named(source)}" if wheres and not source.judge else ""
+    down = reason_of(source, case.kernel)
+    sentence += (
+        f", {' and '.join(wheres)}{_named(source)}{down}" if wheres and not source.judge else ""
+    )
     named = [of.split()[0] for of in source.guesses if NAMED.match(of)]
     listed = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
     sentence += f", with a guessed {listed}" if named else ""

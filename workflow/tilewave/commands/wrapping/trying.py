@@ -3,10 +3,11 @@
 import contextlib
 import copy
 import functools
+import itertools
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.commands.wrapping.deriving import PITCH
@@ -52,6 +53,10 @@ MOST_TILES = 256
 """Most tiles of a side, where the guessed size of a tile gave no block."""
 MOST_FITTED = 1 << 20
 """Largest size that a grid which is rounded down gets to have a block."""
+FLOORED = re.compile(r"(?<![\w)])\(?(\w+(?: \* \w+)*)\)? // (\w+|\([^()]*\))")
+"""A division of sizes in a grid that is rounded down."""
+MOST_BESIDE = 65
+"""Bound of the multiples of sizes of which a product is not a multiple of a block's elements."""
 SEVERAL_TILES = 256
 """Least divisor of a grid that may hold several tiles, as the stride of a block does."""
 
@@ -386,6 +391,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
             guess.faults += promised(name, guess, front, limit, described(alone, longer))
             conditions += limit.pop("conditions", [])
             requires |= limit
+    conditions += [] if far else _of_products(guess, front, run, shape, requires)
     if conditions:
         requires["conditions"] = conditions
     if far and not failures:
@@ -416,15 +422,47 @@ def rounded_up(side: Any) -> bool:
     return "ceil" in str(side) and ") //" not in str(side)
 
 
+def floored(front: Mapping[str, Any]) -> dict[str, str]:
+    """Return where the grid, which is rounded down, leaves nothing out, with its text: ``n % 64 == 0``."""
+    found, macros = dict[str, str](), {of: each[0] for of, each in front.get("macros", {}).items()}
+    for over, under in FLOORED.findall(" ; ".join(map(str, front["grid"]))):
+        with contextlib.suppress(ExpressionError, TypeError):
+            step = int(evaluate(under, macros))
+            found[f"{over} % {step} == 0"] = f"{over} / {step}"
+    return found
+
+
+def broken(conditions: Iterable[str], shape: Sizes) -> list[str]:
+    """Return the conditions that a shape does not meet."""
+    return [of for of in conditions if names_in(of) <= shape.keys() and not evaluate(of, shape)]
+
+
+def _of_products(guess: Guess, front: Front, run: Run, shape: Shape, limit: Front) -> list[str]:
+    """Return the conditions of `floored` on products of sizes, those beside which the kernel is not right."""
+    conditions, steps = list[str](), {name: int(limit.get(name, 1)) for name in shape}
+    for text in floored(front):
+        names = sorted(names_in(text))
+        beside = (
+            {**shape, **{of: many * steps[of] for of, many in zip(names, times)}}
+            for times in itertools.product(range(1, MOST_BESIDE), repeat=len(names))
+            if len(names) > 1 and {*names} <= steps.keys()
+        )
+        off = (of for of in beside if broken([text], of) and not _too_small(guess, of))
+        if (other := next(off, None)) and not _judged(guess, run(front, shape_of(other, front))):
+            conditions.append(text)
+    return conditions
+
+
 def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) -> list[str]:
     """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
     tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
     up = any(name in names_in(str(side)) for side in filter(rounded_up, front["grid"]))
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
     # A constant size that the launch divides is right or wrong as it is.
-    down = any(name in names_in(side) for side in map(str, front["grid"]) if "//" in side)
+    down = any(name in names_in(text) for text in floored(front))
     up = up and bool(guess.place) and name not in guess.asserted
-    excused = guessed or name not in limit or (down and name in guess.launched)
+    excused = guessed or name not in limit
+    excused = excused or (down and guess.launched.get(name, 1) % limit[name] == 0)
     excused = excused or guess.asserted.get(name, 1) % limit[name] == 0 < limit[name] - 1
     if excused or not (name in tested or up):
         return []

@@ -1,0 +1,43 @@
+// Sizes at which kernels are right, and why not at others. Lines have an exit code and a part of each sentence.
+// gemm_in_lines: 0, where m * n % 64 == 0 ... : its grid, m * n / 64, is rounded down
+// smooth: 0, equal to the file's own smooth_cpu ... right where width % 32 == 0: its grid, width / 32, is rounded down
+// gemm_inside: 1, has a bounds test of n ... it is right where ... n % 16 == 0: its grid, n / 16, is rounded down
+// counts: 1, is 4294967295 (never written, or computed so), expected
+#define SIDE 16
+__global__ void gemm_in_lines(const float* a, const float* b, float* c, int m, int n, int k) {
+    int i = blockIdx.x * 64 + threadIdx.x, row = i / n, column = i % n;
+    float sum = 0;
+    for (int j = 0; j < k; ++j) sum += a[row * k + j] * b[j * n + column];
+    c[i] = sum;
+}
+void smooth_cpu(const unsigned* x, unsigned* y, int width) {
+    for (int i = 0; i < width; i++) {
+        unsigned sum = 0;
+        for (int j = i - 2; j <= i + 2; j++) if (j >= 0 && j < width) sum += 3 * x[j];
+        y[i] = sum;
+    }
+}
+__global__ void smooth(const unsigned* x, unsigned* y, int width) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned sum = 0;
+    for (int j = i - 2; j <= i + 2; j++) if (j >= 0 && j < width) sum += 3 * x[j];
+    y[i] = sum;
+}
+__global__ void gemm_inside(const float* a, const float* b, float* c, int n) {
+    int row = blockIdx.y * SIDE + threadIdx.y, column = blockIdx.x * SIDE + threadIdx.x;
+    float sum = 0;
+    if (row >= n || column >= n) return;
+    for (int j = 0; j < n; ++j) sum += a[row * n + j] * b[j * n + column];
+    c[row * n + column] = sum;
+}
+void counts_cpu(const unsigned* x, unsigned* y, int n) { for (int i = 0; i < n; i++) y[i] = x[i] % 7; }
+__global__ void counts(const unsigned* x, unsigned* y, int n) {
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (i < n - 1) y[i] = x[i] % 7;
+}
+void run(float* a, float* b, float* c, unsigned* x, unsigned* y, int m, int n, int k, int width) {
+    gemm_in_lines<<<m * n / 64, 64>>>(a, b, c, m, n, k);
+    smooth<<<width / 32, 32>>>(x, y, width);
+    gemm_inside<<<dim3(n / SIDE, n / SIDE), dim3(SIDE, SIDE)>>>(a, b, c, n);
+    counts<<<(n + 63) / 64, 64>>>(x, y, n);
+}
