@@ -11,7 +11,7 @@ from tilewave.commands.checking.doubts import reason_of, rests_on_guess
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
-from tilewave.commands.wrapping import host_memory, probing
+from tilewave.commands.wrapping import host_memory, probing, trying
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
@@ -114,14 +114,17 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
 def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedCase]) -> str:
     """Return the rest of the sentence on a kernel that is right: where, and what to fix first."""
     front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
+    sizes = sorted((entry.case.sizes for entry in ran), key=lambda of: math.prod(of.values()))
     if case.probe_case is not None:
         return f" ran as its front matter says in {plural(shapes, 'case')}"
     equal = f": equal to {source.judge}" if source.judge else ""
     operands = operations.load(front.operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
-    inputs = f"{plural(shapes, 'shape')} with {plural(len(ran), 'input')}"
-    sentence = f" is right{equal} at {inputs}"
+    least, most = trying.size(sizes[0]), trying.size(sizes[-1])
+    which = f" from {least} to {most}" if shapes > 1 else f" ({least})"
+    inputs = plural(len(ran), "input")
+    sentence = f" is right{equal} at {plural(shapes, 'shape')}{which} with {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for match in map(PATTERNS["failure"].search, source.notes) if match]
