@@ -2,6 +2,7 @@
 // gemm_in_lines: 0, where m * n % 64 == 0 ... : its grid, m * n / 64, is rounded down
 // smooth: 0, equal to the file's own smooth_cpu ... right where width % 32 == 0: its grid, width / 32, is rounded down
 // gemm_inside: 1, has a bounds test of n ... it is right where ... n % 16 == 0: its grid, n / 16, is rounded down
+// gemv_in_fours: 0, where n == 1 and m == k and where k % 4 == 0
 // counts: 1, is 4294967295 (never written, or computed so), expected
 #define SIDE 16
 __global__ void gemm_in_lines(const float* a, const float* b, float* c, int m, int n, int k) {
@@ -30,6 +31,14 @@ __global__ void gemm_inside(const float* a, const float* b, float* c, int n) {
     for (int j = 0; j < n; ++j) sum += a[row * n + j] * b[j * n + column];
     c[row * n + column] = sum;
 }
+__global__ void gemv_in_fours(const float* a, const float* x, float* y, int n) {
+    int row = blockIdx.x * 64 + threadIdx.x;
+    if (row >= n) return;
+    float sum = 0;
+    for (int j = 0; j < n; j += 4)
+        sum += a[row * n + j] * x[j] + a[row * n + j + 1] * x[j + 1] + a[row * n + j + 2] * x[j + 2] + a[row * n + j + 3] * x[j + 3];
+    y[row] = sum;
+}
 void counts_cpu(const unsigned* x, unsigned* y, int n) { for (int i = 0; i < n; i++) y[i] = x[i] % 7; }
 __global__ void counts(const unsigned* x, unsigned* y, int n) {
     int i = blockIdx.x * 64 + threadIdx.x;
@@ -39,5 +48,6 @@ void run(float* a, float* b, float* c, unsigned* x, unsigned* y, int m, int n, i
     gemm_in_lines<<<m * n / 64, 64>>>(a, b, c, m, n, k);
     smooth<<<width / 32, 32>>>(x, y, width);
     gemm_inside<<<dim3(n / SIDE, n / SIDE), dim3(SIDE, SIDE)>>>(a, b, c, n);
+    gemv_in_fours<<<(n + 63) / 64, 64>>>(a, b, c, n);
     counts<<<(n + 63) / 64, 64>>>(x, y, n);
 }

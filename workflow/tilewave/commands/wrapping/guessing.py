@@ -27,6 +27,8 @@ K_STEP, NUMBER, THREADS, TILE = (
 SIDE = 16
 """A side of a guessed block, and of a tile whose size nothing says."""
 ASSERTED = str(TABLES["asserted"])
+UNROLLED = re.compile(r"(?=\b(\w+) < (\w+) ; \1 \+ = ([2-9]|1\d) \))")
+"""The head of a loop that takes several elements at a time."""
 C_TYPES = {"tf32": "float", "f16in32": "float"} | {
     dtype: kind for kind, dtype in reversed(scopes.DTYPES.items())
 }
@@ -55,7 +57,7 @@ class Guess:
     launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
     fixed: a constant that each size seems to be, or 0;
     twin: the launched kernel whose block and grid it takes; named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
-    names; asserted: multiples of sizes that the host demands; strides: whether a loop steps over the grid; faults:
+    names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; faults:
     what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
@@ -428,8 +430,13 @@ def _f16_sum(function: Function, code: str) -> str:
 
 
 def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int]:
-    """Return the multiples of sizes without which the host does not come to the launch."""
+    """Return the multiples of sizes without which the host does not come to the launch, or that a loop without a remainder
+    takes at a time."""
     launch, scope, multiples = code.launch, code.launch.scope, dict[str, int]()
+    ends = {of.name: size for of, size in zip(code.function.parameters, arguments) if size in sizes}
+    for at, name, step in UNROLLED.findall(code.function.text):
+        if name in ends and re.search(rf"\b{at} \+ {int(step) - 1}\b", code.function.text):
+            multiples[ends[name]] = int(step)
     text = spelled([token for token in scope.body if token.at < scope.at])
     values = zip(code.function.launch_arguments(launch.arguments), arguments)
     for value, size in values:

@@ -461,10 +461,11 @@ def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) 
     # A constant size that the launch divides is right or wrong as it is.
     down = any(name in names_in(text) for text in floored(front))
     up = up and bool(guess.place) and name not in guess.asserted
-    excused = guessed or name not in limit
-    excused = excused or (down and guess.launched.get(name, 1) % limit[name] == 0)
-    excused = excused or guess.asserted.get(name, 1) % limit[name] == 0 < limit[name] - 1
-    if excused or not (name in tested or up):
+    step = int(limit.get(name, 0))
+    if guessed or not step or not (name in tested or up):
+        return []
+    asserted = guess.asserted.get(name, 1) % step == 0 < step - 1
+    if guess.launched.get(name, 1 - asserted) % step == 0 and (down or asserted):
         return []
     launch = f"the launch in {guess.place} rounds {name} up to whole blocks"
     promise = f"it has a bounds test of {name}" if name in tested else launch
@@ -503,4 +504,5 @@ def _limit_of(name: str, guess: Guess, front: Front, run: Run, shape: Shape) -> 
         while tile >= SEVERAL_TILES and tile % 2 == 0 and holds(tile // 2):
             tile //= 2
         return {name: next((step for step in (tile, 2 * tile, 4 * tile) if holds(3 * step)), tile)}
-    return {name: next((step for step in STEPS if holds(3 * step)), shape[name])}
+    steps = sorted({*STEPS, guess.asserted.get(name, STEPS[0])})
+    return {name: next((step for step in steps if holds(3 * step)), shape[name])}
