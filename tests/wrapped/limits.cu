@@ -3,6 +3,7 @@
 // smooth: 0, equal to the file's own smooth_cpu ... right where width % 32 == 0: its grid, width / 32, is rounded down
 // gemm_inside: 1, has a bounds test of n ... it is right where ... n % 16 == 0: its grid, n / 16, is rounded down
 // gemv_in_fours: 0, where n == 1 and m == k and where k % 4 == 0
+// scale_sides: 0, equal to each element times a number ... where w == h
 // counts: 1, is 4294967295 (never written, or computed so), expected
 #define SIDE 16
 __global__ void gemm_in_lines(const float* a, const float* b, float* c, int m, int n, int k) {
@@ -39,6 +40,10 @@ __global__ void gemv_in_fours(const float* a, const float* x, float* y, int n) {
         sum += a[row * n + j] * x[j] + a[row * n + j + 1] * x[j + 1] + a[row * n + j + 2] * x[j + 2] + a[row * n + j + 3] * x[j + 3];
     y[row] = sum;
 }
+__global__ void scale_sides(const float* x, float* y, int w, int h) {
+    int c = blockIdx.x * SIDE + threadIdx.x, r = blockIdx.y * SIDE + threadIdx.y;
+    if (c < w && r < h) y[c * w + r] = 3 * x[c * w + r];
+}
 void counts_cpu(const unsigned* x, unsigned* y, int n) { for (int i = 0; i < n; i++) y[i] = x[i] % 7; }
 __global__ void counts(const unsigned* x, unsigned* y, int n) {
     int i = blockIdx.x * 64 + threadIdx.x;
@@ -49,5 +54,10 @@ void run(float* a, float* b, float* c, unsigned* x, unsigned* y, int m, int n, i
     smooth<<<width / 32, 32>>>(x, y, width);
     gemm_inside<<<dim3(n / SIDE, n / SIDE), dim3(SIDE, SIDE)>>>(a, b, c, n);
     gemv_in_fours<<<(n + 63) / 64, 64>>>(a, b, c, n);
+    const int w = 96, h = 96;
+    float *of, *to;
+    cudaMalloc(&of, w * h * sizeof(float));
+    cudaMalloc(&to, w * h * sizeof(float));
+    scale_sides<<<dim3((w + 15) / 16, (h + 15) / 16), dim3(SIDE, SIDE)>>>(of, to, w, h);
     counts<<<(n + 63) / 64, 64>>>(x, y, n);
 }

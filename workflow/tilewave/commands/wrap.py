@@ -194,6 +194,14 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if tried[1]["status"] in (result.OK, *result.ENDS) and not guess.faults:
                 whole.notes.append(f"{' and '.join(off)}: whole tiles, because of {failure}")
                 derived, guess, (front, outcome, shape) = by_tile, whole, tried
+        if derived and not (trying.right(outcome) or guess.faults) and trying.alike(guess):
+            by_side, square = probing.new_operation(
+                target, Path(trials) / "square", sides=trying.alike(guess)
+            )
+            tried, failure = _tried(target, square, None), trying.described(outcome, shape)
+            if trying.right(tried[1]):
+                square.notes.append(f"requires is inferred from this failure: {failure}")
+                derived, guess, (front, outcome, shape) = by_side, square, tried
         if not (trying.right(outcome) or options.operation or options.shape):
             by_block = probing.sums_of_blocks(target, guess)
             retried = _tried(target, by_block, by_block.shape) if by_block else None

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,11 @@ CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
 
 
-def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[DerivedOperation, Guess]:
+def new_operation(
+    target: Target, home: Path, tile: bool = False, sides: Sequence[str] = ()
+) -> tuple[DerivedOperation, Guess]:
     """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError.
-    tile: at sizes of whole tiles."""
+    tile: at sizes of whole tiles; sides: at sizes that are equal by these conditions."""
     options, function = target.options, target.function
     if not any(parameter.stars for parameter in function.parameters):
         raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
@@ -64,6 +66,7 @@ def new_operation(target: Target, home: Path, tile: bool = False) -> tuple[Deriv
     roles = {**derived.sizes, **arrays, **derived.roles}
     guess = target.guess(derived.operation(), roles)
     tiles_of_loops(guess, function, target.source)
+    guess.front |= {"requires": {"conditions": [*sides]}} if sides else {}
     if not any(deriving.trials(derived.dimensions)):
         problem = f"{function.name} has {len(derived.sizes)} sizes, too many to derive an operation"
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")

@@ -55,6 +55,7 @@ MOST_FITTED = 1 << 20
 """Largest size that a grid which is rounded down gets to have a block."""
 FLOORED = re.compile(r"(?<![\w)])\(?(\w+(?: \* \w+)*)\)? // (\w+|\([^()]*\))")
 """A division of sizes in a grid that is rounded down."""
+DIVIDED = re.compile(r"\b(\w+) //? \(?(\w+)\b")
 MOST_BESIDE = 65
 """Bound of the multiples of sizes of which a product is not a multiple of a block's elements."""
 SEVERAL_TILES = 256
@@ -110,8 +111,14 @@ def first_shape(guess: Guess) -> Shape:
 
 
 def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
-    """Return the shape with the multiples that the host demands, and whole tiles if asked, or for a grid that is rounded down."""
+    """Return the shape with the multiples that the host demands, tiles that are sizes, and whole tiles if asked, or for a
+    grid that is rounded down."""
     fits, floored = dict(shape), _too_small(guess, dict.fromkeys(shape, 1))
+    passed = [*leaves(guess.front["arguments"])]
+    tested = {of for at, of in enumerate(passed) if at in guess.tested}
+    for over, under in DIVIDED.findall(" ; ".join(map(str, (*guess.front["grid"], *passed)))):
+        if {over, under} <= fits.keys() and (over not in tested or fits[over] < fits[under]):
+            fits[over] += -fits[over] % fits[under]
     for name, step in ((guess.tile if whole or floored else {}) | guess.asserted).items():
         fits[name] += -fits[name] % step
         while step > 1 and list(fits.values()).count(fits[name]) > 1:
@@ -221,6 +228,13 @@ def launched(guess: Guess) -> Shape:
     complete = guess.place and not unknown and {*shape} == {*sizes}
     few = complete and 0 < math.prod(shape.values()) <= MOST_LAUNCHED
     return {name: shape[name] for name in sizes} if few else {}
+
+
+def alike(guess: Guess) -> list[str]:
+    """Return the conditions that sizes are equal for which the launch passes one number."""
+    sides = guess.launched.items() if guess.place else ()
+    pairs = itertools.combinations(sides, 2)
+    return [f"{name} == {other}" for (name, side), (other, of) in pairs if side == of]
 
 
 def as_launched(guess: Guess, shape: Shape) -> None:
