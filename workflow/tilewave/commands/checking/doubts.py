@@ -10,6 +10,7 @@ from tilewave.commands.checking.sources import COMPUTES, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import LEAST, WHOLE, TriedCase, undefined
 from tilewave.commands.wrapping import matching, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
+from tilewave.execution.case import UNWRITTEN
 from tilewave.kernel import operations, result
 from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import GUESSED, Kernel
@@ -46,7 +47,7 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
     if unbuilt and source.problem:
         rests += undefined(source.path, end.reason)
-    if not sure or source.smaller:
+    if not sure or (source.smaller and _explained(source, end)):
         types = "type " if unbuilt else ""
         guesses = (of for of in source.guesses if not (proven and of.startswith("operation ")))
         rests += [guess for guess in guesses if guess.startswith(types)]
@@ -90,6 +91,21 @@ def reason_of(source: CheckedKernel, kernel: Kernel) -> str:
         or (names_in(of) <= whole.keys() and not trying.broken([of], whole))
     ]
     return f": {because(needed)}" if needed else ""
+
+
+def _explained(source: CheckedKernel, end: Result) -> bool:
+    """Return whether smaller constants may be why memory of a block or a thread is read before anything writes it."""
+    faults, smaller = end.notes["faults"], {of.split()[0] for of in source.smaller}
+    here = all(of["file"] == source.path.name for of in faults)
+    if not (
+        here
+        and end.verdict == result.UNINITIALISED
+        and all(UNWRITTEN.search(of["message"]) for of in faults)
+    ):
+        return True
+    lines = source.path.read_text("utf-8", "replace").splitlines()
+    names = [source.governs(lines[of["line"] - 1]) for of in faults]
+    return any(not of or smaller & of for of in names)
 
 
 def is_promised(source: CheckedKernel, decisive: TriedCase) -> bool:

@@ -58,17 +58,22 @@ def sentence(
         return name + _right(source, outcome, case, ran)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
-    if end.verdict in result.FINDINGS and "operation" in case.kernel.marked(GUESSED):
+    guessed = "operation" in case.kernel.marked(GUESSED)
+    if end.verdict in result.FINDINGS and guessed:
         reason = PATTERNS["values"].sub("", reason)  # a guess judges no values
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
-    sizes = f" {size_of(case)}" if case.shape else ""
+    constant = any(note.startswith(probing.CONSTANT) for note in source.notes)
+    sizes = f" {size_of(case)}" if case.shape and not (constant and guessed) else ""
+    place = f"at{sizes}{kind}: " if sizes or kind else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
-    at = "; ".join([f"at{sizes}{kind}: {reason}", *hints])
+    at = "; ".join([place + reason, *hints])
     differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
     if code == result.NOT_RIGHT:
-        by_name = "operation" in case.kernel.marked(GUESSED) and problem == result.WRONG
-        as_named = f": {differs}" if differs else f" as {operation} " if by_name else " "
+        plain = (
+            f" as {operation} " if guessed and problem == result.WRONG else " " if place else ": "
+        )
+        as_named = f": {differs}" if differs else plain
         whole = [size_of(entry.case) for entry in ran if entry.right_at_whole_tiles]
         at += "".join(f"; it is right at {size}" for size in whole)
         return f"{name} is not right{as_named}{at}{_named(source) if sizes else ''}"

@@ -22,7 +22,7 @@ from tilewave.commands.wrapping import (
     recognising,
     writing,
 )
-from tilewave.commands.wrapping.guessing import constant
+from tilewave.commands.wrapping.guessing import constant, governing
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.recognising import Sample
@@ -57,7 +57,7 @@ class CheckedKernel:
     problem: why it could not; launched: whether the user's files launch it; judge: the name of what judges its results;
     named: whether the judge has the kernel's name and arguments; edge: where the judge finds the results wrong;
     sizes: more shapes at which it judges; judges: functions of the file that may judge; put: makes one of them the judge;
-    search: yields formulas that may judge; otherwise: returns the kernel under an operation of what it touches;
+    search: yields formulas that may judge; governs: `guessing.governing`; otherwise: returns the kernel under an operation of what it touches;
     sizes_in_file: the file's names of sizes that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`)."""
 
@@ -76,6 +76,7 @@ class CheckedKernel:
     put: Callable[[Reference | None], str] = lambda judge: ""
     search: Callable[[Sequence[Sample]], Iterator[Reference]] | None = None
     otherwise: "Callable[[], CheckedKernel] | None" = None
+    governs: Callable[[str], set[str]] = lambda line: set()
     ended: str = ""
     size: str = ""
     where: Sequence[str] = ()
@@ -207,6 +208,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             again |= {"new_operation": f"{stem}_later", "force": True}
             faults = _later(function, source, plain | again)
             wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
+        if function:
+            wrapped = replace(wrapped, governs=functools.partial(governing, function, source))
         yield replace(wrapped, sizes_in_file=_in_file(function, wrapped.kernel))
 
 

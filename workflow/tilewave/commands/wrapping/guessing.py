@@ -27,6 +27,7 @@ K_STEP, NUMBER, THREADS, TILE = (
 SIDE = 16
 """A side of a guessed block, and of a tile whose size nothing says."""
 ASSERTED = str(TABLES["asserted"])
+HEAD = re.compile(r"\b(?:if|for|while|switch) (\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))")
 UNROLLED = re.compile(r"(?=\b(\w+) < (\w+) ; \1 \+ = ([2-9]|1\d) \))")
 """The head of a loop that takes several elements at a time."""
 C_TYPES = {"tf32": "float", "f16in32": "float"} | {
@@ -385,6 +386,31 @@ def smaller(function: Function, source: Source) -> dict[str, str]:
     large = {of: values[of] for of in sorted({*names} - {*kept}) if values.get(of, 0) > LARGE}
     order = sorted({*large.values()})
     return {of: str((2 + order.index(many)) * REST + many % REST) for of, many in large.items()}
+
+
+def governing(function: Function, source: Source, line: str) -> set[str]:
+    """Return the names on which it depends where and whether the arrays of a line that are no parameters are written;
+    empty if it has none, or the kernel passes one on."""
+    text = HEAD.sub(lambda head: head[0].replace(";", ","), function.text)
+    passed, names, around, closed = {of.name for of in function.parameters}, list[str](), [""], ""
+    arrays = "|".join({*re.findall(r"\b(\w+)\s*\[", line)} - passed) or "$"
+    if not re.search(rf"\b(?:{arrays}) \[", text) or re.search(rf"\b(?:{arrays}) (?!\[)", text):
+        return set()
+    for code, end in re.findall("([^;{}]*)([;{}])", text):
+        heads = [*HEAD.findall(code), closed * (code.split()[:1] == ["else"])]
+        indices = re.findall(rf"\b(?:{arrays}) ((?:\[[^\]]*\] ?)+)", code)
+        if indices or re.search(r"\b(?:return|break|continue)\b", code):
+            names += re.findall(r"\w+", " ".join((*indices, *heads, *around)))
+        if end == "{":
+            around.append(" ".join(heads))
+        elif end == "}" and around[1:]:
+            closed = around.pop()
+    for name in names:  # the list grows meanwhile
+        macro, value = source.near.macros.get(name), source.near.constant(name) or ()
+        texts = [spelled(tokens(macro.body) if macro else value)]
+        texts += re.findall(rf"\b{name} (?:[-+*/%&|^] |< < |> > )?= ([^;{{}}]*)", text)
+        names += {*re.findall(r"\w+", " ".join(texts))} - {*names}
+    return {*names}
 
 
 def _title(name: str) -> str:
