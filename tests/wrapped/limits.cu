@@ -4,8 +4,11 @@
 // gemm_inside: 1, has a bounds test of n ... it is right where ... n % 16 == 0: its grid, n / 16, is rounded down
 // gemv_in_fours: 0, where n == 1 and m == k and where k % 4 == 0
 // scale_sides: 0, equal to each element times a number ... where w == h
+// gemm_unset: 1, is not right: uninitialised read: ... (with smaller constants than the file's: EDGE =
+// gemm_partly_set: 3, uninitialised read: ... (with smaller constants than the file's: EDGE =
 // counts: 1, is 4294967295 (never written, or computed so), expected
 #define SIDE 16
+#define EDGE 4096
 __global__ void gemm_in_lines(const float* a, const float* b, float* c, int m, int n, int k) {
     int i = blockIdx.x * 64 + threadIdx.x, row = i / n, column = i % n;
     float sum = 0;
@@ -44,6 +47,25 @@ __global__ void scale_sides(const float* x, float* y, int w, int h) {
     int c = blockIdx.x * SIDE + threadIdx.x, r = blockIdx.y * SIDE + threadIdx.y;
     if (c < w && r < h) y[c * w + r] = 3 * x[c * w + r];
 }
+__device__ float element(const float* a, const float* b, int row, int column) {
+    float sum = 0;
+    for (int j = 0; j < EDGE; ++j) sum += a[row * EDGE + j] * b[j * EDGE + column];
+    return sum;
+}
+__global__ void gemm_unset(const float* a, const float* b, float* c) {
+    __shared__ float weights[SIDE];
+    int row = blockIdx.y * SIDE + threadIdx.y, column = blockIdx.x * SIDE + threadIdx.x;
+    if (threadIdx.x + threadIdx.y == 0) weights[0] = 1;
+    __syncthreads();
+    c[row * EDGE + column] = element(a, b, row, column) * weights[threadIdx.y];
+}
+__global__ void gemm_partly_set(const float* a, const float* b, float* c) {
+    __shared__ float weights[SIDE];
+    int row = blockIdx.y * SIDE + threadIdx.y, column = blockIdx.x * SIDE + threadIdx.x;
+    if (threadIdx.x < EDGE / 256) weights[threadIdx.x] = 1;
+    __syncthreads();
+    c[row * EDGE + column] = element(a, b, row, column) * weights[threadIdx.y];
+}
 void counts_cpu(const unsigned* x, unsigned* y, int n) { for (int i = 0; i < n; i++) y[i] = x[i] % 7; }
 __global__ void counts(const unsigned* x, unsigned* y, int n) {
     int i = blockIdx.x * 64 + threadIdx.x;
@@ -59,5 +81,7 @@ void run(float* a, float* b, float* c, unsigned* x, unsigned* y, int m, int n, i
     cudaMalloc(&of, w * h * sizeof(float));
     cudaMalloc(&to, w * h * sizeof(float));
     scale_sides<<<dim3((w + 15) / 16, (h + 15) / 16), dim3(SIDE, SIDE)>>>(of, to, w, h);
+    gemm_unset<<<dim3(EDGE / SIDE, EDGE / SIDE), dim3(SIDE, SIDE)>>>(a, b, c);
+    gemm_partly_set<<<dim3(EDGE / SIDE, EDGE / SIDE), dim3(SIDE, SIDE)>>>(a, b, c);
     counts<<<(n + 63) / 64, 64>>>(x, y, n);
 }
