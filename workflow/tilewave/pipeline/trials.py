@@ -115,11 +115,9 @@ class _Shapes:
     def near(self, sizes: Mapping[str, int], down: bool = False) -> dict[str, int] | None:
         """Return the next shape that the variant takes, or one with larger or equal sizes or ones; None if it takes none."""
         sizes = {**sizes, **self.fixed}
+        whole, steps = math.floor if down else math.ceil, self.divisors.items()
         fitting, *grown = (
-            {
-                name: max(1, sizes[name] // step if down else -(-sizes[name] // step)) * step
-                for name, step in ((name, of * many) for name, of in self.divisors.items())
-            }
+            {name: max(1, whole(sizes[name] / of / many)) * of * many for name, of in steps}
             for many in (1, 2, 4, 8)
         )
         step, tied = math.lcm(*self.divisors.values()), any(map(TIED.fullmatch, self.texts))
@@ -169,10 +167,10 @@ class _Shapes:
         steps = {name: stated.get(name) or self._step(name, base) for name in self.names}
         tied = {name for text in filter(TIED.fullmatch, self.texts) for name in names_in(text)}
         shared = max((steps[name] for name in tied if name in steps), default=0)
-        grids = [launched.grid or () for _, launched in self.variant.launched]
-        sides = [names_in(side) & {*steps} for grid in grids for side in grid]
-        alone = {name for name in steps if not any(name in of and len(of) > 1 for of in sides)}
-        self.sure = {name: of for name, of in steps.items() if of and name in alone - {*self.fixed}}
+        grids = (launched.grid or () for _, launched in self.variant.launched)
+        sides = [names_in(side) & {*steps} for side in itertools.chain(*grids)]
+        alone = {*stated}.union(*(side for side in sides if len(side) == 1)) - {*self.fixed}
+        self.sure = {name: of for name, of in steps.items() if of and name in alone}
         return {name: of or shared * (name in tied) or TILE for name, of in steps.items()}
 
     def label(self, sizes: Mapping[str, int], below: str) -> str:

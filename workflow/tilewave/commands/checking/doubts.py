@@ -12,12 +12,13 @@ from tilewave.commands.wrapping import matching, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.execution.case import UNWRITTEN
 from tilewave.kernel import operations, result
-from tilewave.kernel.expressions import names_in
+from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.front_matter import GUESSED, Kernel
 from tilewave.kernel.result import Result
 
 EMPTY = " of shared memory, which has 0 bytes"
 """Part of the reason of a launch without dynamic shared memory, which no size causes."""
+ROUNDED = ": its grid, {}, is rounded down"
 GROSS = 0.05
 """The least relative error of a whole output that is no matter of rounding."""
 
@@ -57,51 +58,39 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
 
 
-def _is_launched(source: CheckedKernel, kernel: Kernel) -> bool:
-    return source.launched and "grid" not in kernel.marked(GUESSED)
+def _floored(source: CheckedKernel, kernel: Kernel) -> dict[str, str]:
+    sure = source.launched and "grid" not in kernel.marked(GUESSED)
+    return trying.floored(vars(kernel.front)) if sure else {}
 
 
-def rounded_down(
-    source: CheckedKernel, off: Sequence[TriedCase], right: Sequence[TriedCase]
-) -> str:
+def rounded_down(source: CheckedKernel, off: Sequence[Sizes], right: Sequence[Sizes]) -> str:
     """Return where a kernel is right, if its grid is rounded down at each shape of ``off``, and at none of ``right``."""
-    kernel = right[0].case.kernel
-    grid = trying.floored(vars(kernel.front)) if _is_launched(source, kernel) else {}
-    wheres = [trying.broken(grid, of.case.sizes) for of in (*off, *right)]
-    if not all(wheres[: len(off)]) or any(wheres[len(off) :]):
+    assert source.kernel is not None
+    grid = _floored(source, source.kernel)
+    needed = [of for of in grid if not any(trying.broken([of], at) for at in right)]
+    if not all(trying.broken(needed, at) for at in off):
         return ""
-    needed = [of for of in grid if any(of in each for each in wheres)]
-    return f", right where {' and '.join(needed)}: {because([grid[of] for of in needed])}"
-
-
-def because(grid: Sequence[str]) -> str:
-    return f"its grid, {' x '.join(grid)}, is rounded down"
+    return f", right where {' and '.join(needed)}{ROUNDED.format(' x '.join(grid[of] for of in needed))}"
 
 
 def reason_of(source: CheckedKernel, kernel: Kernel) -> str:
     """Return that a grid which is rounded down is why a kernel takes multiples only; empty if it is not."""
-    grid = trying.floored(vars(kernel.front)) if _is_launched(source, kernel) else {}
-    requires = kernel.front.requires
-    steps = {of: step for of, step in requires.items() if isinstance(step, int) and of != "arch"}
-    whole = {of: 3 * step for of, step in steps.items()}
-    needed = [
-        grid[of]
-        for of in grid
-        if of in requires.get("conditions", [])
-        or (names_in(of) <= whole.keys() and not trying.broken([of], whole))
+    of_sizes = {**kernel.front.requires}
+    conditions, _ = of_sizes.pop("conditions", []), of_sizes.pop("arch", 0)
+    sizes = {name: 3 * int(step) for name, step in of_sizes.items()}
+    grid = [
+        text
+        for of, text in _floored(source, kernel).items()
+        if of in conditions or (names_in(of) <= sizes.keys() and not trying.broken([of], sizes))
     ]
-    return f": {because(needed)}" if needed else ""
+    return ROUNDED.format(" x ".join(grid)) if grid else ""
 
 
 def _explained(source: CheckedKernel, end: Result) -> bool:
     """Return whether smaller constants may be why memory of a block or a thread is read before anything writes it."""
     faults, smaller = end.notes["faults"], {of.split()[0] for of in source.smaller}
-    here = all(of["file"] == source.path.name for of in faults)
-    if not (
-        here
-        and end.verdict == result.UNINITIALISED
-        and all(UNWRITTEN.search(of["message"]) for of in faults)
-    ):
+    inside = [of["file"] == source.path.name and UNWRITTEN.search(of["message"]) for of in faults]
+    if end.verdict != result.UNINITIALISED or not all(inside):
         return True
     lines = source.path.read_text("utf-8", "replace").splitlines()
     names = [source.governs(lines[of["line"] - 1]) for of in faults]

@@ -70,10 +70,8 @@ def sentence(
     at = "; ".join([place + reason, *hints])
     differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
     if code == result.NOT_RIGHT:
-        plain = (
-            f" as {operation} " if guessed and problem == result.WRONG else " " if place else ": "
-        )
-        as_named = f": {differs}" if differs else plain
+        by_name = f" as {operation} " if guessed and problem == result.WRONG else " "
+        as_named = f": {differs}" if differs or not place else by_name
         whole = [size_of(entry.case) for entry in ran if entry.right_at_whole_tiles]
         at += "".join(f"; it is right at {size}" for size in whole)
         return f"{name} is not right{as_named}{at}{_named(source) if sizes else ''}"
@@ -136,10 +134,9 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     failed = f" ({', '.join(failures)})" if failures else ""
     texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
-    down = reason_of(source, case.kernel)
-    sentence += (
-        f", {' and '.join(wheres)}{_named(source)}{down}" if wheres and not source.judge else ""
-    )
+    if wheres and not source.judge:
+        reason = reason_of(source, case.kernel)
+        sentence += f", {' and '.join(wheres)}{_named(source)}{reason}"
     named = [of.split()[0] for of in source.guesses if NAMED.match(of)]
     listed = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
     sentence += f", with a guessed {listed}" if named else ""

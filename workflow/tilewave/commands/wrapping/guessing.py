@@ -5,7 +5,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -368,6 +368,15 @@ def constant(source: Source, name: str) -> int | None:
         return None
 
 
+def _meanings(names: list[str], source: Source) -> Iterator[tuple[str, Stream]]:
+    """Yield names and what the files say of them, also those of the names therein, which the list gets."""
+    for name in filter(str.isidentifier, names):
+        macro, value = source.near.macros.get(name), source.near.constant(name) or ()
+        value = tokens(macro.body) if macro else value
+        names += {of.text for of in value if of.word} - {*names}
+        yield name, value
+
+
 def smaller(function: Function, source: Source) -> dict[str, str]:
     """Return smaller values of the large constants of a kernel, those of its block and its shared memory left out.
 
@@ -377,10 +386,7 @@ def smaller(function: Function, source: Source) -> dict[str, str]:
         kept += [token.text for token in (*launch.block, *launch.scope.literal(launch.block))]
     kept += re.findall(r"\w+", " ".join(re.findall(r"__shared__ [^;]*;", function.text)))
     for listed in names, kept:
-        for name in filter(str.isidentifier, listed):  # the lists grow meanwhile
-            macro, value = source.near.macros.get(name), source.near.constant(name) or ()
-            value = tokens(macro.body) if macro else value
-            listed += {of.text for of in value if of.word} - {*listed}
+        for name, value in _meanings(listed, source):
             if WHOLE_NUMBER.fullmatch(spelled(value)):
                 values[name] = constant(source.near, name) or 0
     large = {of: values[of] for of in sorted({*names} - {*kept}) if values.get(of, 0) > LARGE}
@@ -405,10 +411,8 @@ def governing(function: Function, source: Source, line: str) -> set[str]:
             around.append(" ".join(heads))
         elif end == "}" and around[1:]:
             closed = around.pop()
-    for name in names:  # the list grows meanwhile
-        macro, value = source.near.macros.get(name), source.near.constant(name) or ()
-        texts = [spelled(tokens(macro.body) if macro else value)]
-        texts += re.findall(rf"\b{name} (?:[-+*/%&|^] |< < |> > )?= ([^;{{}}]*)", text)
+    for name, _ in _meanings(names, source):
+        texts = re.findall(rf"\b{name} (?:[-+*/%&|^] |< < |> > )?= ([^;{{}}]*)", text)
         names += {*re.findall(r"\w+", " ".join(texts))} - {*names}
     return {*names}
 
