@@ -12,13 +12,11 @@ from tilewave.commands.wrapping import matching, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.execution.case import UNWRITTEN
 from tilewave.kernel import operations, result
-from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.front_matter import GUESSED, Kernel
 from tilewave.kernel.result import Result
 
 EMPTY = " of shared memory, which has 0 bytes"
 """Part of the reason of a launch without dynamic shared memory, which no size causes."""
-ROUNDED = ": its grid, {}, is rounded down"
 GROSS = 0.05
 """The least relative error of a whole output that is no matter of rounding."""
 
@@ -58,32 +56,19 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
 
 
-def _floored(source: CheckedKernel, kernel: Kernel) -> dict[str, str]:
+def rounded_down(
+    source: CheckedKernel, right: Sequence[TriedCase], off: Sequence[TriedCase] = ()
+) -> tuple[str, str]:
+    """Return the conditions under which a grid that is rounded down leaves nothing out, and that it is; empty if one of
+    the shapes that are ``right`` does not meet them, or one that is ``off`` does."""
+    kernel = right[0].case.kernel
     sure = source.launched and "grid" not in kernel.marked(GUESSED)
-    return trying.floored(vars(kernel.front)) if sure else {}
-
-
-def rounded_down(source: CheckedKernel, off: Sequence[Sizes], right: Sequence[Sizes]) -> str:
-    """Return where a kernel is right, if its grid is rounded down at each shape of ``off``, and at none of ``right``."""
-    assert source.kernel is not None
-    grid = _floored(source, source.kernel)
-    needed = [of for of in grid if not any(trying.broken([of], at) for at in right)]
-    if not all(trying.broken(needed, at) for at in off):
-        return ""
-    return f", right where {' and '.join(needed)}{ROUNDED.format(' x '.join(grid[of] for of in needed))}"
-
-
-def reason_of(source: CheckedKernel, kernel: Kernel) -> str:
-    """Return that a grid which is rounded down is why a kernel takes multiples only; empty if it is not."""
-    of_sizes = {**kernel.front.requires}
-    conditions, _ = of_sizes.pop("conditions", []), of_sizes.pop("arch", 0)
-    sizes = {name: 3 * int(step) for name, step in of_sizes.items()}
-    grid = [
-        text
-        for of, text in _floored(source, kernel).items()
-        if of in conditions or (names_in(of) <= sizes.keys() and not trying.broken([of], sizes))
-    ]
-    return ROUNDED.format(" x ".join(grid)) if grid else ""
+    grid = trying.floored(vars(kernel.front)) if sure else {}
+    unmet = {of for entry in right for of in trying.broken(grid, entry.case.sizes)}
+    needed = {of: text for of, text in grid.items() if of not in unmet}
+    if not needed or not all(trying.broken(needed, entry.case.sizes) for entry in off):
+        return "", ""
+    return " and ".join(needed), f": its grid, {' x '.join(needed.values())}, is rounded down"
 
 
 def _explained(source: CheckedKernel, end: Result) -> bool:

@@ -175,8 +175,8 @@ def _document(
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
-        shapes = ([of.case.sizes for of in group] for group in (edges, deciding))
-        text = rounded_down(source, *shapes) or text
+        where, why = rounded_down(source, deciding, edges)
+        text = f", right where {where}{why}" if where else text
         source = replace(source, edge=text)
     proven = any(entry.right_at_whole_tiles for entry in deciding)
     proven = proven and source.launched and any(map(trying.rounded_up, kernel.front.grid))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilewave.basics.paths import relative
 from tilewave.commands import wrap
-from tilewave.commands.checking.doubts import reason_of, rests_on_guess
+from tilewave.commands.checking.doubts import rests_on_guess, rounded_down
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
@@ -44,18 +44,21 @@ def sentence(
     if problem == UNBUILT and (code == result.USAGE or source.problem):
         subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
         return f"{subject} {problem}: {end.reason}"
+    right = [of for of in ran if of.exit_code == result.RIGHT]
+    multiples = right and any("%" in of for of in itertools.chain(*source.limits))
+    down = rounded_down(source, right)[1] if multiples else ""
     if code == result.NOT_RIGHT and source.faults:
         sure = PATTERNS["in_shared"].match(end.reason) and not rests_on_guess(source, decisive)
         ends = [f"{problem} at {size_of(case)}: {end.reason}"] if sure else []
         edges = all(fault.startswith(f"{wrap.FAULT}although ") for fault in source.faults)
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
-            ends += [f"it is right where {where}{reason_of(source, case.kernel)}"]
+            ends += [f"it is right where {where}{down}"]
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         return f"{name} is {PATTERNS['twice'].sub('', faults)}{_named(source)}"
     if code == result.RIGHT:
-        return name + _right(source, outcome, case, ran)
+        return name + _right(source, outcome, case, ran, down)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     guessed = "operation" in case.kernel.marked(GUESSED)
@@ -114,18 +117,20 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), source.name)}"
 
 
-def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedCase]) -> str:
+def _right(
+    source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedCase], down: str
+) -> str:
     """Return the rest of the sentence on a kernel that is right: where, and what to fix first."""
     front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
-    sizes = sorted((entry.case.sizes for entry in ran), key=lambda of: math.prod(of.values()))
+    sizes = sorted((of.case.sizes for of in ran), key=lambda of: math.prod(of.values()))
+    tried = [trying.size(of) for of in sizes]
     if case.probe_case is not None:
         return f" ran as its front matter says in {plural(shapes, 'case')}"
     equal = f": equal to {source.judge}" if source.judge else ""
     operands = operations.load(front.operation).operands.items() if source.judge else ()
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
-    least, most = trying.size(sizes[0]), trying.size(sizes[-1])
-    which = f" from {least} to {most}" if shapes > 1 else f" ({least})"
+    which = f" from {tried[0]} to {tried[-1]}" if shapes > 1 else f" ({tried[0]})"
     inputs = plural(len(ran), "input")
     sentence = f" is right{equal} at {plural(shapes, 'shape')}{which} with {inputs}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
@@ -134,9 +139,8 @@ def _right(source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedC
     failed = f" ({', '.join(failures)})" if failures else ""
     texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
-    if wheres and not source.judge:
-        reason = reason_of(source, case.kernel)
-        sentence += f", {' and '.join(wheres)}{_named(source)}{reason}"
+    sentence += f", {' and '.join(wheres)}{_named(source)}" if wheres and not source.judge else ""
+    sentence += down.replace(": ", "; ", 1) if any("wrong" not in of for of in failures) else down
     named = [of.split()[0] for of in source.guesses if NAMED.match(of)]
     listed = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
     sentence += f", with a guessed {listed}" if named else ""

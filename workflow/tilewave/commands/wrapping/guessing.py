@@ -21,15 +21,13 @@ from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
 
 TABLES = table_beside(__file__)
-K_STEP, NUMBER, THREADS, TILE = (
-    re.compile(TABLES[key]) for key in ("k_step", "number", "threads", "tile")
+K_STEP, NUMBER, THREADS, TILE, HEAD, UNROLLED, FLOORED, DIVIDED = (
+    re.compile(TABLES[key])
+    for key in "k_step number threads tile head unrolled floored divided".split()
 )
 SIDE = 16
 """A side of a guessed block, and of a tile whose size nothing says."""
 ASSERTED = str(TABLES["asserted"])
-HEAD = re.compile(r"\b(?:if|for|while|switch) (\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))")
-UNROLLED = re.compile(r"(?=\b(\w+) < (\w+) ; \1 \+ = ([2-9]|1\d) \))")
-"""The head of a loop that takes several elements at a time."""
 C_TYPES = {"tf32": "float", "f16in32": "float"} | {
     dtype: kind for kind, dtype in reversed(scopes.DTYPES.items())
 }

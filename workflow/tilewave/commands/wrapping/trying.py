@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewave.commands.wrapping.deriving import PITCH
-from tilewave.commands.wrapping.guessing import STEPS, Guess
+from tilewave.commands.wrapping.guessing import DIVIDED, FLOORED, STEPS, Guess
 from tilewave.commands.wrapping.matching import innermost, leaves, with_leading
 from tilewave.compiling import nvcc
 from tilewave.compiling.nvcc import UNDEFINED
@@ -53,11 +53,6 @@ MOST_TILES = 256
 """Most tiles of a side, where the guessed size of a tile gave no block."""
 MOST_FITTED = 1 << 20
 """Largest size that a grid which is rounded down gets to have a block."""
-FLOORED = re.compile(r"(?<![\w)])\(?(\w+(?: \* \w+)*)\)? // (\w+|\([^()]*\))")
-"""A division of sizes in a grid that is rounded down."""
-DIVIDED = re.compile(r"\b(\w+) //? \(?(\w+)\b")
-MOST_BESIDE = 65
-"""Bound of the multiples of sizes of which a product is not a multiple of a block's elements."""
 SEVERAL_TILES = 256
 """Least divisor of a grid that may hold several tiles, as the stride of a block does."""
 
@@ -455,14 +450,11 @@ def _of_products(guess: Guess, front: Front, run: Run, shape: Shape, limit: Fron
     """Return the conditions of `floored` on products of sizes, those beside which the kernel is not right."""
     conditions, steps = list[str](), {name: int(limit.get(name, 1)) for name in shape}
     for text in floored(front):
-        names = sorted(names_in(text))
-        beside = (
-            {**shape, **{of: many * steps[of] for of, many in zip(names, times)}}
-            for times in itertools.product(range(1, MOST_BESIDE), repeat=len(names))
-            if len(names) > 1 and {*names} <= steps.keys()
-        )
-        off = (of for of in beside if broken([text], of) and not _too_small(guess, of))
-        if (other := next(off, None)) and not _judged(guess, run(front, shape_of(other, front))):
+        names = names_in(text) if names_in(text) <= shape.keys() else set()
+        beside = ({**shape, **{of: many * steps[of] for of in names}} for many in range(1, BEYOND))
+        off = (of for of in beside if names and broken([text], of) and not _too_small(guess, of))
+        other = next(off, None) if len(names) > 1 else None
+        if other and not _judged(guess, run(front, shape_of(other, front))):
             conditions.append(text)
     return conditions
 
