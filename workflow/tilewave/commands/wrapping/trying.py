@@ -434,7 +434,8 @@ def rounded_up(side: Any) -> bool:
 def floored(front: Mapping[str, Any]) -> dict[str, str]:
     """Return where the grid, which is rounded down, leaves nothing out, with its text: ``n % 64 == 0``."""
     found, macros = dict[str, str](), {of: each[0] for of, each in front.get("macros", {}).items()}
-    for over, under in FLOORED.findall(" ; ".join(map(str, front["grid"]))):
+    sides = [of for of in map(str, front["grid"]) if not FLOORED.sub("", of).strip(" *()")]
+    for over, under in FLOORED.findall(" ; ".join(sides)):
         with contextlib.suppress(ExpressionError, TypeError):
             step = int(evaluate(under, macros))
             found[f"{over} % {step} == 0"] = f"{over} / {step}"
@@ -465,7 +466,7 @@ def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) 
     up = any(name in names_in(str(side)) for side in filter(rounded_up, front["grid"]))
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
     # A constant size that the launch divides is right or wrong as it is.
-    down = any(name in names_in(text) for text in floored(front))
+    down = any(name in names_in(side) for side in map(str, front["grid"]) if "//" in side)
     up = up and bool(guess.place) and name not in guess.asserted
     step = int(limit.get(name, 0))
     if guessed or not step or not (name in tested or up):
