@@ -292,18 +292,19 @@ class _Case:
 
     def forgive(self, *about: Any) -> None:
         """Make hints of reads of unwritten shared or local memory, if there is no other and no output depends on it."""
-        instructions, runs = self.instructions, list[list[bytes]]()
-        for filling in (*FILLINGS, None):
-            kinds = {UNWRITTEN.search(of["message"]) and of["kind"] for of in self.faults}
-            if kinds != {model.UNINITIALISED}:
-                return
+        instructions, faults, first = self.instructions, self.faults, list[bytes]()
+        for filling in (None, *FILLINGS):
             if filling is not None:
                 self.filling, self.results = filling, []
                 self.judged(*about)
-                runs.append(self.results)
+                first = first or self.results
+            kinds = {UNWRITTEN.search(of["message"]) and of["kind"] for of in self.faults}
+            if kinds != {model.UNINITIALISED}:
+                return
+            if filling is not None and not (first and self.results == first):
+                self.faults = faults  # each read is counted once
+                return
         self.instructions = instructions
-        if not runs[0] or any(run != runs[0] for run in runs):
-            return
         lines = dict.fromkeys(f"line {of['line']} of {of['file']}" for of in self.faults)
         self.hints[f"{model.UNINITIALISED} at {' and '.join(lines)}{UNUSED}"] = None
         self.faults = []
