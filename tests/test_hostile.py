@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
 from samples import BODY, FRONT, ROOT, needs_nvrtc, shipped, write_kernel
@@ -24,7 +26,7 @@ from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.result import Result
 from tilewave.pipeline import parameters, rules
 from tilewave.records.store import write_atomically
-from tilewave.report import cells
+from tilewave.report import cells, summary, verdict
 
 VECTOR = shipped("vector_add")
 RAW = "\x1b[31m<img src=x onerror=alert(1)>\x07\x00\u202e\ufffe"
@@ -183,6 +185,10 @@ def test_texts_from_elsewhere_command_nothing(capsys):
     shown = capsys.readouterr().out
     assert formatted(RAW, b"", lambda at: "") == reason == printable(RAW)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e\ufffe]", reason + shown) and "\tµ→\n" in shown
+    frame = pd.DataFrame([{"case": "a@64", "kernel": "a", "verdict": result.NOT_CHECKED}])
+    problem = verdict.Problem("a@64", f"a@64: check: trap: {reason}")
+    judged = verdict.Verdict("", "", (), (problem,), {}, {})
+    assert len(ElementTree.fromstring(summary.junit(frame, judged))) == 1
 
 
 def test_markdown_takes_no_html():

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -265,7 +266,7 @@ def test_same_tables_give_the_same_bytes(make: Any) -> None:
     assert "The first rung" in run.page("kernels")
 
 
-def test_index_and_summary_say_what_is_not_right(make: Any) -> None:
+def test_index_summary_and_junit_say_what_is_not_right(make: Any) -> None:
     run = make()
     text = run.page()
     assert "<b>7 of 11</b> cases checked" in text
@@ -281,6 +282,11 @@ def test_index_and_summary_say_what_is_not_right(make: Any) -> None:
     summed = Path("reports/summary.md").read_text("utf-8")
     assert summed.startswith("# Recorded on NVIDIA H200") and "| wrong | 1 | check |" in summed
     assert "\nNot passed: 4 cases are wrong or failed, in first, tiled.\n" in summed
+    suite = ElementTree.parse("reports/junit.xml").getroot()
+    outcomes = {test.get("name"): [element.tag for element in test] for test in suite}
+    assert suite.attrib == {"name": "tilewave", "tests": "11", "failures": "4", "skipped": "1"}
+    assert outcomes["first@64x64x64"] == ["failure"] and outcomes["first@128x128x128"] == []
+    assert outcomes["tiled@8x12x8"] == ["skipped"]
     page = run.page("kernel/first")
     failed = page[page.index("<h2>What failed</h2>") : page.index("<h2>Resources</h2>")]
     assert '<span class="tag bad">wrong</span>' in failed and "first@64x64x64" in failed
@@ -536,6 +542,20 @@ def test_the_title_counts_the_drawn_rungs_of_each_dtype() -> None:
     drawn["FP16"] = pd.DataFrame({"share": [1.0, 2.0]})
     assert site.question(drawn) == f"{title}, two FP16 from 1 % to 2 %"
     assert site.question({}) == "Why is a CUDA kernel slow?"
+
+
+def test_junit_agrees_with_the_verdict() -> None:
+    """A planned time-out is no failure and was not skipped; an undrawn figure is a failure."""
+    rows = [("planned", "timed out"), ("late", "ok"), ("absent", "ok")]
+    cases = pd.DataFrame(rows, columns=["case", "ends"])
+    cases = cases.assign(kernel="k", verdict="not checked", finds="")
+    problem = site.verdict.Problem("late", "late: time: timed out")
+    judged = site.verdict.Verdict("", "", (), (problem,), {"ladder": "KeyError"}, {})
+    suite = ElementTree.fromstring(summary.junit(cases, judged))
+    outcomes = {test.get("name"): [element.tag for element in test] for test in suite}
+    ends = {"planned": [], "late": ["failure"], "absent": ["skipped"], "ladder": ["failure"]}
+    assert outcomes == ends
+    assert suite.attrib == {"name": "tilewave", "tests": "4", "failures": "2", "skipped": "1"}
 
 
 def test_a_plot_modules_table_for_the_page_replaces_the_data(make, monkeypatch) -> None:

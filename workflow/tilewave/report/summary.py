@@ -1,9 +1,10 @@
-"""The whole run: problems, statuses, sources, summary.md for pull requests."""
+"""The whole run: problems, statuses, sources, summary.md for pull requests, junit.xml for CI."""
 
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import pandas as pd
 
@@ -212,3 +213,30 @@ def markdown(
         count, first = len(group.cases), group.cases[0]
         lines.append(markdown_row(group.word, count, group.stages, group.reason, first))
     return "\n".join(lines) + "\n"
+
+
+def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
+    """Return JUnit XML with a test for each case, figure that was not drawn, and file that was not read. A
+    test fails on a problem of the verdict; unchecked, it is skipped, unless its kernel file expects that."""
+    suite = ElementTree.Element("testsuite", name="tilewave")
+    failed = {problem.case: problem.line for problem in judged.problems}
+    ends = cases.reindex(columns=["ends", "finds"]).replace(result.OK, "")
+    planned = ends.map(present).any(axis=1)
+    columns = zip(cases["case"], cases["kernel"], cases["verdict"], planned, strict=True)
+    tests = [
+        (str(case), str(kernel), failed.get(str(case), ""), not (verdict.checked(word) or expected))
+        for case, kernel, word, expected in columns
+    ]
+    tests += [(name, "figure", why, False) for name, why in judged.undrawn.items()]
+    tests += [(name, "kernel file", why, False) for name, why in judged.unread.items()]
+    for name, kind, why, skipped in tests:
+        test = ElementTree.SubElement(suite, "testcase", name=name, classname=kind)
+        if why:
+            ElementTree.SubElement(test, "failure", message=why)
+        elif skipped:
+            ElementTree.SubElement(test, "skipped", message=result.NOT_CHECKED)
+    failures, skips = (len(suite.findall(f"*/{kind}")) for kind in ("failure", "skipped"))
+    suite.attrib |= {"tests": f"{len(tests)}", "failures": f"{failures}", "skipped": f"{skips}"}
+    ElementTree.indent(suite)
+    document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
