@@ -37,8 +37,8 @@ def action(excess: int, microseconds: float, source: bool = True) -> SampledActi
 
 @pytest.fixture
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reports of a kernel with bank conflicts, of one without source, and of none."""
-    contents = {"b": [action(62, 12.0)], "empty": []}
+    """Two reports of one kernel, the later with bank conflicts, and one without source or kernels."""
+    contents = {"a": [action(0, 10.0)], "b": [action(62, 12.0)], "empty": []}
     contents["bare"] = [action(6, 1.0, source=False)] * 2
     opened = {f"{name}.ncu-rep": [FakeRange(actions)] for name, actions in contents.items()}
     monkeypatch.setattr(launches, "load_report", lambda path: opened[path.name])
@@ -60,10 +60,20 @@ def test_a_launch_has_its_limit_rules_and_lines(reports, capsys) -> None:
     assert "\ntiled (2): " in bare and bare.count("LDS.64 R2") == 2
 
 
+def test_two_reports_name_the_line_and_the_rule(reports, capsys) -> None:
+    assert main(["explain", "a.ncu-rep", "b.ncu-rep", "--fail-on", "excess,slower:5%"]) == 1
+    difference = capsys.readouterr().out.split("a.ncu-rep to b.ncu-rep")[1]
+    assert "1 slower; counts differ in 1 case" in difference and "20.0 % slower" in difference
+    assert "k.cu:3" in difference and "tiled: wavefronts shared excess 0 to 62" in difference
+    assert main(["explain", "b.ncu-rep", "a.ncu-rep", "--fail-on", "excess,slower"]) == 0
+
+
 def test_mistakes(reports, capsys) -> None:
     messages = {
         "empty.ncu-rep": "no kernel",
-        "b.ncu-rep --kernel gemm": "no kernel with gemm.*tiled",
+        "a.ncu-rep --kernel gemm": "no kernel with gemm.*tiled",
+        "a.ncu-rep b.ncu-rep --fail-on spills": "excess, registers, slower",
+        "a.ncu-rep --fail-on excess": "compares two",
     }
     for arguments, message in messages.items():
         assert main(["explain", *arguments.split()]) == 2

@@ -8,7 +8,7 @@
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only NAMES]
     tilewave record
     tilewave compare A [B]
-    tilewave explain A.ncu-rep
+    tilewave explain A.ncu-rep [B.ncu-rep] [--fail-on RULES]
     tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
 
 All but ``record`` and ``explain`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake

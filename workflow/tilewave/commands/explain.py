@@ -5,14 +5,17 @@ import json
 import re
 import textwrap
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tilewave.basics.columns import columns, count
+from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.tables import table_beside
-from tilewave.commands import flags
+from tilewave.commands import compare, flags
 from tilewave.gpu.ncu.launches import TIME, ProfiledLaunch, of_report
 from tilewave.kernel import result
 from tilewave.records.counters.catalogue import EXCESS, SAMPLES, STALL_SAMPLES
@@ -20,8 +23,16 @@ from tilewave.records.store import write_atomically
 from tilewave.report import advice
 from tilewave.report.cells import cell
 from tilewave.report.comparing import output
+from tilewave.report.comparing.changes import TIMES, Comparison, Side
+from tilewave.report.comparing.sides import with_occupancy
+from tilewave.theory import ratios
 from tilewave.theory.data_sheets import data_sheet
+from tilewave.theory.occupancy import SmLimits
 
+RULES = ("excess", "registers", "slower")
+"""Rules of `tilewave compare` that a report can break."""
+MARGIN = 0.05
+"""Relative difference of two times, one launch each, from which the verdict is slower or faster."""
 TABLES = table_beside(__file__)
 SIZES: dict[str, str] = TABLES["sizes"]
 LINK, SENTENCE = (re.compile(TABLES[key]) for key in ("link", "sentence"))
@@ -36,11 +47,17 @@ PARAGRAPH = textwrap.TextWrapper(110, initial_indent="  - ", subsequent_indent="
 def add(commands: Any) -> None:
     parser = commands.add_parser(
         "explain", help="say what limits the kernels in a report of Nsight Compute",
-        description="Open a report of any program (ncu --set full --import-source yes -o A), without a GPU.",
+        description="Open a report of any program (ncu --set full --import-source yes -o A), without a GPU. "
+        "With a second report, say what differs. Kernels are matched by name and order.",
     )  # fmt: skip
-    parser.add_argument("report", type=Path, metavar="REPORT")
+    parser.add_argument("reports", type=Path, metavar="REPORT", nargs="+", help="one or two")
     parser.add_argument("--kernel", default="", metavar="NAME", help="a part of the kernels' names")
     parser.add_argument("--lines", type=int, default=10, help="lines a kernel (default: 10)")
+    parser.add_argument(
+        "--fail-on", default="", metavar="RULES",
+        help="exit with 1 if B breaks one of these rules: "
+        + "; ".join(f"{name}: {output.RULES[name]}" for name in RULES).replace("%", "%%"),
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     parser.set_defaults(run=run)
 
@@ -118,12 +135,49 @@ def explained(launch: ProfiledLaunch, most: int) -> tuple[str, dict[str, Any]]:
     return text, dataclasses.asdict(launch) | more
 
 
+def side(label: str, launches: Sequence[ProfiledLaunch]) -> Side:
+    times = [launch.metrics.get(TIME, np.nan) / 1e3 for launch in launches]
+    cases = pd.DataFrame([_case(launch) for launch in launches]).assign(us=times)
+    cases = with_occupancy(cases, SmLimits.if_known(launches[0].device))
+    rows = [{**row, "case": launch.name} for launch in launches for row in launch.rows]
+    return Side(label, cases, instructions=pd.DataFrame(rows).assign(stage="counters"))
+
+
+def compared(before: Side, after: Side) -> Comparison:
+    """Compare two reports by their counts, and by the time of one launch each."""
+    names = [list(side.cases["case"]) for side in (before, after)]
+    gone, new = ([name for name in names[at] if name not in names[1 - at]] for at in (0, 1))
+    both = before.cases.merge(after.cases, on="case", suffixes=("_before", "_after"))
+    times = both.rename(columns={"us_before": "before_us", "us_after": "after_us"})
+    times["ratio"] = times["after_us"] / times["before_us"]
+    changed = times["ratio"] > 1 + MARGIN, times["ratio"] < 1 - MARGIN
+    times["verdict"] = np.select(changed, [ratios.SLOWER, ratios.FASTER], ratios.SAME)
+    times = times.dropna(subset="ratio").reindex(columns=TIMES).assign(margin=MARGIN)
+    comparison = Comparison(before, after, gone, new)
+    comparison.times = times
+    return comparison
+
+
 def run(options: Namespace) -> int:
     """Explain and return the exit code. Raises UserError."""
-    report = of_report(options.report, options.kernel)
-    texts, kernels = zip(*(explained(launch, options.lines) for launch in report))
+    rules = output.rules(options.fail_on)
+    for name in rules.keys() - set(RULES):
+        raise UserError(HERE, "--fail-on", name, RULES)
+    if len(options.reports) > 2 or (rules and len(options.reports) < 2):
+        problem = f"there are {len(options.reports)} reports"
+        raise UserError.because(HERE, problem, "Name one or two; --fail-on compares two")
+    reports = [of_report(path, options.kernel) for path in options.reports]
+    texts, kernels = zip(*(explained(launch, options.lines) for launch in reports[-1]))
     flags.show("\n\n".join(texts))
+    document: dict[str, Any] = {"schema_version": 1, "kernels": list(kernels)}
+    broken: list[str] = []
+    if len(reports) > 1:
+        sides = [side(path.name, report) for path, report in zip(options.reports, reports)]
+        comparison = compared(*sides)
+        broken = output.failures(comparison, rules)
+        flags.show("\n" + output.text(comparison))
+        document["comparison"] = comparison.document()
     if options.json:
-        document = {"schema_version": 1, "kernels": list(kernels)}
         write_atomically(options.json, f"{json.dumps(document, indent=1)}\n".encode())
-    return result.RIGHT
+    compare.show_broken(options.fail_on, broken)
+    return result.NOT_RIGHT if broken else result.RIGHT
