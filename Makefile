@@ -107,7 +107,7 @@ sbom: $(RUN) $(SUPPLY)
 # Needs uv. base comes first: the others are constrained by it. Pins move only where they must;
 # make lock ARGS=--upgrade takes the newest.
 lock:
-	for name in base test lint gpu browser slurm build supply; do \
+	for name in base test lint gpu browser slurm mcp build supply; do \
 	  case $$name in base | build | supply) other= ;; *) other="-c base.txt" ;; esac; \
 	  (cd requirements && uv pip compile $$name.in $$other --universal --python-version 3.11 $(ARGS) \
 	    --generate-hashes --no-emit-index-url --no-header -q --native-tls -o $$name.txt) || exit 1; \

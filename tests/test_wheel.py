@@ -64,7 +64,7 @@ def test_its_requirements_are_those_of_the_in_files(wheel):
         lines = [line for line in path.read_text().splitlines() if line and line[0] != "#"]
         names = {NAME.match(line)[0].lower() for line in lines}
         assert names and (not names & requirements if path.stem in TOOLS else names <= requirements)
-    extras = {"browser", "dev", "execute", "gpu", "ncu", "slurm"}
+    extras = {"browser", "dev", "execute", "gpu", "mcp", "ncu", "slurm"}
     assert set(metadata.get_all("Provides-Extra")) == extras
     drawing = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert not re.search("numba|cuda|ncu|cublas", " ".join(drawing))

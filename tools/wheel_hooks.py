@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-EXTRAS = ("gpu", "browser", "slurm")
+EXTRAS = ("gpu", "browser", "slurm", "mcp")
 COMMIT = "commit.json"
 CARRIED = {"wheel": f"tilewave/_home/{COMMIT}", "sdist": COMMIT}
 
@@ -32,7 +32,7 @@ class Requirements(MetadataHookInterface):  # type: ignore[misc]
         execute, ncu = wanted(self.root, "base", "execute"), wanted(self.root, "gpu", "ncu")
         extras = {name: wanted(self.root, name) for name in EXTRAS}
         extras["dev"] = wanted(self.root, "test") + wanted(self.root, "lint")
-        for name in ("gpu", "dev"):
+        for name in ("gpu", "dev", "mcp"):
             extras[name] += execute
         extras["gpu"] += ncu
         metadata["optional-dependencies"] = extras | {"execute": execute, "ncu": ncu}

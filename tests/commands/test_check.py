@@ -1,9 +1,11 @@
-"""`tilewave check`: verdict, exit code, and how far to trust them."""
+"""`tilewave check` and `tilewave mcp`: verdict, exit code, and how far to trust them."""
 
 import json
 import random
 import re
 import shutil
+import sys
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,6 +14,7 @@ import pytest
 from executing_support import FAULTS
 from samples import ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
 from tilewave.__main__ import main
+from tilewave.commands import mcp as mcp_command
 from tilewave.execution import trust
 from tilewave.kernel import result
 from tilewave.pipeline import compiling
@@ -194,3 +197,37 @@ def test_what_was_executed_how():
     assert [row["line"] for row in here["not_reached"]] == [6]
     older = trust.of_instructions([rows], 80)
     assert not older["compared"] and ["HMMA"] in [row["opcodes"] for row in older["approximate"]]
+
+
+class Service:
+    """The part of `mcp.server.mcpserver.MCPServer` that the server uses."""
+
+    def __init__(self, name: str, instructions: str) -> None:
+        assert name == "tilewave" and "exit_code" in instructions
+        self.tools: dict[str, Any] = {}
+
+    def add_tool(self, tool: Any) -> None:
+        assert tool.__doc__ and tool.__annotations__["return"] == dict[str, Any]
+        self.tools[tool.__name__] = tool
+
+
+def test_tools_for_agents(monkeypatch, capsys, tmp_path):
+    for name in ("mcp", "mcp.server", "mcp.server.mcpserver"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(MCPServer=Service))
+    tools = mcp_command.server().tools
+    wrong = str(FAILING / "wrong_result.cu")
+    document = tools["check"](wrong)
+    assert document["exit_code"] == 1 and "wrong_result is not right" in document["sentence"]
+    document = tools["execute"](str(TILED), shape="64", macros={"TILE": "32"})
+    assert (document["exit_code"], document["variant"]) == (0, "matmul_tiled-tile32")
+    assert "instructions" not in document and document["lines"]
+    assert tools["compare"](wrong, wrong)["exit_code"] == 0
+    for name, arguments in {"check": ["--json"], "execute": [wrong], "compare": ["none"]}.items():
+        assert tools[name](*arguments)["exit_code"] == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_the_server_names_its_package(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert main(["mcp"]) == 2
+    assert "pip install 'tilewave[mcp]'" in capsys.readouterr().err

@@ -10,6 +10,7 @@
     tilewave compare A [B]
     tilewave explain A.ncu-rep [B.ncu-rep] [--fail-on RULES]
     tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
+    tilewave mcp
 
 All but ``record`` and ``explain`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
 on the command line or in a file.
@@ -99,7 +100,7 @@ def _leaving() -> Iterator[None]:
 
 
 SUBCOMMANDS = (
-    "check", "execute", "wrap", "report", "record", "compare", "explain", "figure",
+    "check", "execute", "wrap", "report", "record", "compare", "explain", "figure", "mcp",
 )  # fmt: skip
 """Each is a module of `commands`, in the order of the help."""
 MISTAKE = "usage error"
