@@ -206,7 +206,6 @@ def test_mistakes_are_one_line(capsys, arguments, message):
         ("report --configfile nowhere.yaml", "nowhere.yaml: the file cannot be read"),
         ("report --operations .", "--operations is given without --kernels. Add --kernels"),
         ("record", "this folder has no config"),
-        ("record --from none", "--from is 'none'. Allowed: a checkout, or a folder with"),
         ("compare", "the following arguments are required: A. See `tilewave compare --help`"),
         ("compare none", "none"),
         ("compare . . --fail-on any", "--fail-on is 'any'"),

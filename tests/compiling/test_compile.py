@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +16,7 @@ from tilewave.kernel import result
 from tilewave.kernel.digests import host_code, source_digest
 from tilewave.kernel.front_matter import load_kernel
 from tilewave.kernel.variants import variant
-from tilewave.pipeline import compiling, project, rules
+from tilewave.pipeline import compiling, project
 from tilewave.records.store import Store
 
 pytestmark = needs_nvrtc
@@ -352,23 +351,6 @@ def test_symbol() -> None:
     ):
         with pytest.raises(nvrtc.NoSymbol, match=message):
             nvrtc.symbol(name, others)
-
-
-def test_what_checks_on_a_gpu_need_is_compiled_beside_the_kernels(tmp_path, monkeypatch):
-    begun = []
-
-    def started(command, **_):
-        begun.append(command)
-        return nullcontext()
-
-    monkeypatch.setattr(rules.subprocess, "Popen", started)
-    pipeline = SimpleNamespace(store=SimpleNamespace(root=tmp_path))
-    for live, tasks in ((False, [1]), (True, []), (True, [1])):
-        about = SimpleNamespace(target={"live": live}, arch="sm_90", project=pipeline)
-        with rules._helpers_compiled(about, tasks):
-            assert len(begun) == (live and bool(tasks))
-    module = "tilewave.gpu.reference"
-    assert begun == [[sys.executable, "-m", module, "sm_90", str(tmp_path / "cache")]]
 
 
 def test_helper_kernels_are_compiled_once(tmp_path):

@@ -314,10 +314,10 @@ def test_the_case_that_is_watched(operation: str, sizes: tuple[int, ...], best: 
 
 @needs_nvrtc
 def test_a_worker_returns_the_accesses_of_a_watched_job() -> None:
-    from tilewave.execution import cost, worker
+    from tilewave.execution import worker
 
     path = ROOT / "kernels" / "probes" / "shared_access.cu"
     job = replace(support.job(path, "load_32_conflict"), watch=True, key="ab12")
-    outcome = worker.run_job(job, engine(), cost.PaceRates())
+    outcome = worker.run_job(job, engine())
     (row,) = [row for row in outcome.accesses if row["opcode"] == "LDS"]
     assert (outcome.status, outcome.key, row["wavefronts"]) == (result.OK, "ab12", 4)

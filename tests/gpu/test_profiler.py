@@ -29,6 +29,7 @@ from tilewave.gpu import blocks
 from tilewave.gpu.ncu import instructions, profiler, profiling, reading
 from tilewave.gpu.ncu import report as profile_report
 from tilewave.gpu.ncu import run as profile_run
+from tilewave.gpu.ncu.samples import rules_of
 from tilewave.kernel.job import Job, read_jobs
 from tilewave.kernel.launches import LaunchPlan
 from tilewave.kernel.result import Result
@@ -54,7 +55,7 @@ def result_of(wanted: Job, action: FakeAction, names: list[str] = NAMES) -> Resu
 
 
 def test_command_line() -> None:
-    settings = profile_run.Settings(("x.sum", "y.avg"), ("SourceCounters",), False, "base", "all")
+    settings = profile_run.Settings(("x.sum", "y.avg"), ("SourceCounters",), "base", "all")
     paths = map(Path, ("/r/a.jobs.json", "/r/a.events.jsonl", "/r/a%.ncu-rep", "/c"))
     line = " ".join(profile_run.build_command("/opt/ncu", settings, settings.metrics, *paths))
     assert line.startswith("/opt/ncu --nvtx --nvtx-include tilewave@measure/ --clock-control base")
@@ -151,16 +152,13 @@ def test_samples_and_what_the_rules_say() -> None:
     assert result.by_metric == {
         "samples": 12, "samples_not_issued": 1, "stall_barrier": 7, "stall_wait": 5,
     }  # fmt: skip
-    (rule,) = result.notes.pop("rules")
+    (rule,) = rules_of(SampledAction(samples(), RULES))
     assert rule == {
         "rule": "CPIStall", "section": "WarpStateStats", "name": "Warp Stall", "title": "Barrier Stalls",
         "message": "Warps wait.", "kind": "optimization", "speedup": 12.5, "speedup_of": "global",
         "metrics": {"stalled": 0.5},
     }  # fmt: skip
-    assert result.notes == {"kernels": ["tiled"], "interval_cycles": 2048, "passes": 19}
-    for stage in ("counters", "sample"):  # the second alone asks for rules
-        with_rules = profiling.settings_of(job("a", stage=stage)).rules
-        assert with_rules == (stage == "sample")
+    assert result.notes == {"kernels": ["tiled"]}
 
 
 def test_a_report_without_samples_is_none_of_a_kernel_that_was_too_short() -> None:
@@ -213,11 +211,8 @@ def test_totals_by_kind_and_the_probes_instruction() -> None:
     assert figures["wavefronts_shared_excess_STS"] == 0
     assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
     assert figures["ideal_by_instruction"] == 2
-    assert "probe_instruction" not in result.notes
     plain = result_of(job("p@x"), action, [*NAMES, loads])
     assert not {"wavefronts", "wavefronts_by_instruction"} & set(plain.by_metric)
-    result = result_of(probe, FakeAction("tiled", COUNTERS, "a"))
-    assert "no counters of instructions" in result.notes["probe_instruction"]
 
 
 @pytest.mark.parametrize(
@@ -500,10 +495,9 @@ def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, c
     profiled = job("a", cubin=str(cubin))
     names = profiling.metrics_of(profiled)
     assert [catalogue.METRICS[name].inputs for name in names if "tensor_src" in name] == collected
-    # Metrics that are 0 by the code are listed separately from the counted ones.
+    # Metrics that are 0 by the code are no figures.
     result = result_of(profiled, FakeAction("tiled", dict.fromkeys(names, 3.0)), names)
     unasked = [name for name in profiled.metrics if name not in names]
-    assert result.notes.get("not_asked", []) == sorted(unasked)
     assert not set(unasked) & set(result.by_metric)
     if "SP" not in code:
         assert result.by_metric["counted_tensor_flops"] == 3 * len(collected)

@@ -124,16 +124,13 @@ def test_totals_are_of_the_kinds_that_touch_shared_memory() -> None:
 def test_the_probe_instruction_alone_is_counted() -> None:
     rows = [row(0, "STS", 4, 1), row(16, "STS.64", 2, 2), row(32, "LDS.64", 9, 1, executed=0)]
     values = {figures.DERIVED["shared_wavefronts_store"].counter: 6.0}
-    derived, note = instructions.probe_figures("STS.64", rows, values)
+    derived = instructions.probe_figures("STS.64", rows, values)
     assert named(derived) == {"wavefronts_by_instruction": 2, "ideal_by_instruction": 2}
-    assert "2 instructions share the hardware's store counter" in note
-    derived, _ = instructions.probe_figures("STS", rows, values)
+    derived = instructions.probe_figures("STS", rows, values)
     assert named(derived) == {"wavefronts_by_instruction": 4, "ideal_by_instruction": 1}
-    derived, note = instructions.probe_figures("LDS", rows, values)
-    assert "no instruction LDS" in note and not derived
+    assert not instructions.probe_figures("LDS", rows, values)
     twice = [*rows, row(64, "STS.64", 1, 1)]
-    derived, note = instructions.probe_figures("STS.64", twice, values)
-    assert "2 instructions are STS.64 (at 0x10, 0x40)" in note and not derived
+    assert not instructions.probe_figures("STS.64", twice, values)
 
 
 def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
@@ -143,12 +140,11 @@ def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
     values = dict(zip((figures.DERIVED[name].counter for name in names), (3.0, 5.0, 8.0, 1.0)))
     cases = (("STS.64", 3, 8, 2, 2), ("LDS", 5, 1, 9, 1))
     for opcode, wavefronts, conflicts, attributed, ideal in cases:
-        derived, note = instructions.probe_figures(opcode, rows, values)
+        derived = instructions.probe_figures(opcode, rows, values)
         by_instruction = {"wavefronts_by_instruction": attributed, "ideal_by_instruction": ideal}
         totals = {"wavefronts": wavefronts, "bank_conflicts": conflicts}
         assert named(derived) == by_instruction | totals
-        assert not note
-        alone = named(instructions.probe_figures(opcode, rows, {})[0])
+        alone = named(instructions.probe_figures(opcode, rows, {}))
         assert not {"wavefronts", "bank_conflicts"} & alone.keys()
 
 

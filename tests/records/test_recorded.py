@@ -8,10 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tilewave.__main__ import main, parser
 from tilewave.basics import memory
 from tilewave.basics.errors import UserError
-from tilewave.commands.record import adopted
 from tilewave.compiling.sass import places
 from tilewave.execution.lanes import captured
 from tilewave.kernel import result
@@ -19,7 +17,7 @@ from tilewave.kernel.result import Result
 from tilewave.pipeline import tables
 from tilewave.records import recorded as recorded_module
 from tilewave.records.folder import LOST, folders
-from tilewave.records.recorded import Recorded, adopt, merge, merge_accesses
+from tilewave.records.recorded import Recorded, merge, merge_accesses
 
 ENVIRONMENTS = {"gpu1": {"gpu": "NVIDIA H200", "sms": 132}, "host": {"gpu": None}}
 
@@ -72,7 +70,7 @@ def test_get_by_stage_and_case(folder):
     assert folders(folder / "nowhere") == []
 
 
-def test_samples_of_instructions_have_a_separate_table(folder, tmp_path):
+def test_samples_of_instructions_have_a_separate_table(folder):
     row = {"address": 16, "samples": 3, "stall_wait": 3}
     more = {"instructions": [row], "notes": {"rules": [{"title": "Tail Effect"}]}}
     more |= {"key": "s1", "environment": "gpu1", "source": "samples"}
@@ -87,9 +85,6 @@ def test_samples_of_instructions_have_a_separate_table(folder, tmp_path):
     assert stored.notes["rules"] == [{"title": "Tail Effect"}]
     table = tables.instructions_table([stored], recorded, lambda variant, function: {}, "stalls")
     assert table[["case", "samples", "line"]].to_numpy().tolist() == [["a@64", 3, 0]]
-    adopt(tmp_path / "other", folder)
-    there = Recorded(tmp_path / "other").long_table("stalls", {"s1"}).to_pylist()
-    assert there == [{"key": "s1", **row}]
 
 
 def test_new_measurement_replaces_the_case_whatever_its_key(folder):
@@ -343,64 +338,6 @@ def test_a_recording_that_is_killed_while_it_is_written_is_whole(folder, monkeyp
     assert number > 4 and Recorded(folder).damage == {}
 
 
-CLEAN = {name: {**facts, "commit": "abc"} for name, facts in ENVIRONMENTS.items()}
-
-
-def elsewhere(tmp_path, *results, environments=CLEAN, compiled=None):
-    """Return the recorded folder of another checkout."""
-    path = tmp_path / "other" / "resources" / "recorded" / "nvidia_h200"
-    merge(path, list(results), environments, compiled or {})
-    return path
-
-
-def test_adopting_takes_over_what_is_new(folder, tmp_path):
-    """Results come with their samples, instructions and code; equal ones are not touched."""
-    code = {"c.sm_90": {"code": "y"}, "a.sm_90": {"code": "older"}, "d.sm_90": {"code": "z"}}
-    results = [timed("a@64", "k1"), timed("c@64", "k5", 5.0), timed("b@64", "k2", 9.0)]
-    other = elsewhere(tmp_path, *results, counted("c@64", "c5", 3), compiled=code)
-    assert adopt(folder, other) == {"added": 2, "replaced": 1, "kept": 2}
-    recorded = Recorded(folder)
-    assert recorded.get("time", "b@64").figures[0]["value"] == 9.0
-    assert samples(folder, "k1") == [1.0, 2.0]
-    assert samples(folder, "k2", "k5") == [9.0, 10.0, 5.0, 6.0]
-    rows = recorded.long_table("instructions", {"c1", "c5"}).to_pylist()
-    assert {row["key"]: row["wavefronts_shared"] for row in rows} == {"c1": 8, "c5": 3}
-    # The code of variants without new results stays.
-    assert recorded.compiled == {"a.sm_90": {"code": "x"}, "c.sm_90": {"code": "y"}}
-    assert adopt(folder, other) == {"added": 0, "replaced": 0, "kept": 5}
-
-
-def test_a_folder_adopted_whole_is_the_same(folder, tmp_path):
-    other = elsewhere(tmp_path, timed("a@64", "k1"), counted("a@64", "c1", 8))
-    merge_accesses(other, [{"case": "a@64", "key": "e1", "opcode": "LDS", "lanes": [0, 4]}])
-    adopt(tmp_path / "copy", other)
-    assert held(tmp_path / "copy") == held(other)
-
-
-@pytest.mark.parametrize("facts", [{"commit": ""}, {"commit": "abc", "dirty": True}])
-def test_adopted_figures_name_a_clean_commit(folder, tmp_path, facts):
-    before = held(folder)
-    other = elsewhere(tmp_path, timed("c@64", "k5"), environments={"gpu1": facts})
-    with pytest.raises(UserError, match=r"gpu1\.commit"):
-        adopt(folder, other)
-    assert held(folder) == before
-
-
-@pytest.mark.parametrize("below", ["", "resources/recorded", "resources/recorded/nvidia_h200"])
-def test_record_from_a_checkout(tmp_path, below, capsys):
-    elsewhere(tmp_path, timed("c@64", "k5", 5.0))
-    here = tmp_path / "here"
-    options = parser().parse_args(["record", "--from", str(tmp_path / "other" / below)])
-    (line,) = adopted(options, here)
-    assert line.endswith("nvidia_h200: 1 added, 0 replaced, 0 kept")
-    assert samples(here / "resources" / "recorded" / "nvidia_h200", "k5") == [5.0, 6.0]
-    # Nor from a folder without figures, nor from itself.
-    assert main(["record", "--from", str(tmp_path / "nowhere")]) == 2
-    assert "--from is" in capsys.readouterr().err
-    with pytest.raises(UserError, match="another folder"):
-        adopted(parser().parse_args(["record", "--from", str(here)]), here)
-
-
 def touched(case, key, *places):
     return [{"case": case, "key": key, "opcode": "LDS", "sass": [at]} for at in places]
 
@@ -415,14 +352,3 @@ def test_accesses_of_a_case_replace_its_older_ones(folder):
     assert len(Recorded(folder).accesses["x2"]) == 1
     merge_accesses(folder, [])
     assert len(Recorded(folder).access_rows) == 3
-
-
-@pytest.mark.parametrize(("keep", "key"), [(False, "x2"), (True, "x1")])
-def test_what_differs_is_adopted_or_kept(folder, tmp_path, keep, key):
-    """Accesses follow the results."""
-    other = elsewhere(tmp_path, timed("b@64", "k2", 9.0), timed("c@64", "k5", 5.0))
-    merge_accesses(folder, touched("a@64", "x1", 16))
-    merge_accesses(other, touched("a@64", "x2", 32) + touched("b@64", "x3", 48))
-    assert adopt(folder, other, keep) == {"added": 1, "replaced": 1 - keep, "kept": 2 + keep}
-    assert samples(folder, "k2", "k5") == [*([2.0, 3.0] if keep else [9.0, 10.0]), 5.0, 6.0]
-    assert set(Recorded(folder).accesses) == {key, "x3"}

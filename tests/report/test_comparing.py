@@ -196,8 +196,8 @@ def test_two_folders_of_kernels(alone: Path, capsys: pytest.CaptureFixture[str])
     line = (alone / "after" / "transposed.cu").read_text()[: -len("}\n")].count("\n")
     assert f"transposed.cu:{line}" in printed and "Failed" in printed
     document = json.loads((alone / "changes.json").read_text())
-    (least,) = document["least"]
-    assert least["after_us"] > least["before_us"] and "Least times" in printed
+    (predicted,) = document["predicted"]
+    assert predicted["after_us"] > predicted["before_us"] and "Predicted times" in printed
     assert [row["after"] for row in document["lines"]] == [4 * 32 * 31]
     assert (alone / "changes.md").read_text().startswith("**before to after")
     assert main(["compare", "before", "before", *options]) == 0

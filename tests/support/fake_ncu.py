@@ -104,8 +104,6 @@ def samples() -> dict[str, FakeMetric]:
         f"{catalogue.STALLS}wait": FakeMetric(5, "", {BASE + 32: 2, BASE + 16: 3}),
         f"{catalogue.STALLS}wait_not_issued": FakeMetric(1, "", {BASE + 32: 1}),
         f"{catalogue.STALLS}barrier": FakeMetric(7, "", {BASE + 32: 7}),
-        "smsp__pcsamp_interval_cycles": FakeMetric(2048),
-        "profiler__replayer_passes": FakeMetric(19.0),
     }
 
 

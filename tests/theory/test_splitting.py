@@ -90,36 +90,3 @@ def test_counts_must_be_positive() -> None:
     for call, given in (*wrong, (s.reduction_time, timed)):
         with pytest.raises(ValueError):
             call(*given)
-
-
-SQUARE = {"m": 4096, "n": 4096, "k": 4096}
-SUMS = 4 * 128 * 128
-"""Bytes of the sums of a 128x128 tile. SQUARE has 1024 of them, each with 128 chunks of 32."""
-
-
-@pytest.mark.parametrize(
-    ("grid", "working", "scratch", "blocks", "longest"),
-    [
-        (1024, 1024, 0, 1024, 128),
-        (132, 132, 0, 1024, 128),  # blocks go from tile to tile: no room for parts
-        (132, 1024, 0, 1024, 128),
-        (132, 132, SUMS // 16, 1024, 128),  # a few counters are no room
-        (132, 132, SUMS, 132, 993),  # stream-K: 992.97 each, so some have 993
-        (132, 1024, SUMS, 132, 993),
-        (4096, 4096, 4 * SUMS, 4096, 32),  # split-K
-        (4096, 4096, 0, 4096, 32),  # the same by atomic adds
-        (1040, 1024, 0, 1024, 128),  # 16 blocks without work
-        (1040, 1040, 0, 1040, 128),  # tiles of two sizes
-    ],
-)
-def test_dealing_of_a_launch(grid, working, scratch, blocks, longest) -> None:
-    dealing = s.of_launch(SQUARE, (128, 128, 32), grid, working, scratch)
-    assert dealing == s.Dealing(blocks, longest)
-
-
-def test_loads_of_whole_waves() -> None:
-    # 1024 blocks on 132 SMs: the eighth wave is not full, and its idle slots count: 8 x 132.
-    big, small = s.data_parallel(1024, 128), s.data_parallel(4096, 128)
-    assert s.loads(big, (128, 128, 32), 132, 1) == 8 * 132 * 128 * 256 * 32
-    # 4096 blocks on 264 slots: 16 waves; half the tile's side loads about twice as much.
-    assert s.loads(small, (64, 64, 32), 132, 2) == 16 * 264 * 128 * 128 * 32

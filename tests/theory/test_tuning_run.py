@@ -36,33 +36,27 @@ class Clockwork:
 
 def run(track, entries, **rules):
     outcomes = []
-    entries = [entry if isinstance(entry, Candidate) else Candidate(*entry) for entry in entries]
+    entries = [entry if isinstance(entry, Candidate) else Candidate(entry) for entry in entries]
     TuningRun(entries, track, outcomes.append, Rules(**rules)).run()
     return {outcome.name: outcome for outcome in outcomes}, [outcome.name for outcome in outcomes]
 
 
-def test_screening_goes_by_the_prediction():
-    track = Clockwork({"a": 5.0, "b": 5.0, "c": 5.0})
-    run(track, [("a", math.inf), ("b", 2.0), ("c", 1.0)])
-    assert [name for what, name in track.calls if what == "screen"] == ["c", "b", "a"]
-
-
 def test_a_slow_candidate_is_out_at_once():
     track = Clockwork({"fast": 10.0, "slow": 11.2})
-    outcomes, order = run(track, [("fast", 1.0), ("slow", 2.0)])
+    outcomes, order = run(track, ["fast", "slow"])
     assert order == ["slow", "fast"]
     assert outcomes["slow"].out == "screening" and track.laps("slow") == 0
     assert (outcomes["slow"].leader, outcomes["slow"].leader_us) == ("fast", 10.0)
     assert outcomes["slow"].samples == (11.2, 11.2)
     assert track.limits == {"fast": math.inf, "slow": pytest.approx(11.0)}
-    outcomes, _ = run(Clockwork({"fast": 10.0, "near": 10.9}), [("fast", 1.0), ("near", 2.0)])
+    outcomes, _ = run(Clockwork({"fast": 10.0, "near": 10.9}), ["fast", "near"])
     assert outcomes["near"].out == "laps"
 
 
 def test_early_candidates_are_compared_with_later_ones():
-    """A wrong prediction costs a short block, not a full run."""
+    """Their order costs a short block, not a full run."""
     track = Clockwork({"first": 30.0, "second": 20.0, "third": 10.0})
-    outcomes, order = run(track, [("first", 1.0), ("second", 2.0), ("third", 3.0)])
+    outcomes, order = run(track, ["first", "second", "third"])
     assert order == ["first", "second", "third"]
     assert [outcomes[name].out for name in order] == ["screening", "screening", ""]
     assert outcomes["first"].leader == "third"
@@ -75,8 +69,8 @@ def test_the_spread_of_both_is_ignored():
 
 
 def test_leagues_do_not_beat_each_other_but_share_the_laps():
-    entries = [Candidate("mine", 1.0), Candidate("vendor", math.inf, "vendor")]
-    entries.append(Candidate("rival", 2.0))
+    entries = [Candidate("mine"), Candidate("vendor", "vendor")]
+    entries.append(Candidate("rival"))
     track = Clockwork({"mine": 20.0, "vendor": 10.0, "rival": 40.0})
     outcomes, _ = run(track, entries, laps=5)
     assert (outcomes["mine"].out, outcomes["vendor"].out) == ("", "")
@@ -124,14 +118,14 @@ def test_the_end_of_a_race(leagues, done, ended):
 def test_undecided_runners_share_the_end():
     """Two runners 4 % apart with a larger noise: neither is dropped, and the run ends after ten laps."""
     track = Clockwork({"a": 100.0, "b": 104.0}, noise=0.06)
-    outcomes, _ = run(track, [("a", 1.0), ("b", 2.0)], laps=5, margin=0.5)
+    outcomes, _ = run(track, ["a", "b"], laps=5, margin=0.5)
     assert [outcomes[name].out for name in "ab"] == ["", ""]
     assert [outcomes[name].laps for name in "ab"] == [10, 10]
 
 
 def test_a_candidate_that_fails_leaves_the_others_alone():
     times = {"a": 10.0, "b": 10.0, "c": 10.1}
-    entries = [(name, rank) for rank, name in enumerate(times)]
+    entries = list(times)
     for when in ("screen", "lap"):
         track = Clockwork(times, fails={"a": when})
         outcomes, _ = run(track, entries)
@@ -146,7 +140,7 @@ def test_elimination_saves_blocks():
     """Twenty candidates, two of them near the best: the rest run no lap."""
     times = {f"v{i}": 10.0 + 2.0 * i for i in range(20)} | {"near": 10.3}
     track = Clockwork(times, noise=0.002)
-    outcomes, _ = run(track, [(name, times[name]) for name in times], laps=5)
+    outcomes, _ = run(track, times, laps=5)
     assert [name for name in outcomes if outcomes[name].out != "screening"] == ["near", "v0"]
     assert outcomes["near"].out == "laps" and outcomes["near"].laps == tuning_run.LEAST_LAPS
     laps = sum(what == "lap" for what, _ in track.calls)

@@ -6,7 +6,7 @@
     tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
     tilewave wrap FILE.cu [--kernel NAME] [--operation NAME] [-o NAME.cu]
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only NAMES]
-    tilewave record [--from FOLDER [--keep]]
+    tilewave record
     tilewave compare A [B]
     tilewave explain A.ncu-rep [B.ncu-rep] [--fail-on RULES]
     tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE

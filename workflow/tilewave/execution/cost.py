@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
@@ -26,10 +25,6 @@ A_WARP = 1000
 WARPS_A_SECOND = 5e6
 """Approximate warp instructions a second of slow kernels."""
 PATIENCE_S = 60.0
-TELLING_S = 0.5
-"""Launches shorter than this say little about the pace: starting them dominates."""
-CERTAIN = 1.3
-"""A case is skipped if its predicted time is so many times its limit: larger cases are a little faster."""
 
 
 def states_work(job: Job) -> bool:
@@ -70,25 +65,3 @@ def operand_bytes(job: Job, written: int = 1) -> int:
         dtype, count = operation.stored(job, name)
         nbytes += dtype.itemsize * count * (written if operand.written else 1)
     return nbytes
-
-
-@dataclass
-class PaceRates:
-    """Measured over predicted time of each variant, which predicts its larger cases."""
-
-    _seen: dict[str, tuple[float, str]] = field(default_factory=dict)
-
-    def saw(self, job: Job, seconds: float) -> None:
-        """Note the seconds after which a case's launches ended or were stopped."""
-        predicted = predicted_s(job)
-        if predicted and seconds > TELLING_S:
-            self._seen[job.variant] = seconds / predicted, job.case
-
-    def hopeless(self, job: Job) -> str:
-        """Return why a case cannot end within its limit; empty if it may."""
-        slower, case = self._seen.get(job.variant, (0.0, ""))
-        seconds = slower * predicted_s(job)
-        if seconds < CERTAIN * job.limit_s:
-            return ""
-        limit = f"the limit (execute: case_limit_s) is {job.limit_s:g} s"
-        return f"at the pace of {case} it would take {seconds:.0f} s, and {limit}"

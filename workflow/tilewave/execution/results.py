@@ -28,16 +28,11 @@ def _of_counters(job: Job, execution: Result) -> Result:
         execution = replace(execution, status=result.NOT_MEASURED)
     counted = {name: float(value) for name, value in execution.by_metric.items()}
     rows = execution.instructions if catalogue.of_instructions(job.metrics) else []
-    names = catalogue.of_launches(job.metrics)
-    values = {name: counted[name] for name in names if name in counted}
+    values = {name: counted[name] for name in catalogue.of_launches(job.metrics) if name in counted}
     figures = counters.figures(values, rows, job.dtypes.get("a", ""))
-    notes: dict[str, Any] = {"not_executed": [name for name in names if name not in counted]}
-    if job.instruction and rows:
-        of_probe, note = probe_figures(job.instruction, rows, values)
-        figures += of_probe
-        if note:
-            notes["probe_instruction"] = note
-    return _result(job, execution, figures=figures, instructions=rows, notes=notes)
+    if job.instruction:
+        figures += probe_figures(job.instruction, rows, values)
+    return _result(job, execution, figures=figures, instructions=rows, notes={})
 
 
 def _result(job: Job, execution: Result, **more: Any) -> Result:

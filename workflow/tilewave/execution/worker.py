@@ -25,24 +25,20 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 from tilewave import execution  # noqa: E402
 from tilewave.basics import memory  # noqa: E402
 from tilewave.basics.lifetime import die_with_parent  # noqa: E402
-from tilewave.execution import case, cost  # noqa: E402
+from tilewave.execution import case  # noqa: E402
 from tilewave.execution.lanes import captured  # noqa: E402
 from tilewave.kernel.job import Job, read_jobs  # noqa: E402
 from tilewave.kernel.result import EXECUTE, NOT_MEASURED, Result  # noqa: E402
 from tilewave.workers.events import Events  # noqa: E402
 
 
-def run_job(job: Job, machine: Any, rates: cost.PaceRates) -> Result:
+def run_job(job: Job, machine: Any) -> Result:
     """Return a job's result, whatever happens."""
-    if reason := rates.hopeless(job):
-        return Result.of_job(job, NOT_MEASURED, reason)
     try:
         if job.watch:
             kept = captured.of_launches(case.launch_once(job, machine))
             return Result.of_job(job, accesses=kept)
-        done = case.run(job, machine)
-        rates.saw(job, done.launched_s)
-        return done.result
+        return case.run(job, machine).result
     except MemoryError:
         reason = f"{case.HERE}: {memory.exceeded()}"
     except Exception as error:
@@ -66,11 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     execution.warm_up(waiting)
     machine = execution.engine(waiting)
     gc.freeze()  # numba's objects stay, so no collection has to visit them
-    rates = cost.PaceRates()
     events.send("ready", gpu=None)
     for index in range(options.start, len(jobs)):
         events.send("started", index=index, case=jobs[index].case)
-        result = run_job(jobs[index], machine, rates)
+        result = run_job(jobs[index], machine)
         events.send("finished", index=index, case=jobs[index].case, result=result.document())
     return 0
 

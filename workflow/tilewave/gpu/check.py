@@ -85,8 +85,7 @@ def check(session: Session | None, job: Job) -> Result:
                 if changed := operation.changed(job, lambda name: _bytes(buffers[name]), before):
                     return Result.of_job(job, "ok", changed, verdict="wrong")
                 judgements.append(judge())
-    more = {"algorithms_checked": len(judgements) // len(operation.runs(job))}
-    return _result(job, judgements, more if operation.vendor else {}, figures)
+    return _result(job, judgements, figures)
 
 
 def _implementations(
@@ -191,17 +190,13 @@ def _compare(
 
 
 def _result(
-    job: Job,
-    judgements: list[Judgement],
-    more: dict[str, Any],
-    measured: Sequence[dict[str, Any]] = (),
+    job: Job, judgements: list[Judgement], measured: Sequence[dict[str, Any]] = ()
 ) -> Result:
     """Return the result of the launch with the largest error relative to its tolerance."""
     worst, operation = Judgement.worst(judgements), operations.load(job.operation, job.source)
-    more = {**more, "inputs": operation.sentence(job, operation.runs(job))}
-    figures, notes = [*worst.figures, *measured], more | worst.notes
-    verdict, reason = worst.verdict, worst.reason
-    return Result.of_job(job, "ok", reason, verdict=verdict, figures=figures, notes=notes)
+    notes = {"inputs": operation.sentence(job, operation.runs(job)), **worst.notes}
+    figures, verdict = [*worst.figures, *measured], worst.verdict
+    return Result.of_job(job, "ok", worst.reason, verdict=verdict, figures=figures, notes=notes)
 
 
 def _check_cpu(job: Job) -> Result:
@@ -222,4 +217,4 @@ def _check_cpu(job: Job) -> Result:
         outputs = {name: after[name] for name in operation.outputs(job)}
         judge = operation.judge
         judgements.append(judge(job, outputs, inputs, alpha, beta, kernel_reference.executed))
-    return _result(job, judgements, {})
+    return _result(job, judgements)

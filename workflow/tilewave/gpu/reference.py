@@ -1,12 +1,10 @@
-"""The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate.
-``python -m tilewave.gpu.reference ARCH CACHE`` compiles them in advance (`compile_support`)."""
+"""The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
 import math
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewave.basics.lifetime import die_with_parent
 from tilewave.gpu.buffers import GUARD_BYTES, DeviceBuffer, DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, ok
 from tilewave.gpu.launch import Arguments, Module, configuration, enqueue, handle, pointer
@@ -236,8 +233,3 @@ class Support:
         self._references.clear()
         self._memory.close()
         self._module.close()
-
-
-if __name__ == "__main__":
-    die_with_parent()
-    compile_support(sys.argv[1], Path(sys.argv[2]))

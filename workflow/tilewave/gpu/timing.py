@@ -64,9 +64,6 @@ LIGHT_US = 20.0
 CHOICE_US = 1000.0
 """Length of a block in the choice of cuBLASLt's fastest algorithm."""
 MAX_SETS = 64
-NEAR_EMPTY = 5.0
-"""A launch shorter than this many empty launches is marked."""
-
 MOST_PAUSED = 0.2
 """Share of the time that other processes may have the GPU: a display takes some percent, and disturbs few blocks."""
 
@@ -289,16 +286,13 @@ def _report(
     session: Session, job: Job, samples: Samples, notes: dict[str, Any], predicted: float
 ) -> Result:
     low, duration, high = (float(x) for x in np.percentile(samples["duration_us"], (25, 50, 75)))
-    empty = empty_us(session.support)
     figures = [
         figure("duration", duration, "us"),
         figure("duration_spread", high - low, "us"),
-        figure("empty_kernel", empty, "us"),
+        figure("empty_kernel", empty_us(session.support), "us"),
         figure("predicted_cost_s", predicted, "s"),
         *session.clocks.figures(),
     ]
-    if duration < NEAR_EMPTY * empty:
-        notes["near_empty"] = True
     operation = operations.load(job.operation, job.source)
     work = operation.work(job.shape, job.dtypes)
     flops = job.work.get("flop", 0.0) or work.flops

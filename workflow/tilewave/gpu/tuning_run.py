@@ -229,9 +229,7 @@ def _run_group(
 
     _, laps = plan_of(group[0])
     leagues = ("vendor" if job.provider == "cublaslt" else "own" for job in group)
-    # Without a prediction a candidate is screened last.
-    loads = (math.inf if job.predicted_loads is None else job.predicted_loads for job in group)
     try:
-        TuningRun(list(map(Candidate, by_case, loads, leagues)), track, finish, Rules(laps)).run()
+        TuningRun(list(map(Candidate, by_case, leagues)), track, finish, Rules(laps)).run()
     finally:
         track.close()

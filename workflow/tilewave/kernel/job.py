@@ -102,9 +102,8 @@ class Job:
     baseline: bool = False
     rival: Job | None = None
     work: Mapping[str, float] = field(default_factory=dict)
-    # Stage tune: its tuning run, and the order of the screening.
+    # Stage tune: its tuning run.
     group: str = ""
-    predicted_loads: float | None = None
     # Stage counters: ncu's metrics and sections.
     metrics: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()

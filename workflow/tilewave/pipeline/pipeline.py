@@ -163,7 +163,7 @@ class Pipeline:
         if only:
             planned = {case: entry for case, entry in planned.items() if case in only}
         if stage == result.TUNE:
-            planned = tuning.plan(planned, self.compiled, checks or {}, self.target)
+            planned = tuning.plan(planned, checks or {})
             candidates = [entry for entry in planned.values() if isinstance(entry, Job)]
             repeated = tuning.repeated(candidates, self.target, self.store)
             sources = dataclasses.replace(sources, remeasured=repeated)

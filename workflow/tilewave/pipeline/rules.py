@@ -8,8 +8,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewave.basics.errors import UserError
-from tilewave.basics.paths import RECORDED, child_environment
+from tilewave.basics.paths import RECORDED
 from tilewave.basics.progress import Progress, duration, say
 from tilewave.execution import cost
 from tilewave.gpu.device import CHOICE_VARIABLE, claimed
@@ -174,33 +172,19 @@ def compile_part(run: Run, part: str, threads: int) -> Compiled:
     progress = follow(run.project, "compile", "variants", [task.id for task in tasks])
     logs = run.project.results / "logs" / "compile"
     refused = 0
-    with _helpers_compiled(pipeline, tasks):
-        for task, entry in compiling.compiled(tasks, pipeline.store, cores(run, threads)):
-            line = ": ".join(filter(None, (task.id, entry["status"], entry["reason"])))
-            path = logs / f"{task.variant.id}.{task.wanted}.log"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{line}\n{entry.get('log', '')}\n", encoding="utf-8")
-            run.note(f"{line}\n")
-            if entry["reason"]:
-                refused += 1
-                say(f"  {line}")
-            progress.done(task.id)
+    for task, entry in compiling.compiled(tasks, pipeline.store, cores(run, threads)):
+        line = ": ".join(filter(None, (task.id, entry["status"], entry["reason"])))
+        path = logs / f"{task.variant.id}.{task.wanted}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{line}\n{entry.get('log', '')}\n", encoding="utf-8")
+        run.note(f"{line}\n")
+        if entry["reason"]:
+            refused += 1
+            say(f"  {line}")
+        progress.done(task.id)
     summary = f"{len(tasks)} of {len(names)} variants in {progress.spent}"
     say(f"  compile: {summary}" + (f", {refused} refused" if refused else ""))
     return pipeline.look_up(names)
-
-
-@contextlib.contextmanager
-def _helpers_compiled(pipeline: Pipeline, tasks: Sequence[compiling.Task]) -> Iterator[None]:
-    """Compile, besides other kernels, the helpers of the GPU's checks, which take as long as the slowest kernel."""
-    if not pipeline.target["live"] or not tasks:
-        yield
-        return
-    arguments = [pipeline.arch, str(_cache(pipeline.project))]
-    command = [sys.executable, "-m", "tilewave.gpu.reference", *arguments]
-    quiet = subprocess.DEVNULL  # the checks report what is wrong with them
-    with subprocess.Popen(command, env=child_environment(), stdout=quiet, stderr=quiet):
-        yield
 
 
 def _cache(project: Project) -> Path:

@@ -8,7 +8,6 @@ again with a newcomer, so that the winner of a group always comes from one run.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,28 +15,7 @@ from typing import Any
 from tilewave.kernel import result
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
-from tilewave.pipeline.cases import Builds
 from tilewave.records.store import Store
-from tilewave.theory import splitting
-from tilewave.theory.occupancy import SmLimits, occupancy
-
-
-def predicted_loads(
-    job: Job, resources: Mapping[str, Any], target: Mapping[str, Any]
-) -> float | None:
-    """Return the elements that a job's launch loads (`splitting.loads`); None if a fact of it is not known."""
-    launch, facts = job.launch, target["environments"].get(target["environment"], {})
-    limits, sms = SmLimits.if_known(facts), int(facts.get("sms") or 0)
-    if launch.tile is None or limits is None or not sms or not resources.get("registers"):
-        return None
-    shared = int(resources.get("static_shared_bytes") or 0) + launch.shared_bytes
-    threads, registers = math.prod(launch.block), int(resources["registers"])
-    held = occupancy(limits, threads, registers, shared).blocks
-    if not held:
-        return None
-    grid = launch.blocks, launch.working_blocks
-    dealing = splitting.of_launch(job.shape, launch.tile, *grid, launch.scratch_bytes)
-    return float(splitting.loads(dealing, launch.tile, sms, held))
 
 
 def judged(key: str, case: str, check: Result | None) -> Result | None:
@@ -49,25 +27,17 @@ def judged(key: str, case: str, check: Result | None) -> Result | None:
 
 
 def plan(
-    planned: Mapping[str, Job | Result],
-    compiled: Mapping[str, Builds],
-    checks: Mapping[str, Result],
-    target: Mapping[str, Any],
+    planned: Mapping[str, Job | Result], checks: Mapping[str, Result]
 ) -> dict[str, Job | Result]:
-    """Return the candidates of the tuning runs, with their `group` and `predicted_loads`, and the results of the rest."""
+    """Return the candidates of the tuning runs, with their `group`, and the results of the rest."""
     candidates: dict[str, Job | Result] = {}
     for case, candidate in planned.items():
         if isinstance(candidate, Job):
             candidate = judged(candidate.key, case, checks.get(case)) or candidate
         if isinstance(candidate, Job):
-            entry = compiled[candidate.variant][f"sm_{target['arch']}"] or {}
-            used = entry.get("resources", {})
-            # The leading launch's resources are there by its symbol, too.
-            loads = predicted_loads(candidate, used.get(candidate.entry, {}), target)
             shape = "x".join(map(str, candidate.shape.values()))  # layouts may differ in a group
             dtypes = json.dumps(candidate.dtypes, sort_keys=True)
-            group = f"{candidate.operation} {shape} {dtypes}"
-            candidate = replace(candidate, group=group, predicted_loads=loads)
+            candidate = replace(candidate, group=f"{candidate.operation} {shape} {dtypes}")
         candidates[case] = candidate
     return candidates
 

@@ -8,7 +8,7 @@ Matrix-Matrix Multiplication on the GPU" (2023); the formulas are arithmetic on 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewave.theory import quantization
@@ -81,30 +81,6 @@ def stream_k(
     cuts = Counter(begin // chunks for begin in begins if begin % chunks)
     longest = share + (longer > 0) + (waves - dealt) * chunks
     return Dealing(blocks, longest, cuts.total() + len(cuts), len(cuts), len(cuts))
-
-
-def of_launch(
-    shape: Mapping[str, int], tile: Sequence[int], grid: int, working: int, scratch_bytes: int
-) -> Dealing:
-    """Return the dealing of a launch of ``grid`` blocks, ``working`` of which have work.
-
-    tile: rows, columns, k step. Blocks that share a tile keep its sums in scratch memory. Without room for them, a
-    tile belongs to one block or is split into equal parts. If tiles have several sizes, each block has one tile.
-    """
-    tiles, chunks = quantization.tile_count(shape, tile), -(-shape["k"] // tile[2])
-    if scratch_bytes >= SUM_BYTES * tile[0] * tile[1]:
-        blocks = min(grid, working)
-    elif (blocks := max(working, tiles)) % tiles:
-        return Dealing(blocks, chunks)
-    return Dealing(blocks, -(-tiles * chunks // blocks))
-
-
-def loads(dealing: Dealing, tile: Sequence[int], sms: int, blocks_per_sm: int) -> int:
-    """Return the elements of A and B that all slots of all waves load, idle slots included.
-    The time of a product that waits for its operands is in proportion to it."""
-    rows, columns, depth = tile
-    steps = critical_chunks(dealing, sms, blocks_per_sm)
-    return steps * sms * blocks_per_sm * (rows + columns) * depth
 
 
 def critical_chunks(dealing: Dealing, sms: int, blocks_per_sm: int = 1) -> int:

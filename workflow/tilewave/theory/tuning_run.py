@@ -4,7 +4,7 @@ The run decides who runs next and who is out; a `Track` runs the candidates and 
 launch. Candidates compete inside their league: kernels of this project, or vendor products. All leagues
 share the laps, so that times of two leagues have a valid ratio.
 
-1. *Screening*, in the order of predicted times. A candidate runs a few short blocks. It is out if its
+1. *Screening*, in the candidates' order. A candidate runs a few short blocks. It is out if its
    fastest block is slower than the best candidate's slowest by more than ``margin``. At the end all are
    compared with the best again.
 2. *Laps* among the rest: every runner once forward and once backward (A B C C B A), so that a linear drift
@@ -41,10 +41,9 @@ class Rules:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate: its predicted time (any unit, for the order only) and its league."""
+    """A candidate and its league."""
 
     name: str
-    predicted: float
     league: str = "own"
 
 
@@ -120,7 +119,7 @@ class TuningRun:
         report: Callable[[Outcome], None],
         rules: Rules = Rules(),
     ) -> None:
-        self._entries = sorted(entries, key=lambda entry: entry.predicted)  # stable
+        self._entries = list(entries)
         self._league = {entry.name: entry.league for entry in self._entries}
         self._track, self._report, self._rules = track, report, rules
         self._screened: dict[str, tuple[float, ...]] = {}

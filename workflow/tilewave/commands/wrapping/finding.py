@@ -4,7 +4,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ HOMES = (Path.home(), Path("/"), Path("/tmp"))
 PROJECT = re.compile(r"README.*|LICEN[SC]E.*|CMakeLists\.txt|[Mm]akefile|\.gitignore")
 """Files in the first folder of a project."""
 MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
-OTHERS = re.compile(r"(^|/)(\.[^/]*|site-packages|node_modules)/")
+OTHERS = re.compile(r"\..*|site-packages|node_modules")
 """Folders of installed packages, and hidden folders."""
 
 
@@ -55,12 +55,16 @@ def _belongs(folder: Path, names: Sequence[str], path: Path) -> bool:
     return inside or "include" in names or '"../' in path.read_text(errors="replace")
 
 
+def _code(root: Path) -> Iterator[Path]:
+    """Yield the files with code in a folder and those in it, but for folders of others."""
+    for folder, inner, names in os.walk(root):
+        inner[:] = [name for name in inner if not OTHERS.fullmatch(name)]
+        yield from (Path(folder, name) for name in names if name.endswith(SOURCES))
+
+
 def _around(path: Path) -> list[Path]:
     """Return files with code, those in the kernel's folder first."""
-    root = _root(path)
-    entries = (entry for entry in root.rglob("*") if entry.suffix in SOURCES)
-    ours = (item for item in entries if not OTHERS.search(item.relative_to(root).as_posix()))
-    files = itertools.islice(ours, MOST_FILES)
+    files = itertools.islice(_code(_root(path)), MOST_FILES)
     sizes = {entry: entry.stat().st_size for entry in files if entry.is_file()}
     readable = [entry for entry, size in sizes.items() if size <= MOST_BYTES]
     ordered = sorted(readable, key=lambda entry: (entry.parent != path.parent, str(entry)))

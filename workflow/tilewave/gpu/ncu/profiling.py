@@ -12,7 +12,7 @@ from tilewave.gpu.ncu import run
 from tilewave.gpu.ncu.idle import idle
 from tilewave.gpu.ncu.run import NO_PERMISSION, Settings
 from tilewave.kernel.job import Job, write_jobs
-from tilewave.kernel.result import OK, SAMPLE, STATUSES
+from tilewave.kernel.result import OK, STATUSES
 
 
 @dataclass
@@ -75,7 +75,7 @@ def metrics_of(job: Job) -> list[str]:
 def settings_of(job: Job) -> Settings:
     """Return a job's settings; the order of its metrics does not matter."""
     metrics, sections = tuple(sorted(metrics_of(job))), tuple(dict.fromkeys(job.sections))
-    return Settings(metrics, sections, job.stage == SAMPLE, job.clock_control, job.cache_control)
+    return Settings(metrics, sections, job.clock_control, job.cache_control)
 
 
 def run_session(

@@ -72,26 +72,23 @@ def assign(actions: Sequence[Any], jobs: Sequence[Job]) -> dict[int, list[Any]]:
 
 def counters_of(
     actions: Sequence[Any], names: Iterable[str], leading: int | None = None
-) -> tuple[dict[str, float], dict[str, str], list[str], dict[str, list[float]]]:
-    """Return a case's counters: values over its kernels, ncu's units, names without a value, and by launch
-    the values that a series cannot combine. leading: the index of its leading kernel."""
+) -> tuple[dict[str, float], dict[str, str], list[str]]:
+    """Return a case's counters: values over its kernels, ncu's units, and names without a value, except for
+    those that a series cannot combine. leading: the index of its leading kernel."""
     values: dict[str, float] = {}
     units: dict[str, str] = {}
     absent = []
-    apart: dict[str, list[float]] = {}
     for name in names:
         read = [value_of(action, name) for action in actions]
         if not read or not all(catalogue.usable(value) for value in read):
             absent.append(name)
             continue
-        numbers = [float(value) for value in read]
         if leading is not None and catalogue.single_launch(name):
-            apart[name] = numbers
             continue
-        values[name] = catalogue.combined(name, numbers, leading)
+        values[name] = catalogue.combined(name, [float(value) for value in read], leading)
         metric = catalogue.METRICS.get(name)
         units[name] = metric.unit if metric else str(actions[0].metric_by_name(name).unit() or "")
-    return values, units, absent, apart
+    return values, units, absent
 
 
 def scaled(name: str, value: float, action: Any) -> float:
@@ -109,15 +106,8 @@ def _kernel_name(action: Any, ours: bool) -> str:
     return demangled[:LONGEST_NAME] or str(action.name())
 
 
-def _passes(actions: Sequence[Any]) -> dict[str, int]:
-    """Return the number of passes of ncu, if the report has it."""
-    passes = [value_of(action, "profiler__replayer_passes") for action in actions]
-    complete = all(catalogue.usable(count) for count in passes)
-    return {"passes": int(sum(passes))} if complete else {}
-
-
 def _sampled(job: Job, actions: Sequence[Any]) -> Result:
-    """Return the result of a sampled case: samples of all launches, and ncu's rules for the leading one."""
+    """Return the result of a sampled case: samples of all launches."""
     every = map(profile_samples.samples_of, actions)
     sampled = [samples for samples in every if samples is not None]
     if len(sampled) < len(actions):
@@ -125,10 +115,6 @@ def _sampled(job: Job, actions: Sequence[Any]) -> Result:
         return Result.of_job(job, NOT_MEASURED, reason)
     rows = of_launches([step.entry for step in job.steps], sampled)
     notes: dict[str, Any] = {"kernels": [_kernel_name(action, ours=True) for action in actions]}
-    leading = actions[job.leading]
-    notes |= {"rules": profile_samples.rules_of(leading), **_passes(actions)}
-    if catalogue.usable(cycles := value_of(leading, profile_samples.INTERVAL)):
-        notes["interval_cycles"] = int(cycles)
     figures, source = profile_samples.totals(rows), SOURCES[SAMPLE]
     return Result.of_job(job, source=source, figures=figures, instructions=rows, notes=notes)
 
@@ -155,7 +141,7 @@ def result_of(
         return _sampled(job, actions)
     leading = job.leading if ours and len(actions) > 1 else None
     metrics = catalogue.of_launches(names)
-    values, units, absent, apart = counters_of(actions, metrics, leading)
+    values, units, absent = counters_of(actions, metrics, leading)
     if not values:
         reason = "ncu's report has the kernel, but no value of any metric"
         return Result.of_job(job, NOT_MEASURED, reason)
@@ -176,17 +162,8 @@ def result_of(
     missing = [name for name in absent if name not in catalogue.OPTIONAL]
     if missing:
         notes["absent_metrics"] = missing
-    if zero:
-        notes["not_asked"] = sorted(zero)
-    if apart:
-        notes["of_each_launch"] = apart
-    notes |= _passes(actions)
     if job.instruction and ours:
-        none = list[dict[str, Any]](), "the report has no counters of instructions"
-        probe, note = probe_figures(job.instruction, rows, values) if rows else none
-        figures += probe
-        if note:
-            notes["probe_instruction"] = note
+        figures += probe_figures(job.instruction, rows, values)
     rows = rows if ours else []
     return Result.of_job(job, source="counters", figures=figures, instructions=rows, notes=notes)
 

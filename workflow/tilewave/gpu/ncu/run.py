@@ -47,11 +47,10 @@ class NcuOutcome:
 
 @dataclass(frozen=True)
 class Settings:
-    """The collection settings of a session; ``rules``: True to apply ncu's rules."""
+    """The collection settings of a session."""
 
     metrics: tuple[str, ...]
     sections: tuple[str, ...]
-    rules: bool
     clock_control: str
     cache_control: str
 
@@ -88,7 +87,7 @@ def build_command(
     for section in how.sections:
         command += ["--section", section]
     # Rules cost time for every kernel, and Nsight Compute can apply them later.
-    command += ["--apply-rules", "yes" if how.rules else "no", "--import-source", "yes"]
+    command += ["--apply-rules", "no", "--import-source", "yes"]
     command += ["--force-overwrite", "-o", stem]
     command += [sys.executable, "-m", "tilewave.gpu.worker", "counters", str(jobs)]
     return [*command, "--events", str(events), "--cache", str(cache)]

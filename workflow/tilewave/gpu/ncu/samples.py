@@ -13,7 +13,6 @@ from tilewave.records.counters.figures import figure
 from tilewave.records.counters.instructions import PLACE
 
 NOT_ISSUED = "_not_issued"
-INTERVAL = "smsp__pcsamp_interval_cycles"
 SPEEDUPS = {1: "local", 2: "global"}
 """Names of ncu_report's `SpeedupType`: of the part that the rule covers, and of the kernel."""
 KINDS = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}

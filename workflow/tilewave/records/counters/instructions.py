@@ -79,34 +79,27 @@ BY_INSTRUCTION: dict[str, str] = {
 LOADS, STORES = ("LDS", "LDSM"), ("STS", "STSM")  # instructions of the op_ld and op_st counters
 
 
-def probe_instruction(
-    rows: Sequence[Mapping[str, Any]], prefix: str
-) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the probe's instruction among a kernel's executed ones, and a note if there is not exactly one.
+def probe_instruction(rows: Sequence[Mapping[str, Any]], prefix: str) -> list[Mapping[str, Any]]:
+    """Return the probe's instruction among a kernel's executed ones; nothing if there is not exactly one.
     An opcode equal to the prefix has priority over those that begin with it (``STS`` must not match ``STS.64``)."""
     ran = [row for row in rows if row.get("executed") != 0]
     exact = [row for row in ran if row["opcode"] == prefix]
     chosen = exact or [row for row in ran if str(row["opcode"]).startswith(prefix + ".")]
-    if len(chosen) == 1:
-        return chosen, ""
-    if not chosen:
-        return [], f"no instruction {prefix} was executed"
-    places = ", ".join(f"{row['address']:#x}" for row in chosen)
-    return [], f"{len(chosen)} instructions are {prefix} (at {places}), and the probe has only one"
+    return chosen if len(chosen) == 1 else []
 
 
 def probe_figures(
     prefix: str, rows: Sequence[Mapping[str, Any]], values: Mapping[str, float]
-) -> tuple[list[dict[str, Any]], str]:
-    """Return the counts of a probe's instruction, and a note if they cannot be separated.
+) -> list[dict[str, Any]]:
+    """Return the counts of a probe's instruction, without those that cannot be separated.
 
     If the probe is the only executed load or store, the hardware's count of the kernel (``values``) is the
     probe's. The count that ncu attributes to its address is ``wavefronts_by_instruction``: on compute capability
     9.0 it comes from a model that differs from the counter for some 128-bit loads.
     """
-    chosen, note = probe_instruction(rows, prefix)
+    chosen = probe_instruction(rows, prefix)
     if not chosen:
-        return [], note
+        return []
     counts = {name: chosen[0].get(column) for name, column in BY_INSTRUCTION.items()}
     recorded = {name: float(count) for name, count in counts.items() if count is not None}
     figures = [figure(name, count, "wavefront") for name, count in recorded.items()]
@@ -114,9 +107,9 @@ def probe_figures(
     ran = [row for row in rows if row.get("executed") != 0]
     alone = [row for row in ran if instruction_kind(str(row["opcode"])) in kinds]
     if len(alone) > 1:
-        return figures, f"{len(alone)} instructions share the hardware's {side} counter"
+        return figures
     for name, source in (("wavefronts", "shared_wavefronts"), ("bank_conflicts", "bank_conflicts")):
         counter = DERIVED[f"{source}_{side}"].counter
         if counter in values:
             figures.append(figure(name, values[counter], "wavefront"))
-    return figures, note
+    return figures

@@ -14,15 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tilewave.plots.base import present
-from tilewave.records.columns import LAUNCHES, with_excess
+from tilewave.records.columns import with_excess
 from tilewave.records.counters.catalogue import EXCESS
-from tilewave.report import advice
 from tilewave.theory import ratios
-from tilewave.theory.bounds import Bound
-from tilewave.theory.data_sheets import DataSheet
 
-RECORDS = ["case", "stage", "value", "environment"]
 OCCUPANCY = "occupancy_percent"
 """Column with the occupancy that registers, shared memory and block size allow."""
 COUNTS = (
@@ -38,14 +33,12 @@ FIRST = (EXCESS, "spill_bytes", "registers", OCCUPANCY)
 
 @dataclass(frozen=True)
 class Side:
-    """Tables of a side. instructions: counts by instruction; gpu: the GPU of least times; predicted:
-    microseconds by the model of time, of cases that were not timed."""
+    """Tables of a side. instructions: counts by instruction; predicted: microseconds by the model of time, of
+    cases that were not timed."""
 
     label: str
     cases: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["case", "verdict"]))
-    records: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=RECORDS))
     instructions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    gpu: DataSheet | None = None
     predicted: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -67,40 +60,12 @@ def times(samples: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=TIMES)
 
 
-def least_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each case that was not timed and whose least time differs: microseconds and limiter.
-    The least time follows from the counts (`theory.bounds`) and from the GPU of the second side."""
-    bounds = [_least(side, after.gpu, timed) for side in (before, after)]
-    pairs = [(case, old, bounds[1][case]) for case, old in bounds[0].items() if case in bounds[1]]
-    times = [(case, old.microseconds, new.microseconds, new.limiter) for case, old, new in pairs]
-    rows = [row for row in times if row[1] != row[2]]
-    return pd.DataFrame(rows, columns=["case", "before_us", "after_us", "limiter"])
-
-
 def predicted_times(before: Side, after: Side, timed: Sequence[str]) -> pd.DataFrame:
     """Return a row for each case that was not timed and whose predicted time differs: microseconds."""
     old, new = (pd.Series(side.predicted, dtype=float) for side in (before, after))
     both = pd.DataFrame({"before_us": old, "after_us": new}).dropna().drop(timed, errors="ignore")
     both = both[both["before_us"] != both["after_us"]]
     return both.rename_axis("case").reset_index()
-
-
-def _least(side: Side, gpu: DataSheet | None, timed: Sequence[str]) -> dict[str, Bound]:
-    """Return the least time of each counted case with a single launch."""
-    if gpu is None:
-        return {}
-    records = side.records[side.records["stage"].isin(["counters", "execute"])]
-    records = records.dropna(subset="value").drop_duplicates(["case", "metric"])
-    counted = records.groupby("case")
-    values = {case: dict(zip(part["metric"], part["value"])) for case, part in counted}
-    rows = {case: part.to_dict("records") for case, part in instructions(side).groupby("case")}
-    cases = side.cases.drop_duplicates("case")
-    bounds = {
-        row["case"]: advice.least(values.get(row["case"], {}), rows.get(row["case"], ()), gpu, row)
-        for row in cases.to_dict("records")
-        if row["case"] not in timed and not present(row.get(LAUNCHES))
-    }
-    return {case: bound for case, bound in bounds.items() if bound}
 
 
 def instructions(side: Side) -> pd.DataFrame:
@@ -191,13 +156,12 @@ class Comparison:
     def __post_init__(self) -> None:
         sides = self.before, self.after
         self.times = times(self.in_turn)
-        self.least = least_times(*sides, list(self.times["case"]))
         self.predicted = predicted_times(*sides, list(self.times["case"]))
         self.counts, self.lines, self.verdicts = counts(*sides), lines(*sides), verdicts(*sides)
         self.compared = len(set.intersection(*(set(side.cases["case"]) for side in sides)))
 
     def document(self) -> dict[str, Any]:
-        names = ("times", "least", "predicted", "counts", "lines", "verdicts")
+        names = ("times", "predicted", "counts", "lines", "verdicts")
         tables = {name: getattr(self, name) for name in names}
         return {
             "schema_version": 1, "before": self.before.label, "after": self.after.label,

@@ -90,12 +90,11 @@ def times(rows: pd.DataFrame) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def untimed(rows: pd.DataFrame, kind: str = "") -> pd.DataFrame:
-    """Return the table of least or predicted times for readers, the largest change first."""
+def predicted(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of predicted times for readers, the largest change first."""
     change = (100 * (rows["after_us"].astype(float) / rows["before_us"] - 1)).round(2)
-    titles = {f"{side}_us": f"{kind}{side} (us)" for side in ("before", "after")}
-    shown = rows.rename(columns=titles)
-    shown.insert(3, "change (%)", change)
+    shown = rows.rename(columns={f"{side}_us": f"{side} (us)" for side in ("before", "after")})
+    shown = shown.assign(**{"change (%)": change}).round(2)
     return shown.sort_values("change (%)", key=lambda column: -column.abs(), kind="stable")
 
 
@@ -114,8 +113,7 @@ def _parts(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
     tables = {
         "Verdicts that changed": comparison.verdicts,
         "Times": times(comparison.times[comparison.times["verdict"] != ratios.SAME]),
-        "Predicted times of cases that were not timed": untimed(comparison.predicted).round(2),
-        "Least times of cases that were not timed": untimed(comparison.least, "least "),
+        "Predicted times of cases that were not timed": predicted(comparison.predicted),
         "Counts and resources that differ": counts(comparison.counts),
         "Lines whose excess wavefronts differ": lines,
     }

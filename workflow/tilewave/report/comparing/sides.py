@@ -220,9 +220,8 @@ def of_kernels(
     pipeline.provide({job.variant for job in jobs})
     times = {job.case: predicted.of_case(job, gpu) or {} for job in jobs if gpu is not None}
     side = Side(
-        label, **{name: frames[name] for name in ("cases", "records", "instructions")},
-        gpu=gpu,
-        predicted={name: row["microseconds"] for name, row in times.items() if "microseconds" in row},
+        label, frames["cases"], frames["instructions"],
+        {name: row["microseconds"] for name, row in times.items() if "microseconds" in row},
     )  # fmt: skip
     return side, pipeline
 
