@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
@@ -74,7 +75,10 @@ def rounded_down(
 def _explained(source: CheckedKernel, end: Result) -> bool:
     """Return whether smaller constants may be why memory of a block or a thread is read before anything writes it."""
     faults, smaller = end.notes["faults"], {of.split()[0] for of in source.smaller}
-    inside = [of["file"] == source.path.name and UNWRITTEN.search(of["message"]) for of in faults]
+    inside = [
+        Path(of["file"]).name == source.path.name and UNWRITTEN.search(of["message"])
+        for of in faults
+    ]
     if end.verdict != result.UNINITIALISED or not all(inside):
         return True
     lines = source.path.read_text("utf-8", "replace").splitlines()

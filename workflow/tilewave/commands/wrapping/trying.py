@@ -433,13 +433,13 @@ def rounded_up(side: Any) -> bool:
 
 def floored(front: Mapping[str, Any]) -> dict[str, str]:
     """Return where the grid, which is rounded down, leaves nothing out, with its text: ``n % 64 == 0``."""
-    found, macros = dict[str, str](), {of: each[0] for of, each in front.get("macros", {}).items()}
+    wheres, macros = dict[str, str](), {of: each[0] for of, each in front.get("macros", {}).items()}
     sides = [of for of in map(str, front["grid"]) if not FLOORED.sub("", of).strip(" *()")]
     for over, under in FLOORED.findall(" ; ".join(sides)):
         with contextlib.suppress(ExpressionError, TypeError):
             step = int(evaluate(under, macros))
-            found[f"{over} % {step} == 0"] = f"{over} / {step}"
-    return found
+            wheres[f"{over} % {step} == 0"] = f"{over} / {step}"
+    return wheres
 
 
 def broken(conditions: Iterable[str], shape: Sizes) -> list[str]:
