@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,8 @@ MIN_STACK_SIZE = 0x12
 REGCOUNT = 0x2F
 ANNOTATIONS, SPILL = 0x55, 1
 """The attribute of marked instructions, and the mark of one that saves or restores a register."""
+POINTERS = ".nv.constant4"
+"""The section of addresses that the loader writes."""
 SIZED = 4  # format of an attribute whose value has its own length
 
 
@@ -130,16 +132,32 @@ def _opened(cubin: bytes) -> tuple[ELFFile, list[Section]]:
     return elf, checked(list(elf.iter_sections()), len(cubin))
 
 
-def _relocated(
-    numbered: Sequence[Section], constant4: str
-) -> tuple[list[tuple[int, str, int]], list[tuple[int, str]]]:
+@functools.lru_cache(maxsize=4)
+def _functions(cubin: bytes) -> dict[str, dict[int, int]]:
+    """Return the attributes of all functions, by name: those of one word."""
+    from elftools.elf.sections import SymbolTableSection
+
+    _, numbered = _opened(cubin)
+    sections = {section.name: section for section in numbered}
+    attributes = dict[str, dict[int, int]]()
+    table = sections.get(".symtab")
+    for attribute, value in _attributes(sections[".nv.info"].data()):
+        if attribute in (MIN_STACK_SIZE, REGCOUNT) and isinstance(table, SymbolTableSection):
+            name = table.get_symbol(_word(value, 0)).name
+            attributes.setdefault(name, {})[attribute] = _word(value, 4)
+    return attributes
+
+
+@functools.lru_cache(maxsize=4)
+def _relocated(cubin: bytes) -> tuple[list[tuple[int, str, int]], list[tuple[int, str]]]:
     """Return the addresses that the loader writes into bank 4: `Image.pointers` and `Image.calls`."""
     from elftools.elf.relocation import RelocationSection
     from elftools.elf.sections import SymbolTableSection
 
+    _, numbered = _opened(cubin)
     sections = {section.name: section for section in numbered}
-    section = sections.get(f".rela{constant4}", sections.get(f".rel{constant4}"))
-    bank = sections.get(constant4)
+    section = sections.get(f".rela{POINTERS}", sections.get(f".rel{POINTERS}"))
+    bank = sections.get(POINTERS)
     if not isinstance(section, RelocationSection) or bank is None:
         return [], []
     slots = bank.data()
@@ -170,8 +188,6 @@ def parameter_sizes(cubin: bytes, entry: str) -> tuple[int, ...]:
 
 def read(cubin: bytes, entry: str) -> Image:
     """Read the image of ``entry``. Raises Unsupported where the cubin has no such kernel."""
-    from elftools.elf.sections import SymbolTableSection
-
     elf, numbered = _opened(cubin)
     sections = {section.name: section for section in numbered}
     if f".text.{entry}" not in sections:
@@ -183,16 +199,7 @@ def read(cubin: bytes, entry: str) -> Image:
     arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF
     info = sections[f".nv.info.{entry}"].data()
     parameters, base = _parameters(info)
-    stack = registers = 0
-    table = sections.get(".symtab")
-    for attribute, value in _attributes(sections[".nv.info"].data()):
-        if attribute not in (MIN_STACK_SIZE, REGCOUNT) or not isinstance(table, SymbolTableSection):
-            continue
-        if table.get_symbol(_word(value, 0)).name == entry:
-            if attribute == REGCOUNT:
-                registers = _word(value, 4)
-            else:
-                stack = _word(value, 4)
+    attributes = _functions(cubin).get(entry, {})
     constants: dict[int, bytes] = {}
     for bank in range(5):
         for name in (f".nv.constant{bank}", f".nv.constant{bank}.{entry}"):  # the last one counts
@@ -203,15 +210,15 @@ def read(cubin: bytes, entry: str) -> Image:
     globals_ = {name: bytes(int(sections[name]["sh_size"])) for name in named}
     filled = [name for name in named if name.startswith(".nv.global.init")]
     globals_ |= {name: sections[name].data() for name in filled}
-    pointers, calls = _relocated(numbered, ".nv.constant4")
+    pointers, calls = _relocated(cubin)
     return Image(
         entry=entry,
         arch=arch,
-        registers=registers,
+        registers=attributes.get(REGCOUNT, 0),
         parameters=parameters,
         parameter_base=base,
         shared_size=int(shared["sh_size"]) if shared is not None else 0,
-        stack_size=stack,
+        stack_size=attributes.get(MIN_STACK_SIZE, 0),
         constants=constants,
         globals_=globals_,
         pointers=tuple(pointers),

@@ -20,6 +20,7 @@ PREDICATE = re.compile(r"^(U?)P(T|\d+)$")
 CONSTANT = re.compile(r"^c\[(?P<bank>0x[0-9a-f]+)\] ?\[(?P<inner>[^\]]*)\](?P<tail>.*)$")
 INTEGER = re.compile(r"^[+-]?(0x[0-9a-f]+|\d+)$")
 FLOAT = re.compile(r"^[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+|INF|QNAN|SNAN)$", re.I)
+NESTED = re.compile(r"[\[{(]")
 MEMORY = re.compile(r"^(?:desc\[(?P<desc>U?R\w+)\])?(?P<parts>(?:\[.*\])+)$")
 
 
@@ -56,6 +57,8 @@ class SassOperand:
 
 def split(text: str) -> list[str]:
     """Split a list of operands at the commas outside brackets and braces."""
+    if not NESTED.search(text):
+        return [part.strip() for part in text.split(",")] if text.strip() else []
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         if letter in "[{(":
