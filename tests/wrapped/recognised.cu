@@ -15,6 +15,7 @@
 // flip_rows: 0, equal to each row of d in reverse at ... inputs, where d == 8
 // elu: 1, it differs from ELU of each element
 // flags: 3, what it computes is unknown
+// above: 3, what it computes is unknown
 // elu_of_none: 1, it stores nothing, and does not use x, y
 __global__ void norm_affine(const float* x, const float* weight, const float* bias, float* y, int n) {
     float sum = 0, square = 0;
@@ -118,6 +119,10 @@ __global__ void elu(const float* x, float* y, int n) {
 __global__ void flags(const float* x, int* y, int n) {  // each is 1, as the largest element, rounded, is by chance
     if (threadIdx.x == 0) y[blockIdx.x] = x[blockIdx.x] < 2 && n > 0;
 }
+__global__ void above(const float* x, int* y, int n) {  // 0 or 1, as each element's magnitude is within 1
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * x[i] > 0.3f;
+}
 __global__ void elu_of_none(float* x, float* y, int n) {}
 void run(float* x, float* y, int* i, signed char* c, const float* w, int n, int m, int r) {
     cudaMemcpyToSymbol(weights, w, sizeof(weights));
@@ -139,5 +144,6 @@ void run(float* x, float* y, int* i, signed char* c, const float* w, int n, int 
     flip_rows<<<(n + 127) / 128, 128>>>(x, y, n, m);
     elu<<<(n + 255) / 256, 256>>>(x, y, n);
     flags<<<n / 64, 64>>>(x, i, n);
+    above<<<(n + 63) / 64, 64>>>(x, i, n);
     elu_of_none<<<(n + 255) / 256, 256>>>(x, y, n);
 }
