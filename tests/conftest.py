@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import listings
+import keeping
 from samples import ROOT
 from tilewave.basics import paths
 from tilewave.basics.garbage import collect_seldom
@@ -98,8 +98,8 @@ def shipped_recordings_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def nvdisasm_runs_for_new_code_only() -> Iterator[None]:
-    listings.groups()  # read before the processes that compile are forked
-    listed = functools.partial(compiling.compile_now, listing_of=listings.of_trial)
+    keeping.groups()  # read before the processes that compile are forked
+    listed = functools.partial(compiling.compile_now, listing_of=keeping.of_trial)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiling, "compile_now", listed)
         yield

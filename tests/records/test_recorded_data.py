@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 import executing_support as support
-import listings
+import keeping
 from samples import needs_nvrtc, shipped_plan
-from tilewave.compiling import cubin, sass
+from tilewave.compiling import cubin, nvrtc, sass
 from tilewave.execution.lanes import captured, layout
 from tilewave.kernel import result
 from tilewave.kernel.digests import host_code, source_digest
 from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.variants import choices
 from tilewave.kernel.variants import variant as variant_of
+from tilewave.pipeline import compiling
 from tilewave.pipeline.project import ROOT
 from tilewave.records.folder import folders
 from tilewave.records.recorded import Recorded
@@ -85,7 +86,7 @@ def test_listings_are_nvdisasms(name: str) -> None:
     """The recorded listing of the same bytes is that of nvdisasm, and replaces it in tests."""
     cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
     digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
-    listing = listings.recorded_listing(digest)
+    listing = keeping.recorded_listing(digest)
     if listing is None:
         pytest.skip(f"{name} has changed since it was recorded")
     assert listing == sass.as_text(cubin_file)
@@ -178,7 +179,19 @@ def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
     compared = 0
     for path in sorted((ROOT / "tests" / "faults").glob("*.cu"))[:3]:
         cubin_path = support.compiled(support.choose(path), "sm_90")
-        listing = listings.kept_listing(hashlib.sha256(cubin_path.read_bytes()).hexdigest())
+        listing = keeping.kept_listing(hashlib.sha256(cubin_path.read_bytes()).hexdigest())
         compared += listing is not None
         assert listing in (None, sass.as_text(cubin_path)), path.name
-    assert compared, "make them again: tests/support/listings.py"
+    assert compared, "make them again: tests/support/keeping.py"
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_cubins_of_the_tests_kernels_are_nvrtcs(arch: str) -> None:
+    name, macros = {"sm_80": ("hgemm_mma", {}), "sm_90": ("hgemm_wgmma_late", {"TYPE": "bf16"})}[
+        arch
+    ]
+    task = compiling.Task(support.choose(ROOT / "kernels" / "ladder" / f"{name}.cu", macros), arch)
+    assert task.key in keeping.compilations(), "make them again: tests/support/keeping.py"
+    done = nvrtc.compile_kernel(task.variant.kernel, task.arch, task.variant.names)
+    assert cubin.code_digest(done.cubin or b"") == keeping.compilations()[task.key][0]["code"]

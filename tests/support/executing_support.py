@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-import listings
+import keeping
 from samples import ROOT, config
 from tilewave import execution
 from tilewave.compiling.sass import of_cubin as listing
@@ -88,7 +88,9 @@ def _entry(path: Path, macros: tuple[tuple[str, Any], ...], arch: str) -> dict[s
     folder = Path(_folder().name) / path.parent.as_posix().strip("/").replace("/", "-")
     compilations = compiling.Compilations(store, None, folder)
     if compilations.missing_cubin(chosen, arch):
-        compiling.compile_now(compiling.Task(chosen, arch), store, listing_of=listings.of_file)
+        task = compiling.Task(chosen, arch)
+        if not keeping.restored(task, store):
+            compiling.compile_now(task, store, listing_of=keeping.of_file)
     document = compilations.provide(chosen, arch)
     assert document and document["status"] == result.OK, f"{chosen.id} for {arch}: {document}"
     return document

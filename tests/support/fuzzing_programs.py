@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-import listings
+import keeping
 from opcodes import harness
 from tilewave.compiling import nvrtc
 
@@ -253,7 +253,7 @@ def executed(
         row.view(values[name].dtype)[:THREADS] = values[name]
     arguments = [memory.ravel(), out.ravel(), np.zeros(THREADS, np.uint64)]
     arguments += [values[name][0] for name, _ in program.parameters]
-    code = done.cubin, "k", listings.of_cubin(done.cubin)
+    code = done.cubin, "k", keeping.of_cubin(done.cubin)
     ended = harness.launched(*code, arguments, 1, THREADS, seconds=60)
     if ended.faults:
         raise ValueError(ended.faults[0].message)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-import listings
+import keeping
 from opcodes import manifest
 from opcodes.manifest import Kernel
 from tilewave.compiling import nvrtc
@@ -49,7 +49,7 @@ def cubin_of(path: Path, arch: str) -> bytes:
     """
     arch = manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
     source: Any = Source(path, path.read_text())
-    kept = listings.STORE / "fixtures" / f"{nvrtc.cache_key(source, arch, {})}.cubin"
+    kept = keeping.STORE / "fixtures" / f"{nvrtc.cache_key(source, arch, {})}.cubin"
     if not kept.is_file():
         done = nvrtc.compile_kernel(source, arch, {})
         if done.cubin is None:
@@ -62,7 +62,7 @@ def cubin_of(path: Path, arch: str) -> bytes:
 def compiled(path: Path, arch: str) -> tuple[bytes, str]:
     """Return the cubin of a fixture file and its listing."""
     cubin = cubin_of(path, arch)
-    return cubin, listings.of_cubin(cubin)
+    return cubin, keeping.of_cubin(cubin)
 
 
 def launched(
