@@ -125,12 +125,16 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
     if source.search and source.kernel:
         sides = shape_of(source.kernel)
         several = [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
-        kernels = [
-            source.kernel,
-            *(at_size(source.kernel, size) for size in (*source.sizes, *several)),
-        ]
-        if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
-            yield from source.search(samples)
+        first = "x".join(map(str, sides.values()))
+        for part in (1, 2):  # at half of each size, if they are too large
+            sizes = [
+                "x".join(str(max(int(side) // part, 1)) for side in size.split("x"))
+                for size in (first, *source.sizes, *several)
+            ]
+            kernels = [at_size(source.kernel, size) for size in sizes]
+            if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
+                yield from source.search(samples)
+                break
 
 
 def _larger(source: CheckedKernel) -> list[str]:

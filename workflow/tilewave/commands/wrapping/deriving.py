@@ -196,7 +196,7 @@ def _at_launch(
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: _line(passed[key], scope) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
-    near = {*threads} | function.declaration.identifiers - passed.keys()
+    near = {*(threads if numbers[1:] else ())} | function.declaration.identifiers - passed.keys()
     small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
     kept = {key for key in small if len(small) < len(numbers)}
     near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}

@@ -366,7 +366,7 @@ def constant(source: Source, name: str) -> int | None:
         return None
 
 
-def _meanings(names: list[str], source: Source) -> Iterator[tuple[str, Stream]]:
+def meanings(names: list[str], source: Source) -> Iterator[tuple[str, Stream]]:
     """Yield names and what the files say of them, also those of the names therein, which the list gets."""
     for name in filter(str.isidentifier, names):
         macro, value = source.near.macros.get(name), source.near.constant(name) or ()
@@ -384,7 +384,7 @@ def smaller(function: Function, source: Source) -> dict[str, str]:
         kept += [token.text for token in (*launch.block, *launch.scope.literal(launch.block))]
     kept += re.findall(r"\w+", " ".join(re.findall(r"__shared__ [^;]*;", function.text)))
     for listed in names, kept:
-        for name, value in _meanings(listed, source):
+        for name, value in meanings(listed, source):
             if WHOLE_NUMBER.fullmatch(spelled(value)):
                 values[name] = constant(source.near, name) or 0
     large = {of: values[of] for of in sorted({*names} - {*kept}) if values.get(of, 0) > LARGE}
@@ -409,7 +409,7 @@ def governing(function: Function, source: Source, line: str) -> set[str]:
             around.append(" ".join(heads))
         elif end == "}" and around[1:]:
             closed = around.pop()
-    for name, _ in _meanings(names, source):
+    for name, _ in meanings(names, source):
         texts = re.findall(rf"\b{name} (?:[-+*/%&|^] |< < |> > )?= ([^;{{}}]*)", text)
         names += {*re.findall(r"\w+", " ".join(texts))} - {*names}
     return {*names}

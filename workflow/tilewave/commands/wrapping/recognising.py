@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
-from tilewave.commands.wrapping.guessing import constant
+from tilewave.commands.wrapping.guessing import constant, meanings
 from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.scopes import spelled
@@ -268,12 +268,12 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     """Return what each kind of letter may be: sizes by name, number or expression, reals, and small numbers."""
     called = function.declaration.called
     near = (spelled(of.body) for _, of in source.near.declarations() if of.name in called)
-    code = " ".join([function.text, *near])
+    names = [*sorted(function.declaration.identifiers)]
+    meant = (spelled(of) for _, of in meanings([*names], source))
+    code = " ".join([function.text, *near, *meant])
     literals = [float(of) for of in NUMBER.findall(code)]
     values = [leaf for leaf in leaves(job.arguments) if isinstance(leaf, int | float)]
-    named = filter(
-        None, (constant(source.near, name) for name in sorted(function.declaration.identifiers))
-    )
+    named = filter(None, (constant(source.near, name) for name in names))
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
     reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
