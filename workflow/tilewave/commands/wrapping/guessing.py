@@ -19,6 +19,7 @@ from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.operations.base import Operation
+from tilewave.theory.dtypes import SIZES
 
 TABLES = table_beside(__file__)
 K_STEP, NUMBER, THREADS, TILE, HEAD, UNROLLED, FLOORED, DIVIDED = (
@@ -34,8 +35,9 @@ C_TYPES = {"tf32": "float", "f16in32": "float"} | {
 STEPS = (8, 16, 32, 64)
 DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
 """What may use dynamic shared memory."""
-EPSILON, SOME = 1e-5, 0.5
-"""Guesses for a real number without a value: for names such as eps, and for others."""
+EPSILON, SOME, SCALE = 1e-5, 0.5, 200.0
+"""Guesses for a real number without a value: for names such as eps, for others, and for what scales numbers up to 1 so that
+some exceed a whole number of 8 bits."""
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
@@ -352,10 +354,22 @@ def _with_numbers(
             except (Unknown, ExpressionError, TypeError):
                 lower = parameter.name.lower()
                 likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
+                if "scale" in lower and _narrows(function, types):
+                    divides = re.search(rf"/ {parameter.name}\b", function.text)
+                    likely = 1 / SCALE if divides else SCALE
                 arguments[at] = kind == "bool" or likely
                 value = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{value} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
+
+
+def _narrows(function: Function, types: Mapping[str, str]) -> bool:
+    """Return whether a kernel makes whole numbers of 8 bits of real ones."""
+    arrays = [of for of in function.parameters if of.stars]
+    kinds = [types.get(of.type, of.type) for of in arrays]
+    dtypes = [scopes.DTYPES.get(kind, "f64") for kind in kinds]
+    written = (SIZES[to] for of, to in zip(arrays, dtypes) if not of.constant)
+    return 1 in written and any(kind in scopes.REAL for kind in kinds)
 
 
 def constant(source: Source, name: str) -> int | None:
