@@ -348,7 +348,13 @@ def settled(
         constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
         constant = constant and not (derived.indices or names_in(many or ""))
         within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)
-        if many and (names_in(many) if within else constant):
+        # As many elements of a wider type are more than it needs: `n * sizeof(int)` for characters.
+        spare = within and any(
+            all(int(evaluate(many or "", at)) * size == wide * end for at, end in last)
+            for wide in (4, 8)
+            if wide > size
+        )
+        if many and not spare and (names_in(many) if within else constant):
             extents = (many if within else int(many),)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
@@ -372,7 +378,7 @@ def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int
     best: tuple[float, ...] = ()
     extents: Extents = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]
-    if len(ends) > 1 and len(set(ends)) == 1:
+    if len(set(ends)) == 1 and any(shape != seen[0][0] for shape, _ in seen):
         return (ends[0],)
     powers = [name for name in dimensions for _ in range(2 + (len(dimensions) < 3))]
     for count in range(min(len(powers), MOST_FACTORS) + 1):

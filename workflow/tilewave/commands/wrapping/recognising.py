@@ -1,5 +1,6 @@
 """What a kernel of an unknown operation computes, recognised by its values: formulas that its name allows are tried."""
 
+import contextlib
 import functools
 import itertools
 import operator
@@ -13,10 +14,12 @@ import numpy as np
 
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
+from tilewave.commands.wrapping.arithmetic import Unknown, number, outside
 from tilewave.commands.wrapping.guessing import constant, meanings
 from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.scopes import spelled
+from tilewave.compiling.declarations import tokens
 from tilewave.kernel import operations
 from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import Kernel
@@ -35,6 +38,7 @@ SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
 LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
+HUGE = 10**12
 COMBINED = 2000
 """About the most combinations of a formula's sizes; the first sizes are the kernel's own."""
 ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
@@ -269,7 +273,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     called = function.declaration.called
     near = (spelled(of.body) for _, of in source.near.declarations() if of.name in called)
     names = [*sorted(function.declaration.identifiers)]
-    meant = (spelled(of) for _, of in meanings([*names], source))
+    meant = [spelled(of) for _, of in meanings([*names], source)]
     code = " ".join([function.text, *near, *meant])
     literals = [float(of) for of in NUMBER.findall(code)]
     values = [leaf for leaf in leaves(job.arguments) if isinstance(leaf, int | float)]
@@ -277,6 +281,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
     reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
+    reals += filter(None, (_divisor(of, source) for of in meant if "/" in of))
     passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
     sums = (IDENTIFIER.sub(lambda of: passed.get(of[0], of[0]), of) for of in SUM.findall(code))
     sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
@@ -290,6 +295,14 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
         TURNS: [1, 2, 4, 8, 16, 32],
         REACH: [1, 2, 3, *job.shape],
     }
+
+
+def _divisor(text: str, source: Source) -> float:
+    """Return by what a macro's text behind a `/` divides: by 224 for `(26 + 6) / 7`, which has no brackets; else 0."""
+    with contextlib.suppress(Unknown):
+        quotient = number(tokens(f"{HUGE} / {text}"), outside(source))
+        return float(round(HUGE / quotient)) if quotient else 0.0
+    return 0.0
 
 
 def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Letters]:
@@ -306,10 +319,12 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
 
 
 def _unlikely(letters: Letters, read: Sequence[str], names: Set[str]) -> int:
-    """Return how many sizes have no name, and whether arrays are not in their order."""
+    """Return how many sizes have no name, or are real numbers, and whether arrays are not in their order."""
     arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
     ordered = arrays == [name for name in read if name in arrays]
-    return sum(letters[of] not in names for of in SIZES if of in letters) + (not ordered)
+    sizes = [letters[of] in names for of in SIZES if of in letters]
+    sizes += [letters[of] not in names for of in REALS if of in letters]
+    return sizes.count(False) + (not ordered)
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:
