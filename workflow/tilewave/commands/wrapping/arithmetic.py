@@ -225,7 +225,10 @@ class _Translation(ast.NodeTransformer):
         return _rounded_up(node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        return _rounded_up(super().generic_visit(node))
+        super().generic_visit(node)
+        with contextlib.suppress(ExpressionError, TypeError):
+            return node.body if evaluate(ast.unparse(node.test)) else node.orelse
+        return _rounded_up(node)
 
 
 def _ceil(over: ast.expr, under: ast.expr) -> ast.expr:

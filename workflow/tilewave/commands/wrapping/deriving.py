@@ -162,9 +162,11 @@ def first(
     }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
+        types = {of.name for of in function.template if of.is_type}
         for item, value in zip(function.parameters, passed):
             kind = scopes.DTYPES.get(source.plain(item.type), "")
-            many = elements(launch, value, SIZES[kind], host) if item.stars and kind else ""
+            known = item.stars and (kind or item.type in types)
+            many = elements(launch, value, SIZES.get(kind, 0), host) if known else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             if many and names_in(many) <= {*sizes.values()}:
                 allocated[label(item.name)] = many

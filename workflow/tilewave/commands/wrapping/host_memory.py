@@ -31,8 +31,10 @@ def _calls(around: Scope, pointer: str) -> Iterator[tuple[str, list[Tokens], Sco
 
 
 def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, str]) -> str:
-    """Return the number of elements that the host allocates for an argument, in sizes; empty if unknown."""
+    """Return the number of elements that the host allocates for an argument, in sizes; empty if unknown. size: of an
+    element in bytes, 0 for a template's type."""
     pointer, around = spelled(argument), launch.scope
+    names = {**around.compared, **names}
     if around.caller and pointer in around.given and not [*_calls(around, pointer)]:
         given = [(plain(value, around.caller), names.get(of)) for of, value in around.given.items()]
         pointer, around = spelled(around.given[pointer]), around.caller
@@ -51,6 +53,8 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
                 each = number(syntax.tokens(of_type[0].strip(" *")), scope) if of_type else size
             if each == size:  # bytes of another type stay bytes
                 text = SIZEOF.sub("", text, count=1)
+            if not size and text == whole:
+                return ""
             try:
                 many = of_tokens(syntax.tokens(text), scope, names)
             except Unknown:

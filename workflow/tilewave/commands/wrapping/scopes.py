@@ -147,15 +147,17 @@ class Scope:
         outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
         if values and outside and EXTENT.fullmatch(spelled(values[0])):
             return [outside, *values]  # the command line may replace it
-        return values or ([outside] if outside else self._tested(name))
+        compared = self.compared.get(name) if not (values or outside) else None
+        return [syntax.tokens(compared)] if compared else values or ([outside] if outside else [])
 
-    def _tested(self, name: str) -> list[Tokens]:
-        """Return the number with which an ``if (name == 1)`` before this position compares a name, another one behind
-        its ``else``; empty if none does."""
+    @property
+    def compared(self) -> dict[str, str]:
+        """The name and the number that ``if (name == 1)`` before this position compares, another number behind its
+        ``else``; empty if none does."""
         before = spelled([token for token in self.body if token.at < self.at])
         branch = r"(?: \{)?( [^{}]*;(?: \})? else(?: \{)?)?$"
-        test = re.search(rf"\bif \( {re.escape(name)} = = (\d+) \){branch}", before)
-        return [syntax.tokens(str(int(test[1]) + bool(test[2])))] if test else []
+        test = re.search(rf".*\bif \( (\w+) = = (\d+) \){branch}", before)
+        return {test[1]: str(int(test[2]) + bool(test[3]))} if test else {}
 
     @property
     def loops(self) -> int:
