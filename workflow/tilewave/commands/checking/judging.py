@@ -124,17 +124,14 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
     yield from source.judges
     if source.search and source.kernel:
         sides = shape_of(source.kernel)
-        several = [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
-        first = "x".join(map(str, sides.values()))
-        for part in (1, 2):  # at half of each size, if they are too large
-            sizes = [
-                "x".join(str(max(int(side) // part, 1)) for side in size.split("x"))
-                for size in (first, *source.sizes, *several)
-            ]
+        whole = ["x".join(map(str, sides.values())), *source.sizes]
+        whole += [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
+        halves = [re.sub(r"\d+", lambda of: str(int(of[0]) // 2 or 1), size) for size in whole]
+        for sizes in (whole, halves):  # those that are not too large
             kernels = [at_size(source.kernel, size) for size in sizes]
             if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
                 yield from source.search(samples)
-                break
+                return
 
 
 def _larger(source: CheckedKernel) -> list[str]:

@@ -165,8 +165,8 @@ def first(
         types = {of.name for of in function.template if of.is_type}
         for item, value in zip(function.parameters, passed):
             kind = scopes.DTYPES.get(source.plain(item.type), "")
-            known = item.stars and (kind or item.type in types)
-            many = elements(launch, value, SIZES.get(kind, 0), host) if known else ""
+            typed = item.stars and (kind or item.type in types)
+            many = elements(launch, value, SIZES.get(kind, 0), host) if typed else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             if many and names_in(many) <= {*sizes.values()}:
                 allocated[label(item.name)] = many

@@ -193,7 +193,8 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
     if re.fullmatch(r"\( \w+ \)", spelled(sides)):  # the argument of a macro
         sides = sides[1:-1]
     name, scope = spelled(sides), launch.scope
-    if scope.caller and name in scope.given and scope.value(name) in (None, scope.passed.get(name)):
+    passed = any(of.word for of in scope.given.get(name, ()))
+    if scope.caller and passed and scope.value(name) in (None, scope.passed.get(name)):
         there = {
             plain(of, scope.caller): names[at] for at, of in scope.given.items() if at in names
         }
@@ -365,11 +366,9 @@ def _with_numbers(
 
 def _narrows(function: Function, types: Mapping[str, str]) -> bool:
     """Return whether a kernel makes whole numbers of 8 bits of real ones."""
-    arrays = [of for of in function.parameters if of.stars]
-    kinds = [types.get(of.type, of.type) for of in arrays]
-    dtypes = [scopes.DTYPES.get(kind, "f64") for kind in kinds]
-    written = (SIZES[to] for of, to in zip(arrays, dtypes) if not of.constant)
-    return 1 in written and any(kind in scopes.REAL for kind in kinds)
+    kinds = {types.get(of.type, of.type): of.constant for of in function.parameters if of.stars}
+    sizes = {SIZES.get(scopes.DTYPES.get(kind, "")) for kind in kinds if not kinds[kind]}
+    return 1 in sizes and not scopes.REAL.isdisjoint(kinds)
 
 
 def constant(source: Source, name: str) -> int | None:

@@ -38,9 +38,8 @@ SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
 LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
-HUGE = 10**12
-COMBINED = 2000
-"""About the most combinations of a formula's sizes; the first sizes are the kernel's own."""
+COMBINED, HUGE = 2000, 10**12
+"""About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
 ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
@@ -272,16 +271,16 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     """Return what each kind of letter may be: sizes by name, number or expression, reals, and small numbers."""
     called = function.declaration.called
     near = (spelled(of.body) for _, of in source.near.declarations() if of.name in called)
-    names = [*sorted(function.declaration.identifiers)]
-    meant = [spelled(of) for _, of in meanings([*names], source)]
-    code = " ".join([function.text, *near, *meant])
+    names = sorted(function.declaration.identifiers)
+    bodies = [spelled(of) for _, of in meanings([*names], source)]
+    code = " ".join([function.text, *near, *bodies])
     literals = [float(of) for of in NUMBER.findall(code)]
     values = [leaf for leaf in leaves(job.arguments) if isinstance(leaf, int | float)]
     named = filter(None, (constant(source.near, name) for name in names))
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
     reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
-    reals += filter(None, (_divisor(of, source) for of in meant if "/" in of))
+    reals += filter(None, (_divisor(of, source) for of in bodies if "/" in of))
     passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
     sums = (IDENTIFIER.sub(lambda of: passed.get(of[0], of[0]), of) for of in SUM.findall(code))
     sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
@@ -299,9 +298,8 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
 
 def _divisor(text: str, source: Source) -> float:
     """Return by what a macro's text behind a `/` divides: by 224 for `(26 + 6) / 7`, which has no brackets; else 0."""
-    with contextlib.suppress(Unknown):
-        quotient = number(tokens(f"{HUGE} / {text}"), outside(source))
-        return float(round(HUGE / quotient)) if quotient else 0.0
+    with contextlib.suppress(Unknown, ZeroDivisionError):
+        return float(round(HUGE / number(tokens(f"{HUGE} / {text}"), outside(source))))
     return 0.0
 
 
