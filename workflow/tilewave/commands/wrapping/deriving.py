@@ -25,7 +25,7 @@ from tilewave.commands.wrapping.scopes import EXTENT, Scope, spelled
 from tilewave.compiling.declarations import Tokens, tokens
 from tilewave.execution.case import UnjudgedRun
 from tilewave.kernel.expressions import Sizes, evaluate, names_in
-from tilewave.kernel.launches import MEMBERS
+from tilewave.kernel.launches import BLOCK_LIMIT, MEMBERS
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.result import TIMED_OUT
 from tilewave.kernel.variants import DEVICE_NAMES
@@ -162,11 +162,10 @@ def first(
     }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
-        types = {of.name for of in function.template if of.is_type}
         for item, value in zip(function.parameters, passed):
             kind = scopes.DTYPES.get(source.plain(item.type), "")
-            typed = item.stars and (kind or item.type in types)
-            many = elements(launch, value, SIZES.get(kind, 0), host) if typed else ""
+            typed = kind or item.type in {of.name for of in function.template if of.is_type}
+            many = elements(launch, value, SIZES.get(kind, 0), host) if item.stars and typed else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             if many and names_in(many) <= {*sizes.values()}:
                 allocated[label(item.name)] = many
@@ -193,12 +192,15 @@ def _at_launch(
 ) -> tuple[dict[str, str], list[str], dict[str, str]]:
     """Return the numbers that are constants, or that the launch computes from sizes, those whose expression cannot be
     translated, and the sizes by the host's names.
-    A constant is small beside other sizes, or has its name also in the kernel, the block or the shared memory."""
+    A constant is small beside other sizes, or has its name also in the kernel, or that of several in block or shared memory."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: _line(passed[key], scope) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
-    near = {*(threads if numbers[1:] else ())} | function.declaration.identifiers - passed.keys()
+    sides = 1 + spelled(scope.literal(launch.block)).count(",")
+    wide = any(int(of) ** sides > BLOCK_LIMIT for of in lines.values() if of.isdigit())
+    near = function.declaration.identifiers - passed.keys()
+    near = near | threads.keys() if numbers[1:] or wide else near
     small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
     kept = {key for key in small if len(small) < len(numbers)}
     near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
@@ -351,11 +353,8 @@ def settled(
         constant = constant and not (derived.indices or names_in(many or ""))
         within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)
         # As many elements of a wider type are more than it needs: `n * sizeof(int)` for characters.
-        spare = within and any(
-            all(int(evaluate(many or "", at)) * size == wide * end for at, end in last)
-            for wide in (4, 8)
-            if wide > size
-        )
+        widths = {int(evaluate(many or "0", at)) * size / (end or 1) for at, end in last if within}
+        spare = len(widths) == 1 and widths <= {4, 8} - {size}
         if many and not spare and (names_in(many) if within else constant):
             extents = (many if within else int(many),)
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):

@@ -36,8 +36,7 @@ STEPS = (8, 16, 32, 64)
 DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
 """What may use dynamic shared memory."""
 EPSILON, SOME, SCALE = 1e-5, 0.5, 200.0
-"""Guesses for a real number without a value: for names such as eps, for others, and for what scales numbers up to 1 so that
-some exceed a whole number of 8 bits."""
+"""Guesses for a real number without a value: for names such as eps, for others, and for what scales 1 beyond 8 bits."""
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")

@@ -31,8 +31,7 @@ def _calls(around: Scope, pointer: str) -> Iterator[tuple[str, list[Tokens], Sco
 
 
 def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, str]) -> str:
-    """Return the number of elements that the host allocates for an argument, in sizes; empty if unknown. size: of an
-    element in bytes, 0 for a template's type."""
+    """Return how many elements the host allocates for an argument, in sizes; empty if unknown. size: bytes of one, or 0."""
     pointer, around = spelled(argument), launch.scope
     names = {**around.compared, **names}
     if around.caller and pointer in around.given and not [*_calls(around, pointer)]:

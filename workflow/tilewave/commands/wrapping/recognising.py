@@ -1,6 +1,5 @@
 """What a kernel of an unknown operation computes, recognised by its values: formulas that its name allows are tried."""
 
-import contextlib
 import functools
 import itertools
 import operator
@@ -298,9 +297,10 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
 
 def _divisor(text: str, source: Source) -> float:
     """Return by what a macro's text behind a `/` divides: by 224 for `(26 + 6) / 7`, which has no brackets; else 0."""
-    with contextlib.suppress(Unknown, ZeroDivisionError):
+    try:
         return float(round(HUGE / number(tokens(f"{HUGE} / {text}"), outside(source))))
-    return 0.0
+    except (Unknown, ZeroDivisionError):
+        return 0.0
 
 
 def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Letters]:
@@ -320,9 +320,8 @@ def _unlikely(letters: Letters, read: Sequence[str], names: Set[str]) -> int:
     """Return how many sizes have no name, or are real numbers, and whether arrays are not in their order."""
     arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
     ordered = arrays == [name for name in read if name in arrays]
-    sizes = [letters[of] in names for of in SIZES if of in letters]
-    sizes += [letters[of] not in names for of in REALS if of in letters]
-    return sizes.count(False) + (not ordered)
+    likely = [(letters[of] in names) == (of in SIZES) for of in SIZES + REALS if of in letters]
+    return likely.count(False) + (not ordered)
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:

@@ -180,11 +180,14 @@ class Scope:
     @property
     def compared(self) -> dict[str, str]:
         """The name and the number that ``if (name == 1)`` before this position compares, another number behind its
-        ``else``; empty if none does."""
+        ``else``, if what follows does not take it; empty if none does."""
         before = spelled([token for token in self.body if token.at < self.at])
+        after = until([token for token in self.body if token.at >= self.at], 0, ";")
         branch = r"(?: \{)?( [^{}]*;(?: \})? else(?: \{)?)?$"
         test = re.search(rf".*\bif \( (\w+) = = (\d+) \){branch}", before)
-        return {test[1]: str(int(test[2]) + bool(test[3]))} if test else {}
+        if test is None or (test[3] and test[1] in {token.text for token in after}):
+            return {}
+        return {test[1]: str(int(test[2]) + bool(test[3]))}
 
     @property
     def loops(self) -> int:
