@@ -355,8 +355,7 @@ def _with_numbers(
                 lower = parameter.name.lower()
                 likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
                 if "scale" in lower and _narrows(function, types):
-                    divides = re.search(rf"/ {parameter.name}\b", function.text)
-                    likely = 1 / SCALE if divides else SCALE
+                    likely = SCALE ** (-1 if f"/ {parameter.name} " in function.text else 1)
                 arguments[at] = kind == "bool" or likely
                 value = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{value} (--arguments changes it)")
