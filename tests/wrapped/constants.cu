@@ -33,6 +33,13 @@ __global__ void histogram_of_letters(const char* text, int n, unsigned* bins) {
     if (threadIdx.x < BINS) atomicAdd(&bins[threadIdx.x], of_block[threadIdx.x]);
 }
 
+// The host fills a number in constant memory.
+__constant__ float factor;
+__global__ void transform_by_constant(const float* x, float* y, int n) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < n) y[i] = factor * x[i];
+}
+
 // The scale is one that the host computes from data.
 __global__ void quantize_times(const float* x, signed char* y, float scale, int n) {
     int i = blockIdx.x * 256 + threadIdx.x;
@@ -76,6 +83,9 @@ int main() {
 void run(float* x, float* y, signed char* c, float most, int n) {
     dim3 grid((n + 7) / 8, (n + 7) / 8, (n + 7) / 8);
     stencil_of_cube<<<grid, dim3(8, 8, 8)>>>(x, y, n);
+    const float three = 3;
+    cudaMemcpyToSymbol(factor, &three, sizeof(float));
+    transform_by_constant<<<(n + 255) / 256, 256>>>(x, y, n);
     quantize_times<<<(n + 255) / 256, 256>>>(x, c, 127 / most, n);
     quantize_by<<<(n + 255) / 256, 256>>>(x, c, most / 127, n);
     quantize_unbound<<<(n + 255) / 256, 256>>>(x, c, 127 / most, n);
@@ -92,6 +102,7 @@ void count(int N) {
 // layer_norm_of_one: 0, equal to layer norm of each row of d, scaled and shifted
 // stencil_of_cube: 0, equal to 0.5 times each element plus 0.25 times the sum of its six neighbours in planes of n x n, inside an edge of 1
 // histogram_of_letters: 0, equal to a histogram of values divided by 224
+// transform_by_constant: 0, equal to each element times a number
 // quantize_times: 0, equal to each element times a number, rounded, between -127 and 127
 // quantize_by: 0, equal to each element divided by a number, rounded, up to 127
 // quantize_unbound: 3, what it computes is unknown

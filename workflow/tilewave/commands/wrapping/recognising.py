@@ -142,6 +142,7 @@ def recognised(
         [float(of.strip("fF")) for of in text.split(",")]
         for text in filter(WEIGHTS.fullmatch, texts)
     ]
+    numbers[REALS] += {of[0] for of in lists if len(of) == 1}.difference(numbers[REALS])
     outputs = pure or operation.outputs(job)
     least = len(needed) if len(outputs) == 1 else 0
     tried = [

@@ -185,9 +185,8 @@ class Scope:
         after = until([token for token in self.body if token.at >= self.at], 0, ";")
         branch = r"(?: \{)?( [^{}]*;(?: \})? else(?: \{)?)?$"
         test = re.search(rf".*\bif \( (\w+) = = (\d+) \){branch}", before)
-        if test is None or (test[3] and test[1] in {token.text for token in after}):
-            return {}
-        return {test[1]: str(int(test[2]) + bool(test[3]))}
+        taken = test and test[3] and test[1] in {token.text for token in after}
+        return {test[1]: str(int(test[2]) + bool(test[3]))} if test and not taken else {}
 
     @property
     def loops(self) -> int:
