@@ -36,6 +36,8 @@ DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
 """What may use dynamic shared memory."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
+SUMMED = 10
+"""Bits by which a sum of products of 8-bit numbers is usually longer than these."""
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
@@ -338,6 +340,7 @@ def _with_numbers(
     function, launch = code.function, code.launch
     values = function.launch_arguments(launch.arguments)
     derived = type(guess.operation).reference is Operation.reference
+    small = _requantising(function, unknown)
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars
@@ -348,14 +351,28 @@ def _with_numbers(
             arguments[at] = 0
         elif missing and derived and arguments[at] is None and kind in (*scopes.REAL, "bool"):
             try:
+                if parameter.name in small and any(of.word for of in values[at]):
+                    raise Unknown(parameter.name)
                 arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
             except (Unknown, ExpressionError, TypeError):
                 lower = parameter.name.lower()
                 likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
-                arguments[at] = kind == "bool" or likely
+                arguments[at] = kind == "bool" or small.get(parameter.name, likely)
                 value = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{value} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
+
+
+def _requantising(function: Function, unknown: Sequence[str]) -> dict[str, float]:
+    """Return scales with which sums of products of 8-bit numbers seldom leave 8 bits, if all arrays have these: different
+    powers of two, so that products with them are exact."""
+    arrays = {scopes.DTYPES.get(of.type) for of in function.parameters if of.stars}
+    names = [of.name for of in function.parameters if of.type in scopes.REAL and of.name in unknown]
+    if arrays != {"i8"} or not function.mentions("for"):
+        return {}
+    powers = [*range(2, 1 + len(names)), SUMMED - sum(range(2, 1 + len(names)))]
+    divides = [re.search(rf"/ {name}\b", function.text) for name in names]
+    return {name: 2.0 ** (of if over else -of) for name, of, over in zip(names, powers, divides)}
 
 
 def constant(source: Source, name: str) -> int | None:

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import operator
 import re
 import time
@@ -37,7 +38,7 @@ LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
 COMBINED = 2000
 """About the most combinations of a formula's sizes; the first sizes are the kernel's own."""
-ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
+ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
@@ -271,6 +272,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     code = " ".join([function.text, *near])
     literals = [float(of) for of in NUMBER.findall(code)]
     values = [leaf for leaf in leaves(job.arguments) if isinstance(leaf, int | float)]
+    passed_reals = [of for of in values if isinstance(of, float) and of][:MOST]
     named = filter(
         None, (constant(source.near, name) for name in sorted(function.declaration.identifiers))
     )
@@ -286,6 +288,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     return {
         SIZES: list(dict.fromkeys([*sizes[:SEVERAL], *inner, *itertools.islice(sums, MOST)])),
         REALS: list(dict.fromkeys([*reals, *job.shape]))[:SEVERAL],
+        PRODUCT: [*map(math.prod, itertools.product(*((of, 1 / of) for of in passed_reals)))],
         EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
         REACH: [1, 2, 3, *job.shape],
