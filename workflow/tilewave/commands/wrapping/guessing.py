@@ -347,6 +347,12 @@ def _with_numbers(
         if missing and values[at] and {*kind.split()} <= scopes.NUMBERS:
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
+                if re.search(
+                    rf"\b{re.escape(spelled(values[at]))} [|&^] =", spelled(launch.scope.body)
+                ):
+                    guess.notes.append(
+                        f"{parameter.name} is {arguments[at]} here (--arguments changes it)"
+                    )
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
         elif missing and derived and arguments[at] is None and kind in (*scopes.REAL, "bool"):
