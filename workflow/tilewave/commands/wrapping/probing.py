@@ -61,7 +61,7 @@ def new_operation(
             for of in function.parameters
             if "<" in of.type
         ]
-        problem = f"{', '.join(classes)}: of class type, and no file here shows the members"
+        problem = f"{', '.join(classes)}: of class type, whose members it cannot set"
         problem = problem if classes else f"{function.name} takes no array"
         raise UserError.because(HERE, problem, "Write its front matter")
     if PRINTS.search(function.text) and not STORES.search(function.text):
