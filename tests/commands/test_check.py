@@ -187,14 +187,14 @@ def test_what_was_executed_how():
             ("FFMA", "FFMA R1,R2,R3,R4", 1, 3), ("MUFU.SIN", "MUFU.SIN R1,R2", 1, 3),
             ("MUFU.RCP", "MUFU.RCP R1,R2", 1, 3), ("RED.E.ADD.F32.FTZ.RN", "RED.E.ADD.F32.FTZ.RN [R2],R4", 1, 4),
             ("RED.E.ADD", "RED.E.ADD.S32 [R2],R4", 1, 4), ("HMMA.16816.F32", "HMMA.16816.F32 R4,R8", 1, 5),
-            ("FADD", "FADD R1,R2,R3", 0, 6), ("FADD", "FADD R1,R2,R3", 0, 7),
+            ("STG.E", "STG.E [R2],R4", 0, 6), ("FADD", "FADD R1,R2,R3", 0, 8), ("STG.E", "STG.E [R2],R4", 0, 7),
         )
     ]  # fmt: skip
     again = [{**rows[-1], "executed": 1}]
     here = trust.of_instructions([rows, again], 90)
-    assert here["exact"] == ["FADD", "FFMA", "HMMA", "MUFU", "RED"]
+    assert here["exact"] == ["FFMA", "HMMA", "MUFU", "RED", "STG"]
     assert [row["opcodes"] for row in here["approximate"]] == [["MUFU"], ["RED"]]
-    assert [row["line"] for row in here["not_reached"]] == [6]
+    assert [row["line"] for row in here["not_reached"]] == [6]  # arithmetic may be moved
     older = trust.of_instructions([rows], 80)
     assert not older["compared"] and ["HMMA"] in [row["opcodes"] for row in older["approximate"]]
 

@@ -138,7 +138,9 @@ void run(float* x, float* y, float** rows, int M, int N) {
     scores_v<<<dim3(ceil(M, TILE), ceil(N, TILE)), dim3(TILE, TILE)>>>(x, x, y, M, N);
     transpose_tested<<<dim3(ceil(N, TILE), ceil(M, TILE)), dim3(TILE, TILE)>>>(x, y, M, N);
     twice_of_cube<<<dim3(ceil(N, 8), ceil(N, 8), ceil(N, 8)), dim3(8, 8, 8)>>>(x, y, N);
-    soften<<<ceil(N, 256), 256>>>(x, y, N);
+    int blocks = N / 256;
+    if (N % 256 > 0) blocks++;
+    soften<<<blocks, 256>>>(x, y, N);
     reduce_short<<<ceil(N, 512), 256>>>(x, y, N);
     gather<<<1, 32>>>(rows, y, N);
     softmax_of_rows<<<ceil(M, 128), 128>>>(x, M, N);

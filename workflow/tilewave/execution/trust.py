@@ -11,20 +11,24 @@ COMPARED_ARCH = 90
 TABLES = table_beside(__file__)
 APPROXIMATE = [(re.compile(pattern), why) for pattern, why in TABLES["approximate"].items()]
 TENSOR = re.compile(r"(?:[BHIOQ]|HG|IG|QG|D)MMA\b")
+ACCESS = re.compile(r"LD(?!C|EPC)|ST|RED(?!UX)|ATOM|SU|UBLK|UTMA")
 NOT_LOOKED_FOR = TABLES["not_looked_for"]
 
 
 def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> dict[str, Any]:
-    """Return the opcodes by how they were executed, and the lines that no case reached.
+    """Return the opcodes by how they were executed, and the lines with an access to memory that no case reached: the
+    compiler moves other instructions, and leaves some in the copies of an unrolled loop only.
     cases: the rows of every instruction (`CaseExecution.rows`) of each case of one variant."""
     exact: set[str] = set()
     approximate: dict[str, set[str]] = {}
     lines: dict[tuple[str, int], tuple[str, bool]] = {}
+    accesses: set[tuple[str, int]] = set()
     for row in (row for rows in cases for row in rows):
         place = str(row["file"]), int(row["line"] or 0)
         reached = bool(row["executed"])
         lines[place] = str(row["text"]), reached or lines.get(place, ("", False))[1]
         if not reached:
+            accesses |= {place} if ACCESS.match(str(row["opcode"])) else set()
             continue
         base = str(row["opcode"]).partition(".")[0]
         reasons = [why for pattern, why in APPROXIMATE if pattern.search(str(row["sass"]))]
@@ -34,11 +38,7 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             approximate.setdefault(why, set()).add(base)
         if not reasons:
             exact.add(base)
-    missed = sorted(
-        (*at, text)
-        for at, (text, reached) in lines.items()
-        if at[1] and not reached and not re.fullmatch(r"[\s{};]+", text)
-    )  # a bracket has the exit only
+    missed = sorted((*at, lines[at][0]) for at in accesses if at[1] and not lines[at][1])
     return {
         "exact": sorted(exact),
         "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],

@@ -159,8 +159,7 @@ def _right(
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
     missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
-    # A line that accesses nothing may be left in an unrolled loop's copy only.
-    lines = [of["line"] for of in missed if of["file"] == source.path.name and "[" in of["text"]]
+    lines = [of["line"] for of in missed if of["file"] == source.path.name]
     if lines:
         several = "s" * (len(lines) > 1)
         sentence += f"; no trial executed line{several} {', '.join(map(str, lines))}"

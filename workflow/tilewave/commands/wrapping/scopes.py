@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Stream, Token, Tokens
 
-LEVELS = 3
-"""Most levels of structs inside structs."""
+LEVELS, MOST = 3, 32
+"""Most levels of structs inside structs, and tokens of a value that its name stands for in the next one."""
 TABLES = table_beside(__file__)
 NUMBERS, WHOLE, REAL = (frozenset(TABLES[key].split()) for key in ("numbers", "whole", "real"))
 DTYPES = {kind: name for name, kinds in TABLES["dtypes"].items() for kind in kinds}
@@ -58,6 +58,22 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             continue
         before = {token.text for token in body[max(0, i - 2) : i]}
         after = [entry.text for entry in body[i + 1 : i + 4]]
+        name, begin = token.text, i
+        if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
+            name, begin = f"{body[i - 2].text}.{name}", i - 2
+        earlier = _latest(entries, name)
+        turned = [entry.text for entry in body[max(0, begin - 2) : begin]] == ["+", "+"]
+        begin -= 2 * turned
+        if (turned or after[:2] in (["+", "+"], ["+", "="])) and (test := _test(body, begin)):
+            added = until(body, i + 3) if after[1] == "=" else (Token("1", token.at),)
+            entries.append(
+                (
+                    token.at,
+                    name,
+                    _chosen(test, (*_grouped(earlier), Token("+", token.at), *added), earlier),
+                )
+            )
+            continue
         if after[0] in tuple("+-*/") and after[1:2] == ["="]:  # then it is no constant
             entries.append((token.at, token.text, ()))
             continue
@@ -77,12 +93,23 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
             value = value[opening + 1 : syntax.closing(value, opening)]
-        name = token.text
-        if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
-            name = f"{body[i - 2].text}.{name}"
-        earlier = next((of for _, other, of in entries[::-1] if other == name), ())
+        if len(earlier) <= MOST:
+            of_itself = (_grouped(earlier) if of.text == name else (of,) for of in value)
+            value = tuple(itertools.chain(*of_itself))
         entries.append((token.at, name, _chosen(_test(body, i), tuple(value), earlier)))
     return entries
+
+
+def _latest(entries: Sequence[tuple[int, str, Tokens]], name: str) -> Tokens:
+    """Return the last value of a name, or of its side of a dim3."""
+    by_name = {other: of for _, other, of in entries}
+    whole, _, axis = name.partition(".")
+    sides = parts(by_name.get(whole, ())) if axis else []
+    return by_name.get(name) or dict(zip("xyz", sides)).get(axis, ())
+
+
+def _grouped(value: Tokens) -> Tokens:
+    return (Token("(", value[0].at), *value, Token(")", value[0].at)) if value else ()
 
 
 def _test(body: Stream, i: int) -> Tokens:
@@ -90,7 +117,7 @@ def _test(body: Stream, i: int) -> Tokens:
     end = i - (2 if body[i - 1].text == "{" else 1)
     opening = next((at for at in range(end, 0, -1) if body[at].text == "("), 0)
     between = body[opening + 1 : end]
-    compared = {of.text for of in between} & {"<", ">"}
+    compared = {of.text for of in between} & {"<", ">", "%"}
     simple = body[end].text == ")" and body[opening - 1].text == "if" and compared
     return tuple(between) if simple and not {of.text for of in between} & {"&", "|", "argc"} else ()
 
