@@ -36,6 +36,8 @@ DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
 """What may use dynamic shared memory."""
 EPSILON, SOME = 1e-5, 0.5
 """Guesses for a real number without a value: for names such as eps, and for others."""
+OUTPUTS = ("_c", "_out", "_output", "_y")
+"""Ends of the names of numbers by which a result is divided."""
 SUMMED = 10
 """Bits by which a sum of products of 8-bit numbers is usually longer than these."""
 MOST_SHARED = 48 << 10
@@ -377,7 +379,9 @@ def _requantising(function: Function, unknown: Sequence[str]) -> dict[str, float
     if arrays != {"i8"} or not function.mentions("for"):
         return {}
     powers = [*range(2, 1 + len(names)), SUMMED - sum(range(2, 1 + len(names)))]
-    divides = [re.search(rf"/ {name}\b", function.text) for name in names]
+    divides = [
+        re.search(rf"/ {of}\b", function.text) or of.lower().endswith(OUTPUTS) for of in names
+    ]
     return {name: 2.0 ** (of if over else -of) for name, of, over in zip(names, powers, divides)}
 
 
