@@ -111,9 +111,7 @@ def _otherwise(
     """Return an unclear outcome, or that under the operation of what the kernel touches, if it is clear."""
     if source.otherwise is None or outcome["exit_code"] != result.UNCLEAR:
         return outcome
-    touched = replace(
-        source.otherwise(), sizes_in_file=source.sizes_in_file, governs=source.governs
-    )
+    touched = replace(source.otherwise(), in_file=source.in_file, governs=source.governs)
     tried = verdict_on(touched, options, machine)
     ended = tried["exit_code"] == result.NOT_RIGHT and tried.get("verdict") != result.WRONG
     return tried if tried["exit_code"] == result.RIGHT or ended else outcome

@@ -27,6 +27,8 @@ ALLOCATED = "; the host allocates no more"
 """End of a note on an access behind an array."""
 NAMED = re.compile(r"(?:grid|block|shared_bytes) |\w+ is a guess: \d+ \(--entry")
 """Notes on guesses that the sentence on a right kernel names."""
+MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)])| {0} up to"
+"""Where a sentence names a size or an array, which `{0}` stands for."""
 GUESSING = "front matter cannot be guessed"
 JUDGED_BY = "; judged by what "
 """Start of the end of a reason, which names a temporary file."""
@@ -56,7 +58,8 @@ def sentence(
             ends += [f"it is right where {where}{down}"]
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
-        return f"{name} is {PATTERNS['twice'].sub('', faults)}{_named(source)}"
+        faults = PATTERNS["twice"].sub("", faults)
+        return f"{name} is {faults}{_named(source, faults)}"
     if code == result.RIGHT:
         return name + _right(source, outcome, case, ran, down)
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
@@ -77,7 +80,7 @@ def sentence(
         as_named = f": {differs}" if differs or not place else by_name
         whole = [size_of(entry.case) for entry in ran if entry.right_at_whole_tiles]
         at += "".join(f"; it is right at {size}" for size in whole)
-        return f"{name} is not right{as_named}{at}{_named(source) if sizes else ''}"
+        return f"{name} is not right{as_named}{at}{_named(source, at)}"
     if source.problem:
         return f"{doubt}: {_unknown(source, outcome, at, problem)}"
     if differs:
@@ -86,11 +89,15 @@ def sentence(
     return f"{doubt}{rests if source.guesses else ''}: {at}"
 
 
-def _named(source: CheckedKernel) -> str:
-    """Return the file's names of sizes that have other ones in a sentence, in parentheses."""
-    names = source.sizes_in_file
-    are = "is" if len(names) == 1 else "are"
-    return f" ({', '.join(names)} {are} the file's {', '.join(names.values())})" * bool(names)
+def _named(source: CheckedKernel, text: str) -> str:
+    """Return the file's names of sizes and arrays that have other ones in a sentence, in parentheses."""
+    there = {
+        of: name
+        for of, name in source.in_file.items()
+        if re.search(MENTIONED.format(re.escape(of)), text)
+    }
+    are = "is" if len(there) == 1 else "are"
+    return f" ({', '.join(there)} {are} the file's {', '.join(there.values())})" * bool(there)
 
 
 def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
@@ -139,7 +146,8 @@ def _right(
     failed = f" ({', '.join(failures)})" if failures else ""
     texts = zip(source.limits, ("", f", which wrap inferred from trials that failed{failed}"))
     wheres = [f"where {' and '.join(limits)}{why}" for limits, why in texts if limits]
-    sentence += f", {' and '.join(wheres)}{_named(source)}" if wheres and not source.judge else ""
+    if wheres and not source.judge:
+        sentence += f", {' and '.join(wheres)}{_named(source, ' '.join(wheres))}"
     sentence += down.replace(": ", "; ", 1) if any("wrong" not in of for of in failures) else down
     named = [of.split()[0] for of in source.guesses if NAMED.match(of)]
     listed = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))

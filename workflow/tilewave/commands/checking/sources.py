@@ -58,7 +58,7 @@ class CheckedKernel:
     named: whether the judge has the kernel's name and arguments; edge: where the judge finds the results wrong;
     sizes: more shapes at which it judges; judges: functions of the file that may judge; put: makes one of them the judge;
     search: yields formulas that may judge; governs: `guessing.governing`; otherwise: returns the kernel under an operation of what it touches;
-    sizes_in_file: the file's names of sizes that have another one in front matter; ended, size: verdict and sizes of the
+    in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`)."""
 
     path: Path
@@ -69,7 +69,7 @@ class CheckedKernel:
     launched: bool = True
     judge: str = ""
     named: bool = False
-    sizes_in_file: Mapping[str, str] = field(default_factory=dict)
+    in_file: Mapping[str, str] = field(default_factory=dict)
     edge: str = ""
     sizes: Sequence[str] = ()
     judges: Sequence[Reference] = ()
@@ -210,7 +210,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
         if function:
             wrapped = replace(wrapped, governs=functools.partial(governing, function, source))
-        yield replace(wrapped, sizes_in_file=_in_file(function, wrapped.kernel))
+        yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
 
 
 def _touched(
@@ -234,12 +234,13 @@ def _touched(
 
 
 def _in_file(function: Function | None, kernel: Kernel | None) -> dict[str, str]:
-    """Return the file's names of the sizes that have another one in front matter."""
+    """Return the file's names of the sizes and arrays that have another one in front matter."""
     if function is None or kernel is None:
         return {}
-    sizes = operations.load(kernel.front.operation).dimensions
+    operation = operations.load(kernel.front.operation)
+    named = {*operation.dimensions, *operation.operands}
     pairs = zip(leaves(kernel.front.arguments), (of.name for of in function.parameters))
-    return {str(size): name for size, name in pairs if size in sizes and size != name.lower()}
+    return {str(of): name for of, name in pairs if of in named and of != name.lower()}
 
 
 def _later(function: Function, source: Source, options: Mapping[str, Any]) -> Iterator[str]:
