@@ -109,6 +109,20 @@ void more(const float* a, const unsigned char* bytes, float* c, int n) {
     mish_all<<<(n + 63) / 64, 64>>>(a, c, n), tally<<<1, 64>>>(bytes, counts, n), doubled<<<1, 64>>>(*rows);
 }
 
+// Sizes come by pointers, as from Fortran, and the row of C is read whatever beta is: a NaN in it stays the same NaN.
+__global__ void dgemm_rows(double alpha, double beta, int m, int n, int k, const double* A, const double* B, double* C) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+    double sum = 0;
+    if (row >= m || col >= n) return;
+    for (int i = 0; i < k; ++i) sum += A[row * k + i] * B[i * n + col];
+    C[row * n + col] = alpha * sum + beta * C[row * n + col];
+}
+extern "C" void dgemm_(const int* m, const int* n, const int* k, const double* alpha, const double* A, const double* B,
+                       const double* beta, double* C) {
+    dim3 grid((*n - 1) / 8 + 1, (*m - 1) / 8 + 1), block(8, 8);
+    dgemm_rows<<<grid, block>>>(*alpha, *beta, *m, *n, *k, A, B, C);
+}
+
 void launch(const float* a, const float* b, float* c, int rows, int cols, int depth) {
     const dim3 block(8, 8), grid(static_cast<int>(std::ceil(static_cast<float>(cols) / block.x / 4)), (rows + 7) / 8);
     gemm_strips<<<grid, block>>>(a, b, c, rows, cols, depth);
@@ -133,3 +147,4 @@ void launch(const float* a, const float* b, float* c, int rows, int cols, int de
 // mish_all: 0, is right: equal to Mish of each element at 3 shapes
 // tally: 1, sets 256 of the 256 * sizeof(unsigned) bytes of counts
 // doubled: 1, reads *rows on the host
+// dgemm_rows: 0, is right at

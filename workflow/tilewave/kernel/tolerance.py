@@ -191,6 +191,9 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
     if wrong:
         value = float(to_float64(got[first : first + 1], dtype)[0])
         expected, blank = float(want[first]), bool(unset(got[first : first + 1])[0])
+        blank = (
+            None if blank and dtype == "f64" and output.scaled else blank
+        )  # sums of doubles keep a NaN's bits
     return judged(output, comparison, value, expected, blank=blank)
 
 

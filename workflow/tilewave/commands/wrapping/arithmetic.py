@@ -106,7 +106,8 @@ class _Translation(ast.NodeTransformer):
         while i < len(expression):
             token = expression[i]
             scoped = token.word and texts[i + 1 : i + 2] in ([":"], ["::"])
-            if scoped or token.text in (":", "::"):
+            dereferenced = token.text == "*" and (not i or texts[i - 1] in tuple("+-*/%<>,"))
+            if scoped or dereferenced or token.text in (":", "::"):
                 pass
             elif token.text == "sizeof":
                 end = closing(expression, i + 1)

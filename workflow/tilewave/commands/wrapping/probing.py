@@ -56,7 +56,14 @@ def new_operation(
     tile: at sizes of whole tiles; sides: at sizes that are equal by these conditions."""
     options, function = target.options, target.function
     if not any(parameter.stars for parameter in function.parameters):
-        raise UserError.because(HERE, f"{function.name} takes no array", "Write its front matter")
+        classes = [
+            f"{of.name} ({of.type.replace(' ', '')})"
+            for of in function.parameters
+            if "<" in of.type
+        ]
+        problem = f"{', '.join(classes)}: of class type, whose members it cannot set"
+        problem = problem if classes else f"{function.name} takes no array"
+        raise UserError.because(HERE, problem, "Write its front matter")
     if PRINTS.search(function.text) and not STORES.search(function.text):
         problem = f"{function.name} prints, and writes no array"
         raise UserError.because(HERE, problem, "There is nothing to compare")

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 import operator
 import re
 import time
@@ -37,9 +38,15 @@ SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
 LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
+<<<<<<< HEAD
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
 ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
+=======
+COMBINED = 2000
+"""About the most combinations of a formula's sizes; the first sizes are the kernel's own."""
+ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
+>>>>>>> main
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
@@ -276,7 +283,14 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     code = " ".join([function.text, *near, *bodies])
     literals = [float(of) for of in NUMBER.findall(code)]
     values = [leaf for leaf in leaves(job.arguments) if isinstance(leaf, int | float)]
+<<<<<<< HEAD
     named = filter(None, (constant(source.near, name) for name in names))
+=======
+    passed_reals = [of for of in values if isinstance(of, float) and of][:MOST]
+    named = filter(
+        None, (constant(source.near, name) for name in sorted(function.declaration.identifiers))
+    )
+>>>>>>> main
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
     reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
@@ -290,6 +304,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     return {
         SIZES: list(dict.fromkeys([*sizes[:SEVERAL], *inner, *itertools.islice(sums, MOST)])),
         REALS: list(dict.fromkeys([*reals, *job.shape]))[:SEVERAL],
+        PRODUCT: [*map(math.prod, itertools.product(*((of, 1 / of) for of in passed_reals)))],
         EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
         REACH: [1, 2, 3, *job.shape],

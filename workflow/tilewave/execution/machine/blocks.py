@@ -33,7 +33,7 @@ BLOCK_ARRAYS = (
     "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
     "last_read", "clocks", "arrived", "barrier_clocks", "expected", "results", "local", "queue", "queued",
     "stamps", "identity", "resume", "safe", "block_control", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota", "turned", "arrivals", "unfenced", "local_written", "recent", "apart",
+    "gathered", "quota", "turned", "arrivals", "unfenced", "local_written", "recent", "loaded", "apart",
 )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """Exchanges between the lanes of a warp through memory, without __syncwarp between.
 
 `state.recent` keeps a warp's stores since its lanes met: at a barrier, a WARPSYNC, or the NOP to which
-ptxas compiles __syncwarp where the lanes are together. A load of what another lane stored since then
-is a race: lanes of a warp are scheduled independently. Shuffles, votes and products of matrices order
-no memory, but code that relies on them is not reported.
+ptxas compiles __syncwarp where the lanes are together; `state.loaded` keeps its loads of shared memory.
+A load of what another lane stored since then, or a store to what another lane loaded, is a race: lanes of
+a warp are scheduled independently. Shuffles, votes and products of matrices order no memory, but code that
+relies on them is not reported.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
@@ -17,7 +18,7 @@ from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import control, votes
 from tilewave.execution.machine.validity import collision, ends
 
-# Columns of a store; then the address of each lane.
+# Columns of an access; then the address of each lane.
 PC, MASK, LOW, HIGH, ADDRESSES = range(5)
 # Columns of `state.apart`: lanes that fenced their writes from the asynchronous proxy, and the tick of the fence before;
 # the tick up to which some lanes know that bulk stores have read, and these lanes; the last bulk store.
@@ -27,7 +28,7 @@ FENCED, BEFORE, READ, KNOWING, STORE = range(5)
 @njit
 def met(m, warp):
     """Forget what lanes did apart: the lanes of a warp have met."""
-    view.recent(m)[warp, 0, 0] = 0
+    view.recent(m)[warp, 0, 0] = view.loaded(m)[warp, 0, 0] = 0
     view.apart(m)[warp, FENCED] = 0
     share(m, warp)
 
@@ -48,53 +49,55 @@ def note(m, warp, pc, row, mask, addresses, width, loading):
     """Note an access of a warp's lanes to shared or global memory before it executes."""
     if row[c.FLAGS] & c.STRONG or not view.control(m)[s.RACES]:
         return
-    if loading:
-        if view.recent(m)[warp, 0, 0]:
-            _loaded(m, warp, pc, mask, addresses, width)
-    elif row[c.FLAGS] & c.EXPOSED:
-        recent = view.recent(m)[warp]
-        store = recent[1 + recent[0, 0] % s.RECENT]
+    exposed = row[c.FLAGS] & c.EXPOSED
+    if view.recent(m)[warp, 0, 0] and loading:
+        _collided(m, warp, pc, mask, addresses, width, view.recent(m)[warp], True)
+    elif view.loaded(m)[warp, 0, 0] and not loading:
+        _collided(m, warp, pc, mask, addresses, width, view.loaded(m)[warp], False)
+    if exposed:
+        recent = view.loaded(m)[warp] if loading else view.recent(m)[warp]
+        access = recent[1 + recent[0, 0] % s.RECENT]
         recent[0, 0] += 1
-        store[PC], store[MASK] = pc, int64(mask) | width << int64(32)
-        store[LOW], store[HIGH] = ends(mask, addresses, width)
+        access[PC], access[MASK] = pc, int64(mask) | width << int64(32)
+        access[LOW], access[HIGH] = ends(mask, addresses, width)
         for lane in range(32):
-            store[ADDRESSES + lane] = addresses[lane]
+            access[ADDRESSES + lane] = addresses[lane]
 
 
 @njit
-def _loaded(m, warp, pc, mask, addresses, width):
-    """Note a fault where a lane loads what another lane stored last, since they met."""
-    recent = view.recent(m)[warp]
+def _collided(m, warp, pc, mask, addresses, width, recent, loading):
+    """Note a fault where a lane loads what another lane stored last since they met, or stores to what it loaded."""
     low, high = ends(mask, addresses, width)
     pending, count = uint32(mask), recent[0, 0]
     for back in range(1, 1 + min(count, int64(s.RECENT))):
-        store = recent[1 + (count - back) % s.RECENT]
-        if store[LOW] >= high or store[HIGH] <= low:
+        access = recent[1 + (count - back) % s.RECENT]
+        if access[LOW] >= high or access[HIGH] <= low:
             continue
         lanes, others, first = uint32(0), uint32(0), int64(-1)
         for lane in range(32):
             if (pending >> uint32(lane)) & uint32(1):
-                other = _storing(store, lane, addresses[lane], width)
-                if other >= 0:
+                # A lane's own store comes first, its own load last.
+                other = _covering(access, lane + int64(not loading), addresses[lane], width)
+                if other >= 0 and loading:
                     pending &= ~(uint32(1) << uint32(lane))
                 if other >= 0 and other != lane:
                     first = addresses[lane] if first < 0 else first
                     lanes |= uint32(1) << uint32(lane)
                     others |= uint32(1) << uint32(other)
-        if lanes and not _collective_between(m, store[PC], pc):
+        if lanes and not _collective_between(m, access[PC], pc):
             collision(
                 m, int64(s.NOT_MET), int64(pc), int64(warp), lanes, first, int64(others), int64(0),
-                store[PC],
+                access[PC],
             )  # fmt: skip
 
 
 @njit
-def _storing(store, lane, at, width):
-    """Return the lane that stored to some of these bytes, ``lane`` itself if it did; -1 for none."""
-    mask, size = uint32(store[MASK]), store[MASK] >> int64(32)
+def _covering(access, lane, at, width):
+    """Return the first lane from ``lane`` on that accessed some of these bytes; -1 for none."""
+    mask, size = uint32(access[MASK]), access[MASK] >> int64(32)
     for turn in range(32):
         other = (lane + turn) % 32
-        start = store[ADDRESSES + other]
+        start = access[ADDRESSES + other]
         if (mask >> uint32(other)) & uint32(1) and start < at + width and at < start + size:
             return other
     return int64(-1)
@@ -119,10 +122,11 @@ MEETINGS = (control.WARP_SYNC, control.BLOCK_SYNC, control.BLOCK_REDUCE, control
 
 
 def mark_exposed(rows: np.ndarray) -> None:
-    """Flag (EXPOSED) the stores that a load of the same memory follows before the lanes meet."""
-    shared = {c.SHARED: 1, c.GLOBAL: 2, c.GENERIC: 3}
+    """Flag (EXPOSED) the stores that a load of the same memory follows before the lanes meet, and the loads of shared
+    memory that a store follows."""
+    shared, stored = {c.SHARED: 1, c.GLOBAL: 2, c.GENERIC: 3}, 4
     columns = rows[:, [c.FAMILY, c.OP, c.TARGET, c.GUARD]].tolist()
-    # Bits: memory that is loaded before the lanes meet, after each instruction.
+    # Bits: memory that is loaded before the lanes meet, after each instruction, and whether shared memory is stored.
     follow = [0] * (len(columns) + 1)
     for _ in range(2):  # the second time, what follows a branch back is known
         for number in range(len(columns) - 1, -1, -1):
@@ -134,6 +138,7 @@ def mark_exposed(rows: np.ndarray) -> None:
                 if op == control.BRANCH and target >= 0:
                     follows |= follow[target]
             elif family == c.LOAD:
+                rows[number, c.FLAGS] |= c.EXPOSED if op == c.SHARED and follows & stored else 0
                 follows |= shared.get(op, 0)
             elif family == c.MATRIX and op == 0:
                 follows |= shared[c.SHARED]
@@ -141,4 +146,4 @@ def mark_exposed(rows: np.ndarray) -> None:
                 family == c.MATRIX and follows & shared[c.SHARED]
             ):
                 rows[number, c.FLAGS] |= c.EXPOSED
-            follow[number] = follows
+            follow[number] = follows | (stored if (family, op) == (c.STORE, c.SHARED) else 0)

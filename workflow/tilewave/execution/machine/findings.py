@@ -124,11 +124,13 @@ class Explainer(Names):
         )
 
     def in_warp(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
-        """Describe a load of what other lanes of the warp have stored (see `exchanges`)."""
+        """Describe a load of what other lanes of the warp have stored, or a store to what they loaded (see `exchanges`)."""
         others = self.lanes(int(row[s.F_WARP]), int(row[s.F_OTHER]))
+        does = self.does(index, threads)
+        did = "wrote" if does.startswith("read") else "read"
         return (
-            f"{who} {self.does(index, threads)} {self.spot(int(row[s.F_ADDRESS]), index)[0]}, which "
-            f"{self.named(others)} of the same warp wrote ({self.at(int(row[s.F_OTHER_ROW]))}): no "
+            f"{who} {does} {self.spot(int(row[s.F_ADDRESS]), index)[0]}, which "
+            f"{self.named(others)} of the same warp {did} ({self.at(int(row[s.F_OTHER_ROW]))}): no "
             "__syncwarp orders them"
         )
 

@@ -18,7 +18,7 @@ QUEUE = 512  # asynchronous copies of a warp that may be in flight
 SLOTS = 33  # groups of diverged lanes of a warp
 BARRIERS = 16
 FAULTS = 256
-RECENT = 16  # stores of a warp since its lanes met that are kept
+RECENT = 16  # stores and loads of a warp since its lanes met that are kept
 WAYS = 4  # patterns that a copy remembers: one for each half of a line on either side
 PATTERN = 128  # words that one access of a warp can touch
 
@@ -125,8 +125,9 @@ class State(NamedTuple):
     # threads a barrier waits for, 0 for all; reduction; what it returned to each warp
     expected: Annotated[Array, int64, BARRIERS, 2]
     results: Annotated[Array, uint32, "warps"]
-    # number of stores since the lanes of a warp met; then each one, see `exchanges`
+    # number of stores, and of loads, since the lanes of a warp met; then each one, see `exchanges`
     recent: Annotated[Array, int64, "warps", 1 + RECENT, 36]
+    loaded: Annotated[Array, int64, "warps", 1 + RECENT, 36]
     local: Annotated[Array, uint32, "threads", "local words"]
     # the epoch (`EPOCH`) of the block that wrote a word
     local_written: Annotated[Array, uint8, "threads", "local words"]

@@ -497,7 +497,7 @@ def control_flow(m, warp, pc, row, active, mask):
     # __syncwarp of lanes that are together is a NOP.
     if op == ops.NOTHING or op == ops.PUBLISH or op == ops.FENCE:
         if view.live(m)[warp] & ~active:
-            view.recent(m)[warp, 0, 0] = 0
+            view.recent(m)[warp, 0, 0] = view.loaded(m)[warp, 0, 0] = 0
         else:
             exchanges.met(m, int64(warp))
     if op == ops.FENCE:
