@@ -35,17 +35,12 @@ C_TYPES = {"tf32": "float", "f16in32": "float"} | {
 STEPS = (8, 16, 32, 64)
 DYNAMIC = re.compile(r"\bextern\b|\basm\b|smem_?size", re.IGNORECASE)
 """What may use dynamic shared memory."""
-<<<<<<< HEAD
 EPSILON, SOME, SCALE = 1e-5, 0.5, 200.0
 """Guesses for a real number without a value: for names such as eps, for others, and for what scales 1 beyond 8 bits."""
-=======
-EPSILON, SOME = 1e-5, 0.5
-"""Guesses for a real number without a value: for names such as eps, and for others."""
 OUTPUTS = ("_c", "_out", "_output", "_y")
 """Ends of the names of numbers by which a result is divided."""
 SUMMED = 10
 """Bits by which a sum of products of 8-bit numbers is usually longer than these."""
->>>>>>> main
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
@@ -372,25 +367,21 @@ def _with_numbers(
             except (Unknown, ExpressionError, TypeError):
                 lower = parameter.name.lower()
                 likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
-<<<<<<< HEAD
                 if "scale" in lower and _narrows(function, types):
                     likely = SCALE ** (-1 if f"/ {parameter.name} " in function.text else 1)
-                arguments[at] = kind == "bool" or likely
-=======
                 arguments[at] = kind == "bool" or small.get(parameter.name, likely)
->>>>>>> main
                 value = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{value} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
 
 
-<<<<<<< HEAD
 def _narrows(function: Function, types: Mapping[str, str]) -> bool:
     """Return whether a kernel makes whole numbers of 8 bits of real ones."""
     kinds = {types.get(of.type, of.type): of.constant for of in function.parameters if of.stars}
     sizes = {SIZES.get(scopes.DTYPES.get(kind, "")) for kind in kinds if not kinds[kind]}
     return 1 in sizes and not scopes.REAL.isdisjoint(kinds)
-=======
+
+
 def _requantising(function: Function, unknown: Sequence[str]) -> dict[str, float]:
     """Return scales with which sums of products of 8-bit numbers seldom leave 8 bits, if all arrays have these: different
     powers of two, so that products with them are exact."""
@@ -403,7 +394,6 @@ def _requantising(function: Function, unknown: Sequence[str]) -> dict[str, float
         re.search(rf"/ {of}\b", function.text) or of.lower().endswith(OUTPUTS) for of in names
     ]
     return {name: 2.0 ** (of if over else -of) for name, of, over in zip(names, powers, divides)}
->>>>>>> main
 
 
 def constant(source: Source, name: str) -> int | None:

@@ -38,15 +38,9 @@ SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
 LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
-<<<<<<< HEAD
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
-ARRAYS, SIZES, REALS, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "e", "g", "Q"
-=======
-COMBINED = 2000
-"""About the most combinations of a formula's sizes; the first sizes are the kernel's own."""
 ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
->>>>>>> main
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
@@ -283,14 +277,8 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     code = " ".join([function.text, *near, *bodies])
     literals = [float(of) for of in NUMBER.findall(code)]
     values = [leaf for leaf in leaves(job.arguments) if isinstance(leaf, int | float)]
-<<<<<<< HEAD
-    named = filter(None, (constant(source.near, name) for name in names))
-=======
     passed_reals = [of for of in values if isinstance(of, float) and of][:MOST]
-    named = filter(
-        None, (constant(source.near, name) for name in sorted(function.declaration.identifiers))
-    )
->>>>>>> main
+    named = filter(None, (constant(source.near, name) for name in names))
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
     reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
