@@ -379,7 +379,8 @@ def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int
     best: tuple[float, ...] = ()
     extents: Extents = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]
-    if len(set(ends)) == 1 and any(shape != seen[0][0] for shape, _ in seen):
+    alike = not dimensions[1:] and all(shape == seen[0][0] for shape, _ in seen)
+    if len(ends) > 1 and len(set(ends)) == 1 and not alike:
         return (ends[0],)
     powers = [name for name in dimensions for _ in range(2 + (len(dimensions) < 3))]
     for count in range(min(len(powers), MOST_FACTORS) + 1):
