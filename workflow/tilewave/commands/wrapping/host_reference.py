@@ -65,19 +65,19 @@ def references(function: Function, source: Source, kernel: Kernel) -> list[Refer
         if item.kind == "function" and item.body and item.name not in function.text.split()
         if "<<<" not in source.texts[path][item.start : item.end]
         if not (item.scope or any(map(FOREIGN.fullmatch, item.identifiers)))
-        if JUDGING.isdisjoint(_words(item.name))
+        if JUDGING.isdisjoint(words_of(item.name))
         for call in _calls(function, source, path, item, operands, constants)
     ]
-    calls.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(_words(of.name))))
+    calls.sort(key=lambda of: (not of.exact, not of.alike, NAMED.isdisjoint(words_of(of.name))))
     return calls[:MOST]
 
 
-def _words(name: str) -> list[str]:
+def words_of(name: str) -> list[str]:
     return [word.rstrip("0123456789") or word for word in re.split("[_ ]", matching.snake(name))]
 
 
 def _core(name: str) -> str:
-    return "".join(word for word in _words(name) if word not in NAMED | NOISE) or name.lower()
+    return "".join(word for word in words_of(name) if word not in NAMED | NOISE) or name.lower()
 
 
 def _type(item: Parameter) -> tuple[str, int]:
@@ -133,11 +133,11 @@ def _calls(
     plain = {name: of for name, of in given.items() if of not in constants}
     types = [_type(of) for of in taken if given.get(of.name) not in constants]
     same = types == [_type(of) for of in function.parameters]
-    words, line = {*_words(item.name)}, syntax.line_of(source.texts[path], item.start)
-    same = same and not (words - NAMED).isdisjoint(_words(function.name))
+    words, line = {*words_of(item.name)}, syntax.line_of(source.texts[path], item.start)
+    same = same and not (words - NAMED).isdisjoint(words_of(function.name))
     exact = same and bool(NAMED & words or [*plain] == [of.name for of in plain.values()])
     telling = {*matching.snake(function.name).split("_")} - matching.NEUTRAL
-    alike = words - NAMED == {*_words("_".join(telling))} - matching.NEUTRAL
+    alike = words - NAMED == {*words_of("_".join(telling))} - matching.NEUTRAL
     name = f"the file's own {item.name} (line {line})"
     yield Reference(name, text, counts, item, path, exact, alike)
 

@@ -16,7 +16,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
 from tilewave.commands.wrapping.arithmetic import Unknown, number, outside
 from tilewave.commands.wrapping.guessing import constant, meanings
-from tilewave.commands.wrapping.host_reference import Reference
+from tilewave.commands.wrapping.host_reference import Reference, words_of
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.scopes import spelled
 from tilewave.compiling.declarations import tokens
@@ -154,7 +154,7 @@ def recognised(
     ]
     plain = {*read, *job.shape}
     tried.sort(key=lambda of: _unlikely(of[2], read, plain))
-    words = _words(function.name)
+    words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
     fitting = list[list[Tried]]()
     for output in outputs:
@@ -242,16 +242,12 @@ def _named(text: str, letters: Letters) -> str:
     )
 
 
-def _words(name: str) -> set[str]:
-    return {word.rstrip("0123456789") or word for word in matching.snake(name).split("_")}
-
-
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
     """Return the formulas that a part of the kernel's name allows, or of its file's if the kernel's is a common one,
     all if no part says anything, and whether the kernel's name says all."""
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
-        words, named = _words(label), dict[str, set[str]]()
+        words, named = {*words_of(label)}, dict[str, set[str]]()
         joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
             parts = key.split("|")
@@ -364,11 +360,10 @@ def _equal(
             if np.any(np.abs(want[:4] - have[:4]) > of.loose + FAR * np.abs(have[:4])):
                 break
             bound = of.tolerance(want)
-            if bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN:
-                break  # all is near
+            all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
             with np.errstate(invalid="ignore"):
                 near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
-            if not (near | (want == have)).all():
+            if all_near or not (near | (want == have)).all():
                 break
             nearest = f", within {WITHIN:g}" if bound.absolute == WITHIN else nearest
         else:

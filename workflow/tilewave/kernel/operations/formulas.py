@@ -133,11 +133,9 @@ def value(formula: str, names: Names) -> Array:
             flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()
     except (ArithmeticError, LookupError, MemoryError, NameError, TypeError, ValueError):
         flat = np.empty(0)
-    if flat.size == names["N"]:
-        return flat
-    if flat.size > names["N"]:
-        flat = np.empty(0)
-    return np.pad(flat, (0, names["N"] - flat.size), constant_values=math.nan)
+    flat = flat if flat.size <= names["N"] else np.empty(0)
+    lacking = names["N"] - flat.size
+    return np.pad(flat, (0, lacking), constant_values=math.nan) if lacking else flat
 
 
 def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
