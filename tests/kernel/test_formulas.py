@@ -56,7 +56,7 @@ def test_attention_is_a_mean_of_values():
 
 
 def test_the_catalogue_uses_letters_and_functions_that_exist():
-    allowed = formulas.FUNCTIONS.keys() | {*"abcduvwrsteg", "N", "B", "G", "int", "None"}
+    allowed = formulas.FUNCTIONS.keys() | {*"abcduvwrstzeg", "N", "B", "G", "int", "None"}
     for entries in recognising.FORMULAS.values():
         for name, formula in entries.items():
             words = re.findall(r"(?<![.\w'])[A-Za-z_]\w*", re.sub(r"'\w*'", "", formula))

@@ -27,8 +27,7 @@ MIN_STACK_SIZE = 0x12
 REGCOUNT = 0x2F
 ANNOTATIONS, SPILL = 0x55, 1
 """The attribute of marked instructions, and the mark of one that saves or restores a register."""
-POINTERS = ".nv.constant4"
-"""The section of addresses that the loader writes."""
+POINTERS = ".nv.constant4"  # the section of addresses that the loader writes
 SIZED = 4  # format of an attribute whose value has its own length
 
 

@@ -46,8 +46,9 @@ from tilewave.pipeline.cases import Case
 from tilewave.report import advice
 from tilewave.theory import architectures
 
-MANY = 5
-"""Multiple of a size at which a formula must be right, too: more than a block of 1024 from 256 on."""
+SEVERAL, MANY = 4, 5
+"""Multiples at which a formula must be right, too: of a kernel's only size, whole blocks stay whole; of each size, more than
+a block of 1024 from 256 on."""
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -121,7 +122,7 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
     if source.search and source.kernel:
         sides = shape_of(source.kernel)
         whole = ["x".join(map(str, sides.values())), *source.sizes]
-        whole += [str(MANY * of) for of in sides.values()] if len(sides) == 1 else []
+        whole += [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
         halves = [re.sub(r"\d+", lambda of: str(int(of[0]) // 2 or 1), size) for size in whole]
         for sizes in (whole, halves):  # those that are not too large
             kernels = [at_size(source.kernel, size) for size in sizes]

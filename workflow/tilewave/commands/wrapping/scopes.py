@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,9 @@ from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Stream, Token, Tokens
 
-LEVELS, MOST = 3, 32
-"""Most levels of structs inside structs, and tokens of a value that its name stands for in the next one."""
+LEVELS, MOST, NEAR = 3, 32, 64
+"""Most levels of structs inside structs, tokens of a value that its name stands for in the next one, and those before a
+launch among which its `if` is."""
 TABLES = table_beside(__file__)
 NUMBERS, WHOLE, REAL = (frozenset(TABLES[key].split()) for key in ("numbers", "whole", "real"))
 DTYPES = {kind: name for name, kinds in TABLES["dtypes"].items() for kind in kinds}
@@ -177,11 +179,10 @@ class Scope:
         compared = self.compared.get(name) if not (values or outside) else None
         return [syntax.tokens(compared)] if compared else values or ([outside] if outside else [])
 
-    @property
+    @functools.cached_property
     def compared(self) -> dict[str, str]:
-        """The name and the number that ``if (name == 1)`` before this position compares, another number behind its
-        ``else``, if what follows does not take it; empty if none does."""
-        before = spelled([token for token in self.body if token.at < self.at])
+        """The name and number of ``if (name == 1)`` before, another number behind its ``else``, if what follows lacks it."""
+        before = spelled([token for token in self.body if token.at < self.at][-NEAR:])
         after = until([token for token in self.body if token.at >= self.at], 0, ";")
         branch = r"(?: \{)?( [^{}]*;(?: \})? else(?: \{)?)?$"
         test = re.search(rf".*\bif \( (\w+) = = (\d+) \){branch}", before)
