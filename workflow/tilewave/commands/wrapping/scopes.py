@@ -63,18 +63,14 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         name, begin = token.text, i
         if i > 1 and body[i - 1].text == ".":  # `grid.x = 4`
             name, begin = f"{body[i - 2].text}.{name}", i - 2
-        earlier = _latest(entries, name)
-        turned = [entry.text for entry in body[max(0, begin - 2) : begin]] == ["+", "+"]
-        begin -= 2 * turned
-        if (turned or after[:2] in (["+", "+"], ["+", "="])) and (test := _test(body, begin)):
+        before_it = [entry.text for entry in body[max(0, begin - 2) : begin]] == ["+", "+"]
+        begin -= 2 * before_it  # of `++blocks`
+        raised = before_it or after[:2] in (["+", "+"], ["+", "="])
+        if raised and (test := _test(body, begin)):
+            earlier = _latest(entries, name)
             added = until(body, i + 3) if after[1] == "=" else (Token("1", token.at),)
-            entries.append(
-                (
-                    token.at,
-                    name,
-                    _chosen(test, (*_grouped(earlier), Token("+", token.at), *added), earlier),
-                )
-            )
+            value = (*_grouped(earlier), Token("+", token.at), *added)
+            entries.append((token.at, name, _chosen(test, value, earlier)))
             continue
         if after[0] in tuple("+-*/") and after[1:2] == ["="]:  # then it is no constant
             entries.append((token.at, token.text, ()))
@@ -95,6 +91,7 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if value and value[0].text in ("dim3", "{"):
             opening = 0 if value[0].text == "{" else 1
             value = value[opening + 1 : syntax.closing(value, opening)]
+        earlier = _latest(entries, name)
         if len(earlier) <= MOST:
             of_itself = (_grouped(earlier) if of.text == name else (of,) for of in value)
             value = tuple(itertools.chain(*of_itself))
