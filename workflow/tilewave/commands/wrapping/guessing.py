@@ -409,7 +409,7 @@ def meanings(names: list[str], source: Source) -> Iterator[tuple[str, Stream]]:
     for name in filter(str.isidentifier, names):
         macro, value = source.near.macros.get(name), source.near.constant(name) or ()
         value = tokens(macro.body) if macro else value
-        names += {of.text for of in value if of.word} - {*names}
+        names += dict.fromkeys(of.text for of in value if of.word and of.text not in names)
         yield name, value
 
 
