@@ -14,6 +14,7 @@ from typing import Any
 from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
+from tilewave.commands.checking.main_program import Programs
 from tilewave.commands.checking.judging import WORST, verdict_on
 from tilewave.commands.checking.sources import GUESSES, checked_kernels
 from tilewave.commands.checking.tried import Row
@@ -56,10 +57,15 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     machine = machine or execute.engine_of(options)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
         kernels, skipped = [], dict[str, str]()
+        programs = Programs(options, machine, Path(folder))
         try:
             for source in checked_kernels(options, Path(folder), skipped):
                 try:
-                    kernels.append(verdict_on(source, options, machine))
+                    document = verdict_on(source, options, machine)
+                    wrapped = source.kernel is None or source.kernel.path != source.path
+                    if document["exit_code"] == result.UNCLEAR and wrapped:
+                        document = programs.judged(document, source.path)
+                    kernels.append(document)
                 except UserError as error:
                     if not options.path.is_dir():
                         raise

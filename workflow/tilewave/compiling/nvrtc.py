@@ -117,6 +117,8 @@ def expressions(kernel: Kernel) -> list[str]:
 
 
 def _adapted(kernel: Kernel) -> nvcc.Adapted | None:
+    if nvcc.UNANNOTATED in kernel.front.compiler.options:  # the host's code is meant, too
+        return None
     return nvcc.adapted(kernel.path.name, kernel.text, kernel.headers, " ".join(kernel.entries))
 
 
