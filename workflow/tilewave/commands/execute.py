@@ -23,8 +23,7 @@ from tilewave.basics.progress import say
 from tilewave.commands import flags
 from tilewave.commands import outcome as outcomes
 from tilewave.compiling import nvrtc
-from tilewave.execution import case, least, predicted, watched
-from tilewave.execution.lanes.captured import Diagram
+from tilewave.execution import case, least, predicted
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.front_matter import INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
@@ -53,14 +52,6 @@ def add(commands: Any) -> None:
     add_variant(parser)
     parser.add_argument(
         "--limit", type=float, default=LIMIT_S, help="seconds, default: %(default)g"
-    )
-    parser.add_argument(
-        "--lanes", metavar="LINE",
-        help="draw the line's worst access to shared memory, lane by lane and bank by bank; "
-        "FILE:LINE for a line of a header",
-    )  # fmt: skip
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
     )
     parser.add_argument(
         "--time", action="store_true", help="only predict the time, from one block; check nothing"
@@ -236,17 +227,14 @@ def execute(options: Namespace, timed: bool = True) -> dict[str, Any]:
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             options.machine = engine_of(options)
-            watched_job = replace(job, watch=options.lanes is not None)
-            done = case.run(watched_job, options.machine, lenient=() if timed else case.LENIENT)
+            done = case.run(job, options.machine, lenient=() if timed else case.LENIENT)
         shown = done if timed or done is None else replace(done, ran=())
         outcome = outcomes.document(arch_of(options), selected, job, entry, shown)
         if timed and done and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
             if done.result.status == result.OK:
                 outcome["time"] = predicted.of_case(job, gpu, options.machine)
-        if options.lanes is not None and done is not None:
-            outcome["lanes"] = _drawn(watched.watched(done), outcome, options)
-        elif options.budget > 0 and done is not None and done.result.verdict == result.CORRECT:
+        if options.budget > 0 and done is not None and done.result.verdict == result.CORRECT:
             outcome |= _trials(options, selected, entry, done)
         return outcome
 
@@ -285,17 +273,3 @@ def _trials(
     reason = f"{worst.trial.title}: {worst.result.reason}"
     faults = worst.result.notes.get("faults", [])
     return parts | worst.result.only("status", "verdict") | {"reason": reason, "faults": faults}
-
-
-def _drawn(
-    diagrams: Sequence[Diagram], outcome: Mapping[str, Any], options: Namespace
-) -> dict[str, Any]:
-    """Write the diagram of --lanes; return its path and its lines of text."""
-    diagram = watched.at_line(diagrams, options.lanes, outcome["file"])
-    path = options.output or Path(f"{outcome['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
-    try:
-        path.write_text(diagram.svg(), encoding="utf-8")
-    except OSError as error:
-        problem = f"{path} cannot be written ({error.strerror})"
-        raise UserError.because(HERE, problem, "Choose another --output FILE") from error
-    return {"file": str(path), "text": watched.text_lines(diagram)}

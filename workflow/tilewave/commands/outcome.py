@@ -247,9 +247,6 @@ def time_text(document: Row) -> str:
 
 def text(outcome: Row) -> str:
     lines = _headline(outcome) + _printed(outcome)
-    if "lanes" in outcome:
-        drawn = outcome["lanes"]
-        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"])
     if not outcome["instructions"]:
         return "\n".join(lines)
     names = ["class", "executed", "threads_executed"]

@@ -320,6 +320,6 @@ def lanes(
         diagrams = captured.worst_first(diagrams)
         diagrams.sort(key=lambda drawing: -by_line.get((drawing.file, drawing.line), 0.0))
         for diagram in diagrams[: 1 if probe else DRAWN]:
-            svg = markupsafe.Markup(diagram.svg(standalone=False))
+            svg = markupsafe.Markup(diagram.svg())
             drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
     return list(drawings.values())

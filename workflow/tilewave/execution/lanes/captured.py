@@ -53,8 +53,8 @@ class Diagram:
     def name(self) -> str:
         return f"{self.file}:{self.line} {self.opcode}"
 
-    def svg(self, standalone: bool = True) -> str:
-        return diagram.drawn(self.layout, self.name, standalone)
+    def svg(self) -> str:
+        return diagram.drawn(self.layout, self.name)
 
 
 def diagrams(

@@ -1,5 +1,5 @@
 """A laid-out access as SVG: 32 lanes above, 32 banks below, a row for each wavefront, a number beside each
-colour. Text has the colour of the page around it; a standalone drawing has its own, light or dark."""
+colour. Text has the colour of the page around it."""
 
 import hashlib
 from collections.abc import Iterable
@@ -18,10 +18,6 @@ BOLD = ' font-weight="700"'
 MIDDLE = ' text-anchor="middle"'
 PALE = ' fill-opacity=".75"'
 PALER = ' fill-opacity=".4"'
-STYLE = (
-    "<style>svg{color:#1f2328;background:#fff}"
-    "@media(prefers-color-scheme:dark){svg{color:#e6edf3;background:#0d1117}}</style>"
-)
 
 
 def _x(column: int) -> int:
@@ -180,8 +176,8 @@ def _legend(layout: Layout) -> list[str]:
     return lines
 
 
-def drawn(layout: Layout, name: str, standalone: bool = True) -> str:
-    """Return a layout as SVG: a file, or part of an HTML page. name: the access, for the title."""
+def drawn(layout: Layout, name: str) -> str:
+    """Return a layout as SVG, for an HTML page. name: the access, for the title."""
     title = f"{name}: {finding(layout)}"
     description = f"{setting(layout)}. " + ". ".join(text(layout))
     mark = hashlib.sha256(f"{title}{description}{layout.access}".encode()).hexdigest()[:8]
@@ -208,11 +204,10 @@ def drawn(layout: Layout, name: str, standalone: bool = True) -> str:
     for line in _legend(layout):
         top += LINE
         body.append(_text(4, top, line, PALE))
-    namespace = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
     head = (
-        f'<svg{namespace} viewBox="0 0 {WIDTH} {top + 8}" role="img" '
+        f'<svg viewBox="0 0 {WIDTH} {top + 8}" role="img" '
         f'aria-labelledby="lanes-{mark} lanes-{mark}-text" font-family="system-ui,sans-serif" '
         f'font-size="{FONT_SIZE}" fill="currentColor"><title id="lanes-{mark}">{escape(title)}</title>'
-        f'<desc id="lanes-{mark}-text">{escape(description)}</desc>{STYLE if standalone else ""}'
+        f'<desc id="lanes-{mark}-text">{escape(description)}</desc>'
     )
     return "\n".join([head, *body, "</svg>"]) + "\n"
