@@ -73,18 +73,9 @@ class Style:
         return 0.9 * self.font_size
 
 
-def check_style(style: Style) -> None:
-    """Refuse a style that cannot be drawn. Raises UserError for a width or size out of range."""
-    if not 60 <= style.width_mm <= 400:
-        raise UserError("config", "style.width_mm", style.width_mm, "60 to 400 (millimetres)")
-    if not 4 <= style.font_size <= 24:
-        raise UserError("config", "style.font_size", style.font_size, "4 to 24 (points)")
-
-
 @contextmanager
 def apply(style: Style) -> Iterator[None]:
     """Set the theme, for as long as the block lasts."""
-    check_style(style)
     settings = sns.axes_style("ticks") | sns.plotting_context("paper") | _SHEET
     settings |= dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), style.font_size)
     small = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
