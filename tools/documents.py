@@ -29,6 +29,7 @@ import house
 from tilewave.commands import execute
 from tilewave.execution import case
 from tilewave.execution.lanes import captured
+from tilewave.kernel.job import Job
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -112,6 +113,7 @@ def lanes() -> str:
     options = execute.options_of([str(ROOT / LANES[0]), *LANES[1:]])
     with tempfile.TemporaryDirectory() as folder:
         _, job, _ = execute.planned(options, Path(folder))
+        assert isinstance(job, Job)
         (launch,) = case.run(replace(job, watch=True), execute.engine_of(options)).ran
 
     def line_of(address: int) -> tuple[str, int]:

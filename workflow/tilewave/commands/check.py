@@ -37,7 +37,6 @@ def add(commands: Any) -> None:
         if flag in GUESSES:
             group.add_argument(flag, metavar=metavar, help=text)
     execute.add_variant(parser)
-    execute.add_budget(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.set_defaults(run=run)
 

@@ -45,41 +45,17 @@ ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 def add(commands: Any) -> None:
     summary = "execute a kernel's machine code on the CPU, check it and count"
     parser = commands.add_parser("execute", help=summary, description=__doc__)
-    parser.set_defaults(run=run)
-    parser.add_argument("kernel", type=Path, help="a kernel file: .cu, or .yaml with a cubin")
-    parser.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
-    parser.add_argument("--case", help="the case of a probe")
+    parser.set_defaults(run=run, limit=LIMIT_S)
+    flags.add(parser, "execute")
     add_variant(parser)
-    parser.add_argument(
-        "--limit", type=float, default=LIMIT_S, help="seconds, default: %(default)g"
-    )
-    parser.add_argument(
-        "--time", action="store_true", help="only predict the time, from one block; check nothing"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    add_budget(parser)
-
-
-def add_budget(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--budget", type=float, default=BUDGET_S, metavar="SECONDS",
-        help="for trials with other shapes and inputs (default: %(default)g)",
-    )  # fmt: skip
+    flags.add(parser, "limits")
 
 
 def add_variant(parser: ArgumentParser) -> None:
-    """Add the arguments that choose a variant, its target and its inputs."""
-    parser.add_argument(
-        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
-    )
-    flags.add_operations(parser)
-    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
-    parser.add_argument(
-        "--gpu",
-        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
-        "of the architecture with the most results)",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
+    """Add the arguments that choose a variant, its target, its inputs and its trials."""
+    facts = {"arch": str(FALLBACK_ARCH), "gpus": ", ".join(SHORT)}
+    flags.add(parser, "variant", "operations", "target", "budget", **facts)
+    parser.set_defaults(budget=BUDGET_S)
 
 
 def options_of(arguments: Sequence[str], machine: Any = None) -> Namespace:

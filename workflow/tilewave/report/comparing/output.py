@@ -1,7 +1,7 @@
 """A comparison as text and as Markdown, and the rules that fail a run."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 
@@ -20,6 +20,11 @@ SHOWN = 40
 FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.SAME)
 """Order of the verdicts in the tables."""
 _RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
+
+
+def described(names: Iterable[str]) -> str:
+    """Return what these rules mean, for a help text."""
+    return "; ".join(f"{name}: {RULES[name]}" for name in names).replace("%", "%%")
 
 
 def rules(text: str) -> dict[str, float]:
