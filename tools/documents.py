@@ -30,6 +30,7 @@ from tilewave.commands import execute
 from tilewave.execution import case
 from tilewave.execution.lanes import captured
 from tilewave.kernel.job import Job
+from tilewave.report import accesses
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -120,7 +121,7 @@ def lanes() -> str:
         return launch.places(address).file, launch.places(address).line
 
     diagrams = captured.diagrams(captured.patterns(launch), line_of)
-    drawing = next(each.svg() for each in diagrams if (each.file, each.line) == AT)
+    drawing = str(next(accesses.drawn(each) for each in diagrams if (each.file, each.line) == AT))
     drawing = drawing.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     return drawing.replace("</desc>", f"</desc>{ALONE}", 1)
 

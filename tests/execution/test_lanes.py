@@ -16,13 +16,14 @@ import pytest
 import executing_support as support
 from samples import ROOT, a_job, needs_nvrtc, shipped
 from tilewave.execution import case, engine
-from tilewave.execution.lanes import captured, diagram, layout
+from tilewave.execution.lanes import captured, layout
 from tilewave.execution.machine.access import Access
 from tilewave.execution.machine.capturing import access
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import watching
 from tilewave.records.store import Store
+from tilewave.report import accesses
 from tilewave.theory.wavefronts import shared_wavefronts
 
 TRUTH = Path(__file__).parents[1] / "data" / "truth"
@@ -38,6 +39,10 @@ def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:
     wavefronts, _ = shared_wavefronts(addresses, on, width, op)
     ideal = -(-int(on.sum()) * max(width, 4) // 128)
     return access(kind, width, mask, addresses, wavefronts=wavefronts, ideal=ideal)
+
+
+def drawn(laid: layout.Layout) -> str:
+    return accesses.drawn(captured.Diagram("k<1>.cu", 7, '"LDS"', 0, laid))
 
 
 def banks(cells: Any) -> Counter[int]:
@@ -130,14 +135,14 @@ def test_a_copy_through_the_cache_shows_both_sides() -> None:
     assert layout.finding(laid).endswith("32 lanes of a transaction have a bank in common")
     (line,) = layout.text(laid)
     assert "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns" in line
-    assert "cache banks" in diagram.drawn(laid, "k.cu:1 LDGSTS")
+    assert "cache banks" in drawn(laid)
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "nobody"])
 def test_a_drawing_is_well_formed_and_always_the_same(name: str) -> None:
     laid = layout.laid_out(example(name))
-    drawing = diagram.drawn(laid, 'k<1>.cu:7 "LDS"')
-    assert drawing == diagram.drawn(layout.laid_out(example(name)), 'k<1>.cu:7 "LDS"')
+    drawing = drawn(laid)
+    assert drawing == drawn(layout.laid_out(example(name)))
     assert len(drawing) < 32_000
     root = ElementTree.fromstring(drawing)
     title, description = root.find("title"), root.find("desc")
@@ -220,7 +225,6 @@ def test_equal_patterns_are_kept_once() -> None:
     places = [(drawing.line, drawing.address) for drawing in drawn]
     assert places == [(7, 0), (9, 16), (9, 48), (8, 64)]
     assert drawn[0].layout.access == moved(0)
-    assert drawn[0].svg() == diagram.drawn(layout.laid_out(moved(0)), "k.cu:7 LDS")
 
 
 def test_the_worst_diagram_comes_first() -> None:

@@ -23,6 +23,7 @@ from tilewave.execution.lanes.layout import finding
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
 from tilewave.records.columns import LAUNCHES
+from tilewave.report.accesses import drawn
 from tilewave.report.cells import Listing, number, plural
 from tilewave.theory.occupancy import SmLimits, if_known
 
@@ -320,6 +321,6 @@ def lanes(
         diagrams = captured.worst_first(diagrams)
         diagrams.sort(key=lambda drawing: -by_line.get((drawing.file, drawing.line), 0.0))
         for diagram in diagrams[: 1 if probe else DRAWN]:
-            svg = markupsafe.Markup(diagram.svg())
+            svg = drawn(diagram)
             drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
     return list(drawings.values())

@@ -43,6 +43,12 @@ class Row:
         """True if the lanes are not assigned to single wavefronts."""
         return bool(self.sources) or self.wavefronts > 1
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The wavefronts, in lines."""
+        last = self.wavefront + self.wavefronts - 1
+        return (f"{self.wavefront}-", f"{last}") if self.wavefronts > 1 else (f"{self.wavefront}",)
+
 
 @dataclass(frozen=True)
 class Layout:
