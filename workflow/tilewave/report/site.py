@@ -152,7 +152,7 @@ def write(
     highlights = findings(ordered, listed)
     in_short = summary.markdown(whose, judged, highlights, cases, groups)
     write_atomically(reports / "summary.md", in_short.encode())
-    write_atomically(reports / "junit.xml", summary.junit(cases, judged))
+    write_atomically(reports / "junit.xml", summary.junit(cases, judged).encode())
     paths = (reports / "tables" / name for name in ("records.csv", "instructions.csv"))
     written = [(path.name, f"tables/{path.name}") for path in paths if path.is_file()]
     rungs = next((study for study in shown if study.plot == "ladder"), None)
