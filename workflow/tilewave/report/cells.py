@@ -54,10 +54,6 @@ def markdown(text: str) -> str:
     return text.replace("|", "\\|").replace("](", "]\\(").replace("\n", " ")
 
 
-def markdown_row(*cells: object) -> str:
-    return f"| {' | '.join(markdown(str(cell)) for cell in cells)} |"
-
-
 def plural(count: int, word: str) -> str:
     """Return a count with its noun: `1 case`, `2 cases`, `12,000 cases`."""
     return f"{number(count)} {word}{'' if count == 1 else 's'}"

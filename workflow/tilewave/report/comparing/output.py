@@ -10,9 +10,9 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.tables import table_beside
 from tilewave.kernel import result
 from tilewave.records.counters.catalogue import EXCESS
-from tilewave.report.cells import cell, markdown_row, plural
-from tilewave.report.cells import markdown as as_markdown
+from tilewave.report.cells import cell, plural
 from tilewave.report.comparing.changes import Comparison
+from tilewave.report.rendering import render
 from tilewave.theory import ratios
 
 RULES: dict[str, str] = table_beside(__file__)
@@ -159,10 +159,5 @@ def text(comparison: Comparison) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """Return the comparison for a step summary or a pull request."""
-    out = [f"**{as_markdown(headline(comparison))}**", "", *map(as_markdown, unmatched(comparison))]
-    for title, head, rows in _parts(comparison):
-        out += ["", f"### {title}", "", markdown_row(*head), markdown_row(*["---"] * len(head))]
-        out += [markdown_row(*row) for row in rows[:SHOWN]]
-        if len(rows) > SHOWN:
-            out += ["", f"and {len(rows) - SHOWN} more"]
-    return "\n".join(out) + "\n"
+    tables = {"unmatched": unmatched(comparison), "parts": _parts(comparison), "shown": SHOWN}
+    return render("compare.md.j2", {"headline": headline(comparison), **tables})
