@@ -144,7 +144,8 @@ def write(
     page("glossary.html", "glossary.html.j2", glossary())
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
-        page(lesson.address, "lesson.html.j2", lessons.view(lesson, shown, rows, taught))
+        there = {"rows": rows, "studies": {study.name: study for study in shown}}
+        page(lesson.address, "lesson.html.j2", {"lesson": lesson, "lessons": taught, **there})
     groups = summary.troubles(cases, problems)
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
