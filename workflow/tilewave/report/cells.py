@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import markupsafe
 import pandas as pd
@@ -94,14 +93,6 @@ def table(frame: pd.DataFrame) -> Table:
             kept.append((name, bool(numeric), texts))
     rows = [list(row) for row in zip(*(texts for _, _, texts in kept))]
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
-
-
-class Listing(NamedTuple):
-    """Lines of code as a table; rows: CSS classes and cells, the last of which is the code."""
-
-    caption: str
-    columns: list[str]
-    rows: list[tuple[str, list[str]]]
 
 
 _LATEX = str.maketrans({"²": "$^2$", "³": "$^3$", "×": r"$\times$", "−": "$-$", "∞": r"$\infty$"})
