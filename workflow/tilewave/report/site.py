@@ -157,6 +157,7 @@ def write(
     paths = (reports / "tables" / name for name in ("records.csv", "instructions.csv"))
     written = [(path.name, f"tables/{path.name}") for path in paths if path.is_file()]
     rungs = next((study for study in shown if study.plot == "ladder"), None)
+    valued = figures.figures_of(records)
     titled = rungs and rungs.page  # the title has the finding on the ladder
     drawn, narrow = dict[str, pd.DataFrame](), None
     if rungs and rungs.figure:
@@ -184,7 +185,9 @@ def write(
             "sources": summary.sources(records, environments),
             "cards": ordered[:CARDS],
             "others": ordered[CARDS:],
-            "environments": summary.environment_views(target, environments, records),
+            "environments": environments,
+            "target": target,
+            "used": sorted({*map(str, valued["environment"].dropna())} - {""}),
             "tables": written,
         },
     )

@@ -163,27 +163,6 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     return Banner(kind, headline, tuple(target.get("damaged", ())))
 
 
-def environment_views(
-    target: Mapping[str, Any], environments: Mapping[str, Mapping[str, Any]], records: pd.DataFrame
-) -> list[dict[str, Any]]:
-    """Return the environments of the target, of the figures and of this machine: id, name, role, facts."""
-    valued = figures.figures_of(records)
-    used = {str(name) for name in valued["environment"] if present(name)}
-    views = []
-    for name in dict.fromkeys([target["environment"], *sorted(used), target["host"]]):
-        if (facts := environments.get(name)) is None:
-            continue
-        here = name == target["host"]
-        role = "this machine" if here else "recorded: another machine or another time"
-        if here and target["live"]:
-            role = "this machine, measured live"
-        elif here and name not in used:
-            role = "this machine: no value on this page was measured here"
-        shown = {key: fact for key, fact in facts.items() if key not in ("id", "recorded")}
-        views.append({"id": name, "name": device_name(facts), "role": role, "facts": shown})
-    return views
-
-
 @dataclass(frozen=True)
 class Highlight:
     """A sentence derived from the data, and the page that it comes from."""
