@@ -114,18 +114,13 @@ def device_name(facts: Mapping[str, Any]) -> str:
 
 def sources(
     records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, str]]:
+) -> list[dict[Any, Any]]:
     """Return source, count, environment and device of the values from each source and environment."""
     counts = figures.figures_of(records).groupby(["source", "environment"]).size()
-    return [
-        {
-            "source": source,
-            "count": plural(count, "value"),
-            "environment": name,
-            "device": device_name(environments.get(name, {})),
-        }
-        for (source, name), count in counts.items()
-    ]
+    rows = counts.map(lambda count: plural(count, "value")).rename("count").reset_index()
+    devices = [device_name(environments.get(name, {})) for name in rows["environment"]]
+    listed: list[dict[Any, Any]] = rows.assign(device=devices).to_dict("records")
+    return listed
 
 
 @dataclass(frozen=True)
