@@ -133,9 +133,8 @@ def test_a_copy_through_the_cache_shows_both_sides() -> None:
     (row,) = laid.rows
     assert (row.wavefronts, banks(row.sources), len(banks(row.cells))) == (32, Counter({0: 1}), 32)
     assert layout.finding(laid).endswith("32 lanes of a transaction have a bank in common")
-    (line,) = layout.text(laid)
-    assert "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns" in line
-    assert "cache banks" in drawn(laid)
+    said = "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns"
+    assert said in drawn(laid) and "cache banks" in drawn(laid)
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "nobody"])
@@ -148,7 +147,7 @@ def test_a_drawing_is_well_formed_and_always_the_same(name: str) -> None:
     title, description = root.find("title"), root.find("desc")
     assert title is not None and title.text == f'k<1>.cu:7 "LDS": {layout.finding(laid)}'
     assert description is not None
-    assert all(line in str(description.text) for line in layout.text(laid))
+    assert str(description.text).count(": lane") == len(laid.rows)
     assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
     labels = [text.text for text in root.iter("text")]
     assert labels.count("conflict") == sum(row.waits for row in laid.rows)

@@ -6,7 +6,7 @@ from typing import Any
 import markupsafe
 
 from tilewave.execution.lanes.captured import Diagram
-from tilewave.execution.lanes.layout import finding, setting, text
+from tilewave.execution.lanes.layout import finding, ranges
 from tilewave.execution.machine.access import LANES
 from tilewave.report.rendering import render
 
@@ -21,9 +21,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B58900", "#56B4E9")
 def drawn(diagram: Diagram) -> markupsafe.Markup:
     """Return a diagram as SVG, for an HTML page."""
     layout, said = diagram.layout, {"name": diagram.name, "finding": finding(diagram.layout)}
-    said |= {"title": f"{diagram.name}: {said['finding']}", "setting": setting(layout)}
-    said["description"] = ". ".join([said["setting"], *text(layout)])
-    mark = f"{said['title']}{said['description']}{layout.access}"
+    mark = f"{diagram.name}{said['finding']}{layout.access}"
     row_of = {lane: row for row in layout.rows for lane in row.lanes}
     numbers = {lane: row.numbers for lane, row in row_of.items()}
     depth = 18 + NUMBER * max((len(row.numbers) for row in layout.rows), default=1)
@@ -45,7 +43,7 @@ def drawn(diagram: Diagram) -> markupsafe.Markup:
     places = {"lanes_top": lanes_top, "depth": depth, "wires_top": wires_top, "bottom": top}
     context = {
         **said, **places, "banks_top": wires_top + WIRES + 12, "layout": layout, "rows": rows,
-        "mark": hashlib.sha256(mark.encode()).hexdigest()[:8], "font_size": FONT_SIZE,
+        "mark": hashlib.sha256(mark.encode()).hexdigest()[:8], "font_size": FONT_SIZE, "ranges": ranges,
         "idle": [lane for lane in range(LANES) if lane not in row_of], "numbers": numbers,
     }  # fmt: skip
     return markupsafe.Markup(render("access.svg.j2", context))
