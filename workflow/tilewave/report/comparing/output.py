@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pandas as pd
 
-from tilewave.basics.columns import columns, count
+from tilewave.basics.columns import count, filled
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.tables import table_beside
 from tilewave.kernel import result
@@ -147,17 +148,16 @@ def unmatched(comparison: Comparison) -> list[str]:
     return [*lines, *(f"skipped: {why}" for why in comparison.skipped)]
 
 
+def _content(comparison: Comparison) -> dict[str, Any]:
+    tables = {"unmatched": unmatched(comparison), "parts": _parts(comparison), "shown": SHOWN}
+    return {"headline": headline(comparison), **tables}
+
+
 def text(comparison: Comparison) -> str:
     """Return the comparison for a terminal."""
-    out = [headline(comparison), *(f"  {line}" for line in unmatched(comparison))]
-    for title, head, rows in _parts(comparison):
-        out += ["", title, *columns(head, rows[:SHOWN], text_columns=len(head))]
-        if len(rows) > SHOWN:
-            out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
-    return "\n".join(out) + "\n"
+    return filled(__file__, "output", **_content(comparison)) + "\n"
 
 
 def markdown(comparison: Comparison) -> str:
     """Return the comparison for a step summary or a pull request."""
-    tables = {"unmatched": unmatched(comparison), "parts": _parts(comparison), "shown": SHOWN}
-    return render("compare.md.j2", {"headline": headline(comparison), **tables})
+    return render("compare.md.j2", _content(comparison))
