@@ -16,13 +16,14 @@ import pytest
 import fake_machine
 import link_library
 from fake_machine import Fault, Machine
-from samples import BODY, DATA, FRONT, ROOT, WRAPPED, kernel_parts, needs_nvrtc, write_kernel
+from samples import BODY, DATA, FRONT, ROOT, WRAPPED, kernel_parts, needs_nvrtc, table, write_kernel
 from tilewave.__main__ import main
 from tilewave.commands import execute
 from tilewave.execution import least
 
 pytestmark = needs_nvrtc
 KERNEL = str(ROOT / "kernels" / "ladder" / "matmul_naive.cu")
+MISTAKES = table("command_mistakes")
 
 
 def run(capsys: Any, *arguments: str, **machine: Any) -> tuple[int, str, str]:
@@ -150,26 +151,11 @@ def test_a_kernel_that_does_not_compile(capsys: pytest.CaptureFixture[str], tmp_
     assert code == 2 and "failed to compile" in out and "broken.cu:" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nowhere.cu", "--shape", "64"], "nowhere.cu is not a file"),
-        ([KERNEL], "--shape is missing. Needed: 3 sizes"),
-        ([KERNEL, "--shape", "64x64"], "--shape is '64x64'. Allowed: 3 sizes"),
-        ([KERNEL, "--shape", "64", "--macro", "REAL"], "--macro is 'REAL'. Allowed: NAME=VALUE"),
-        ([KERNEL, "--shape", "64", "--macro", "REAL=f23"], "is 'f23'"),
-        ([KERNEL, "--shape", "64", "--macro", "RAEL=f32"], "did you mean 'REAL'"),
-        ([KERNEL, "--shape", "64", "--arch", "sm_91"], "--arch is 'sm_91'"),
-        ([KERNEL, "--shape", "64", "--arch", "9"], "did you mean 'sm_90'"),
-        ([KERNEL, "--shape", "64", "--case", "one"], "not a probe"),
-        ([KERNEL, "--shape", "64", "--sede", "2"], "unrecognized arguments: --sede 2"),
-        ([KERNEL, "--seed", "two"], "argument --seed: invalid int value: 'two'"),
-        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "share"], "did you mean 'shared'"),
-        ([str(ROOT / "kernels" / "probes" / "latency.cu"), "--case", "l2", "--shape", "4"], "--shape is given, but latency is a probe"),
-        ([str(ROOT / "kernels" / "ladder" / "matmul_cpu.py"), "--shape", "4"], "only machine code is executed"),
-    ],
-)  # fmt: skip
-def test_mistakes_are_one_line(capsys, arguments, message):
+@pytest.mark.parametrize(("line", "message"), MISTAKES["execute"].items())
+def test_mistakes_are_one_line(capsys, line, message):
+    kernels = ROOT / "kernels"
+    probe, cpu = kernels / "probes" / "latency.cu", kernels / "ladder" / "matmul_cpu.py"
+    arguments = line.format(KERNEL=KERNEL, PROBE=probe, CPU=cpu).split()
     code, out, err = run(capsys, *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("Error: ") and "command line" not in err
@@ -181,37 +167,7 @@ def test_mistakes_are_one_line(capsys, arguments, message):
     assert document["status"] == "usage error" and f"Error: {document['reason']}\n" == err
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("", "the following arguments are required: command. See `tilewave --help`"),
-        ("bogus", "invalid choice: 'bogus'"),
-        ("wrap", "the following arguments are required: FILE. See `tilewave wrap --help`"),
-        ("wrap nowhere.cu", "nowhere.cu is not a file. Give a .cu file"),
-        ("wrap product.cu --operation mul", "--operation is 'mul'"),
-        ("wrap product.cu --shape 1x2", "--shape is '1x2'. Allowed: 3 sizes"),
-        ("wrap product.cu --grid a;b[", "Allowed: expressions separated by commas"),
-        ("wrap product.cu -o Mine.cu", "-o is 'Mine.cu'. Allowed: NAME.cu"),
-        ("wrap product.cu -o old.cu", "old.cu exists already. Choose another file with -o"),
-        ("wrap product.cu --kernel all -o x.cu", "Wrap the kernels one by one with --kernel NAME"),
-        ("wrap product.cu --new-operation Bad", "--new-operation is 'Bad'. Allowed: a name of a-z"),
-        ("wrap old.cu", "old.cu: it has front matter. Name a new file with -o"),
-        ("wrap no.cubin", "no.cubin: it is no cubin"),
-        ("check none", "none does not exist. Give a kernel file or a folder"),
-        ("check product.cu --kernel none", "--kernel is 'none'"),
-        ("report", "this folder has no config. Give --kernels FOLDER or --configfile FILE"),
-        ("report --kernels none", "--kernels is 'none'. Allowed: a folder or kernel file"),
-        ("report --kernels . --configfile c", "Give one of --kernels and --configfile"),
-        ("report --shapes 4", "--shapes is given without --kernels"),
-        ("report --configfile nowhere.yaml", "nowhere.yaml: the file cannot be read"),
-        ("report --operations .", "--operations is given without --kernels. Add --kernels"),
-        ("record", "this folder has no config"),
-        ("compare", "the following arguments are required: A. See `tilewave compare --help`"),
-        ("compare none", "none"),
-        ("compare . . --fail-on any", "--fail-on is 'any'"),
-        ("compare . . --operations none", "--operations is 'none'. Allowed: a folder"),
-    ],
-)
+@pytest.mark.parametrize(("command", "message"), MISTAKES["others"].items())
 def test_mistakes_of_every_subcommand(alone, capsys, command, message):
     shutil.copy(WRAPPED / "product.cu", alone)
     (alone / "old.cu").write_text("/*---\ntitle: old\n---*/\n")

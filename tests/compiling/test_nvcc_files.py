@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from samples import FRONT, ROOT, WRAPPED, needs_nvrtc, write_kernel
+from samples import FRONT, ROOT, WRAPPED, needs_nvrtc, table, write_kernel
 from tilewave.compiling import headers, nvcc, nvrtc
 from tilewave.compiling.declarations import Unreadable, declarations
 from tilewave.kernel import includes
@@ -130,34 +130,8 @@ def test_declarations() -> None:
         declarations("void f() {\n#ifdef A\n if (a) {\n#else\n if (b) {\n#endif\n }\n}\n")
 
 
-USES = {
-    "algorithm": "std::min(1, 2) + std::max(1, 2)",
-    "array": "std::array<int, 2>{1, 2}[1]",
-    "cfloat": "FLT_MAX + DBL_EPSILON",
-    "climits": "INT_MAX",
-    "cmath": "std::sqrt(2.f) + expf(1)",
-    "complex": "std::complex<float>(1, 2).real()",
-    "cooperative_groups.h": "cooperative_groups::this_grid().thread_rank()",
-    "cstddef": "std::size_t(3) + sizeof(std::byte)",
-    "cstdint": "std::uint32_t(3) + uint8_t(4)",
-    "float.h": "FLT_MIN",
-    "functional": "std::plus<int>()(1, 2)",
-    "initializer_list": "std::initializer_list<int>{1, 2}.size()",
-    "limits": "std::numeric_limits<float>::max()",
-    "limits.h": "UINT_MAX",
-    "opencv2/opencv.hpp": "uchar(3)",
-    "optional": "std::optional<int>(3).value()",
-    "stddef.h": "sizeof(size_t)",
-    "torch/all.h": "float(half(1)) + float(nv_bfloat16(1))",
-    "tuple": "std::get<0>(std::tuple<int, int>(1, 2))",
-    "type_traits": "std::is_same<int, int>::value + std::is_same_v<int, float>",
-    "utility": "std::move(1) + std::pair<int, int>(1, 2).first",
-}
-HOST = (
-    "assert.h chrono ctime ctype.h bits/stdc++.h cublasLt.h cublas_v2.h cudaProfiler.h cudaTypedefs.h "
-    "cuda_profiler_api.h cuda_runtime.h curand.h fstream iomanip iostream map memory mutex omp.h random stdio.h "
-    "sstream string string.h sys/time.h thread thrust/host_vector.h time.h unistd.h unordered_map vector"
-).split()
+HEADERS = table("host_headers")
+USES, HOST = HEADERS["uses"], HEADERS["host"].split()
 KERNEL = 'extern "C" __global__ void NAME(float* a) { a[0] = VALUE; }\n'
 
 

@@ -4,40 +4,13 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import needs_nvrtc
+from samples import needs_nvrtc, table
 from tilewave.execution.machine import codes as c
 
 pytestmark = needs_nvrtc
 
 PATHS = sorted(support.FOREIGN.glob("*.cu"))
-# Kernel -> (shape, macros): ragged where the kernel has bounds, and one step along k where it pipelines.
-PRODUCTS = {
-    "sgemm_naive": [("33x70x19", {})],
-    "sgemm_coalesced": [("33x70x19", {}), ("40x24x50", {"SIDE": 16})],
-    "sgemm_smem_block": [("64x96x64", {}), ("48x16x32", {"SIDE": 16})],
-    "sgemm_1d_blocktile": [("128x64x40", {})],
-    "sgemm_2d_blocktile": [("128x256x24", {}), ("64x128x16", {"BM": 64, "BN": 64})],
-    "sgemm_vectorized": [("128x256x32", {})],
-    "sgemm_double_buffer": [("128x256x40", {}), ("128x128x8", {})],
-    "sgemm_warptile": [
-        *(("128x256x48", {}), ("128x128x24", {"BK": 8, "WNITER": 2})),
-        ("64x128x32", {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "WNITER": 2, "TM": 4}),
-    ],
-    "sgemm_warp_reduce": [("20x12x70", {}), ("9x5x31", {"SHUFFLE": "down"})],
-    "sgemv_warp": [("37x1x300", {})],
-    "dot_reduce": [("1x1x1000", {}), ("1x1x3000", {"BLOCK": 1024}), ("1x1x5", {})],
-    "hgemm_half2": [("32x64x64", {})],
-    "hgemm_mma_ptx": [("64x128x96", {})],
-    "hgemm_mma_swizzle_cpasync": [
-        ("128x256x160", {}),
-        ("128x128x32", {"STAGES": 4}),
-        ("128x128x96", {"STAGES": 2}),
-    ],
-    "hgemm_wmma_simple": [("48x80x64", {}), ("80x48x32", {"LAYOUT": "col"})],
-    "bf16_mma": [("32x40x48", {})],
-    "tf32_mma": [("32x40x24", {})],
-    "dgemm_dmma": [("64x32x48", {})],
-}
+PRODUCTS = table("ragged_products")["foreign"]
 # sm_86 and sm_89 have nearly sm_80's instructions, so only kernels with the most instructions run there. On
 # sm_80 only each kernel's first case runs.
 VARIED = {

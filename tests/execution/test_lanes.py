@@ -15,17 +15,15 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, a_job, needs_nvrtc, shipped
-from tilewave.__main__ import main
-from tilewave.basics.errors import UserError
 from tilewave.execution import case, engine
-from tilewave.execution import watched as lanes
-from tilewave.execution.lanes import captured, diagram, layout
+from tilewave.execution.lanes import captured, layout
 from tilewave.execution.machine.access import Access
 from tilewave.execution.machine.capturing import access
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import watching
 from tilewave.records.store import Store
+from tilewave.report import accesses
 from tilewave.theory.wavefronts import shared_wavefronts
 
 TRUTH = Path(__file__).parents[1] / "data" / "truth"
@@ -41,6 +39,10 @@ def shared(kind: str, width: int, addresses: Any, mask: int = ALL) -> Access:
     wavefronts, _ = shared_wavefronts(addresses, on, width, op)
     ideal = -(-int(on.sum()) * max(width, 4) // 128)
     return access(kind, width, mask, addresses, wavefronts=wavefronts, ideal=ideal)
+
+
+def drawn(laid: layout.Layout) -> str:
+    return accesses.drawn(captured.Diagram("k<1>.cu", 7, '"LDS"', 0, laid))
 
 
 def banks(cells: Any) -> Counter[int]:
@@ -131,30 +133,27 @@ def test_a_copy_through_the_cache_shows_both_sides() -> None:
     (row,) = laid.rows
     assert (row.wavefronts, banks(row.sources), len(banks(row.cells))) == (32, Counter({0: 1}), 32)
     assert layout.finding(laid).endswith("32 lanes of a transaction have a bank in common")
-    (line,) = layout.text(laid)
-    assert "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns" in line
-    assert "cache banks" in diagram.drawn(laid, "k.cu:1 LDGSTS")
+    said = "lanes 0-31, cache bank 0 to banks 0-31; lanes with a bank in common take turns"
+    assert said in drawn(laid) and "cache banks" in drawn(laid)
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "nobody"])
 def test_a_drawing_is_well_formed_and_always_the_same(name: str) -> None:
     laid = layout.laid_out(example(name))
-    drawing = diagram.drawn(laid, 'k<1>.cu:7 "LDS"')
-    assert drawing == diagram.drawn(layout.laid_out(example(name)), 'k<1>.cu:7 "LDS"')
+    drawing = drawn(laid)
+    assert drawing == drawn(layout.laid_out(example(name)))
     assert len(drawing) < 32_000
     root = ElementTree.fromstring(drawing)
-    at = "{http://www.w3.org/2000/svg}"
-    title, description = root.find(f"{at}title"), root.find(f"{at}desc")
+    title, description = root.find("title"), root.find("desc")
     assert title is not None and title.text == f'k<1>.cu:7 "LDS": {layout.finding(laid)}'
     assert description is not None
-    assert all(line in str(description.text) for line in layout.text(laid))
+    assert str(description.text).count(": lane") == len(laid.rows)
     assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
-    labels = [text.text for text in root.iter(f"{at}text")]
+    labels = [text.text for text in root.iter("text")]
     assert labels.count("conflict") == sum(row.waits for row in laid.rows)
-    cells = list(root.iter(f"{at}rect"))
+    cells = list(root.iter("rect"))
     assert len(cells) == sum(len(row.cells) for row in laid.rows)
     assert float(root.get("viewBox", "").split()[2]) == 760
-    assert "<style" in drawing and "<style" not in diagram.drawn(laid, "k", False)
 
 
 def test_the_finding_is_a_sentence() -> None:
@@ -163,6 +162,10 @@ def test_the_finding_is_a_sentence() -> None:
     assert findings["2-way"] == "2 wavefronts where 1 would do: 2 words lie in each of 16 banks"
     assert findings["32-way"] == "32 wavefronts where 1 would do: 32 words lie in bank 0"
     assert layout.ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+
+
+def drawings(rows: Any) -> list[captured.Diagram]:
+    return captured.diagrams(rows, lambda address: ("k.cu", address))
 
 
 def watched(path: Path, case_: Any, macros: Any = None) -> case.CaseExecution:
@@ -174,11 +177,11 @@ def watched(path: Path, case_: Any, macros: Any = None) -> case.CaseExecution:
 def test_a_case_of_a_probe_chooses_its_access(name: str) -> None:
     path = ROOT / "kernels" / "probes" / "shared_access.cu"
     wanted = support.kernel(path).front.cases[name].expect
-    drawings = lanes.watched(watched(path, name))
-    drawing = next(drawing for drawing in drawings if drawing.opcode.startswith("LDS"))
-    assert drawing.layout.wavefronts == wanted["wavefronts"]
-    assert drawing.layout.wavefronts - drawing.layout.transactions == wanted["bank_conflicts"]
-    sound(drawing.layout)
+    rows = captured.of_launches(watched(path, name).ran)
+    laid = drawings([row for row in rows if row["opcode"].startswith("LDS")])[0].layout
+    assert laid.wavefronts == wanted["wavefronts"]
+    assert laid.wavefronts - laid.transactions == wanted["bank_conflicts"]
+    sound(laid)
 
 
 @needs_nvrtc
@@ -192,42 +195,12 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
         assert np.array_equal(column, plain.counts[name]), name
     requests = np.flatnonzero(seen.counts["shared_requests"])
     assert list(seen.accesses) == requests.tolist()
-    for drawing in lanes.watched(done):
+    for drawing in drawings(captured.patterns(seen)):
         assert drawing.layout.wavefronts == drawing.layout.access.wavefronts
     for index, (first, worst) in seen.accesses.items():
         assert worst.wavefronts >= first.wavefronts == layout.laid_out(first).wavefronts
         counted = seen.counts["shared_wavefronts"][index]
         assert worst.wavefronts * seen.counts["shared_requests"][index] >= counted
-
-
-@needs_nvrtc
-def test_the_command_draws_a_line(alone, capsys):
-    kernel = str(ROOT / "kernels" / "probes" / "shared_access.cu")
-    given = ["execute", kernel, "--case", "load_32_conflict"]
-    assert main([*given, "--lanes", "1"]) == 2
-    message = capsys.readouterr().err
-    assert "--lanes: line 1 " in message and "shared memory" in message
-    line = message.rstrip().rpartition(": ")[2].split(", ")[0].split("-")[0]
-    assert main([*given, "--lanes", line]) == 0
-    out, drawn = capsys.readouterr().out, alone / f"shared_access_line_{line}.svg"
-    assert f"drawn in {drawn.name}" in out and "wavefront 1" in out
-    ElementTree.parse(drawn)
-    assert main([*given, "--lanes", f"shared_access.cu:{line}", "--output", "a.svg"]) == 0
-    assert (alone / "a.svg").read_text() == drawn.read_text()
-
-
-def test_the_line_with_the_most_excess_comes_first() -> None:
-    def drawing_at(line: int, address: int, kind: str) -> captured.Diagram:
-        return captured.Diagram("k.cu", line, "LDS", address, layout.laid_out(example(kind)))
-
-    places = (5, 0, "broadcast"), (9, 16, "2-way"), (9, 32, "32-way")
-    drawings = captured.worst_first(drawing_at(*place) for place in places)
-    assert [(drawing.line, drawing.address) for drawing in drawings] == [(9, 32), (9, 16), (5, 0)]
-    assert lanes.at_line(drawings, "9", "kernels/k.cu").address == 32
-    with pytest.raises(UserError, match=r"line 6 .* shared memory.*: 5, 9"):
-        lanes.at_line(drawings, "6", "kernels/k.cu")
-    with pytest.raises(UserError, match=r"no thread .* accesses shared memory"):
-        lanes.at_line([], "6", "kernels/k.cu")
 
 
 def launched(*accesses: Access) -> SimpleNamespace:
@@ -246,19 +219,16 @@ def test_equal_patterns_are_kept_once() -> None:
     assert [row["sass"] for row in rows] == [[0, 32, 64], [16], [48]]
     again = json.loads(json.dumps(rows))
     lines = {0: 7, 16: 9, 32: 7, 48: 9, 64: 8}
-    drawings = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
+    drawn = captured.diagrams(again, lambda address: ("k.cu", lines[address]))
     # Once for each line of a pattern, the same from JSON as from the machine.
-    places = [(drawing.line, drawing.address) for drawing in drawings]
+    places = [(drawing.line, drawing.address) for drawing in drawn]
     assert places == [(7, 0), (9, 16), (9, 48), (8, 64)]
-    assert drawings[0].layout.access == moved(0)
-    laid = layout.laid_out(moved(0))
-    assert drawings[0].svg(False) == diagram.drawn(laid, "k.cu:7 LDS", standalone=False)
+    assert drawn[0].layout.access == moved(0)
 
 
 def test_the_worst_diagram_comes_first() -> None:
     rows = captured.patterns(launched(example("broadcast"), example("2-way"), example("32-way")))
-    drawings = captured.diagrams(rows, lambda address: ("k.cu", address))
-    assert [drawing.layout.access.excess for drawing in drawings] == [31, 1, 0]
+    assert [drawing.layout.access.excess for drawing in drawings(rows)] == [31, 1, 0]
 
 
 def pipeline(tmp_path: Path, sass: str = "LDS R1, [R2]", recorded: Any = None) -> Any:

@@ -5,30 +5,14 @@ import ctypes
 import numpy as np
 import pytest
 
+from samples import table
 from tilewave.basics import elf
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import handlers, lanes, launch, liveness, program, views
 from tilewave.execution.machine.decode import Raw, decode
 
-TEXTS = [
-    "MOV R9,R1", "MOV R9,UR3", "MOV R9,0x1234", "IMAD.MOV.U32 R9,RZ,RZ,R2",
-    "IADD3 R9,-R1,R2,0x5", "IADD3 R9,R1,-0x7,-R2", "IADD3 R9,R1,UR3,-R2", "VIADD R9,R1,0xfffffff9",
-    "IMAD R9,R1,R2,R3", "IMAD R9,R1,-0x3,R3", "IMAD.SHL.U32 R9,R1,0x4,RZ", "IMAD.IADD R9,R1,0x1,-R2",
-    "LOP3.LUT R9,R1,R2,R3,0x96,!PT", "LOP3.LUT R9,R1,0xff,RZ,0xc0,!PT",
-    "LOP3.LUT R9,RZ,R1,RZ,0x33,!PT",
-    "FFMA R9,R1,R2,R3", "FFMA R9,-R1,1.5,|R3|", "FFMA R9,R1,UR3,-R2", "FADD R9,|R1|,-R2",
-    "FMUL R9,R1,0.5",
-    "SHF.L.U32 R9,R1,0x7,RZ", "SHF.L.U32 R9,R1,R2,RZ", "SHF.R.U32.HI R9,RZ,0x5,R1",
-    "SHF.R.S32.HI R9,RZ,0x1f,R1", "SHF.R.S32.HI R9,RZ,R2,R1", "SHF.R.U32.HI R9,RZ,R2,R1",
-    "SEL R9,R1,0x1,!P0", "SEL R9,R1,R2,P1", "LEA R9,R1,R2,0x3", "LEA R9,R1,UR3,0x2",
-    "ISETP.GE.AND P0,PT,R1,R2,PT", "ISETP.LT.OR P0,P1,R1,-0x1,P2", "ISETP.NE.U32.AND P0,PT,R1,R2,!P1",
-    "ISETP.GT.U32.XOR P0,PT,R1,0x7fffffff,P1", "ISETP.EQ.AND P0,PT,R1,RZ,PT",
-    "ISETP.LE.U32.AND P0,P3,R1,R2,P1",
-    "DFMA R8,R2,R4,R6", "DADD R8,R2,R4", "DMUL R8,R2,1.5", "DMUL R8,R2,UR4",
-    "IMAD.WIDE R8,R1,R2,R4", "IMAD.WIDE.U32 R8,R1,0x4,R4", "IMAD.WIDE R8,R1,-0x4,RZ",
-    "HADD2.F32 R9,-RZ,R1.H0_H0", "HADD2.F32 R9,-RZ,R1.H1_H1", "F2FP.F16.F32.PACK_AB R9,R1,R2",
-    "F2FP.F16.F32.PACK_AB R9,-R1,R2", "HFMA2.MMA R9,-RZ,RZ,1.5,-2", "LDC.64 R8,c[0x0][0x20]",
-]  # fmt: skip
+INSTRUCTIONS = table("instructions")
+TEXTS = INSTRUCTIONS["fast"]
 
 EDGES = np.array(
     [0, 1, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x7F800000, 0xFF800000, 0x7FC00001, 0x3F800000,
@@ -118,25 +102,6 @@ def dead(*texts: str) -> int:
     return int(stacked[0, c.DEAD])
 
 
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        # three of four words are used
-        (("LDS.128 R4,[R0]", "FADD R1,R4,R5", "FADD R1,R1,R6", "EXIT"), 8),
-        # a pair, a store of four words and a wide address read all of their registers
-        (("LDS.128 R4,[R0]", "DADD R8,R4,R6", "EXIT"), 0),
-        (("LDS.128 R4,[R0]", "STS.128 [R1],R4", "EXIT"), 0),
-        (("LDS.64 R4,[R0]", "LDG.E R1,desc[UR4][R4.64]", "EXIT"), 0),
-        (("LDS.64 R4,[R0]", "HMMA.16816.F32 R8,R4,R12,R8", "EXIT"), 0),
-        # written before it is read, but not under a guard
-        (("LDS.64 R4,[R0]", "FADD R1,R4,R4", "MOV R5,R1", "FADD R1,R5,R5", "EXIT"), 2),
-        (("LDS.64 R4,[R0]", "FADD R1,R4,R4", "@P0 MOV R5,R1", "FADD R1,R5,R5", "EXIT"), 0),
-        # read on one of two ways, or in the next turn of a loop
-        (("LDS.64 R4,[R0]", "@P0 BRA 0x30", "EXIT", "FADD R1,R4,R5", "EXIT"), 0),
-        (("LDS.64 R4,[R0]", "FADD R1,R4,R1", "@P0 BRA 0x10", "EXIT"), 2),
-        # the target of a return is unknown
-        (("LDS.64 R4,[R0]", "RET.REL.NODEC R20,0x0"), 0),
-    ],
-)
-def test_dead(texts: tuple[str, ...], expected: int) -> None:
+@pytest.mark.parametrize(("texts", "expected"), INSTRUCTIONS["dead"])
+def test_dead(texts: list[str], expected: int) -> None:
     assert dead(*texts) == expected

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT, needs_nvrtc, shipped
+from samples import ROOT, needs_nvrtc, shipped, table
 from tilewave.execution import counters
 from tilewave.kernel import operations
 
@@ -156,35 +156,7 @@ def test_products_are_not_serialised_and_nothing_is_spilled(name, macros):
     assert not any(used["spill_store_bytes"] for used in compiled["resources"].values())
 
 
-# Tiles cut in both directions; blocks without any chunk of k; rows that are not aligned; more chunks than a ring holds.
-@pytest.mark.parametrize(
-    ("name", "shape", "macros"),
-    [
-        ("matmul_wgmma_fit", "200x360x72", {}),
-        ("matmul_wgmma_split", "72x72x200", {"WARPGROUPS": 1, "TILE_N": 64}),
-        # Fewer rows than a tile has, of which the others are zeros.
-        ("matmul_wgmma_fit", "20x72x584", {"WARPGROUPS": 1, "TILE_N": 16}),
-        ("matmul_wgmma_split", "20x72x4104", {"WARPGROUPS": 1, "TILE_N": 64}),
-        ("matmul_wgmma_split", "69x76x136", {"TYPE": "tf32", "SPLITS": 2, "ROOM": 192}),
-        ("matmul_wgmma_split", "41x72x272", {"TYPE": "e4m3", "WARPGROUPS": 1, "TILE_N": 32}),
-        (TWO_LAUNCHES, "129x136x2056", {}),
-        (TWO_LAUNCHES, "72x72x200", {"OVERLAP": 1}),
-        (TWO_LAUNCHES, "72x264x592", {"TYPE": "e5m2"}),
-        (TWO_LAUNCHES, "165x76x136", {"TYPE": "tf32"}),
-        # Rows of C that begin anywhere.
-        ("matmul_wgmma_fit", "72x75x136", {"WARPGROUPS": 1, "TILE_N": 64}),
-        ("matmul_wgmma_fit", "72x77x136", {"TYPE": "tf32"}),
-        ("matmul_wgmma_split", "72x75x208", {"TYPE": "i8"}),
-        (TWO_LAUNCHES, "72x75x264", {}),
-        # Of other types: results of 32 bits, whole numbers, chunks of 128.
-        ("matmul_wgmma_fit", "200x360x80", {"TYPE": "tf32", "WARPGROUPS": 1}),
-        ("matmul_wgmma_split", "200x136x528", {"TYPE": "i8", "SPLITS": 2}),
-        (TWO_LAUNCHES, "129x136x2064", {"TYPE": "i8"}),
-        (TWO_LAUNCHES, "72x72x208", {"TYPE": "e4m3"}),
-        ("matmul_cluster", "65x67x53", {"SPLITS": 8, "TILE_N": 64}),
-        ("matmul_cluster", "65x68x53", {"SPLITS": 2, "TILE_M": 64, "TILE_N": 32, "THREAD_N": 4}),
-    ],
-)
+@pytest.mark.parametrize(("name", "shape", "macros"), table("ragged_products")["wgmma"])
 def test_tiles_of_other_sizes_and_shared_ones(name, shape, macros):
     support.right(KERNELS / f"{name}.cu", shape, macros)
 

@@ -2,30 +2,14 @@
 
 import pytest
 
+from samples import table
 from tilewave.kernel.expressions import ExpressionError, evaluate, integer
 from tilewave.theory.dtypes import SIZES
 
 NAMES = {"n": 130, "sms": 132}
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        (7, 7),
-        (True, True),
-        ("ceil(n / 16)", 9),
-        ("256 * sms", 33792),
-        ("n // 16 + n % 16", 10),
-        ("2 ** 5", 32),
-        ("min(n, 100) + max(1, 2)", 102),
-        ("floor(2.5)", 2),
-        ("f64 if n > 128 else f32", "f64"),
-        ("row", "row"),
-        ("n >= 128 and not n == 129", True),
-        ("size(f16) * 8", 16),
-        ("n & 7 | 8 << 1 ^ 1", 19),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), table("expressions"))
 def test_values(text, value):
     assert evaluate(text, NAMES) == value
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import synthetic
-from samples import HOPPER
+from samples import HOPPER, table
 from study_builder import ENVIRONMENT, Builder
 from synthetic_studies import LD
 from tilewave.basics.errors import UserError
@@ -26,6 +26,7 @@ from tilewave.plots.claims.judging import Claim, JudgedClaim, Value, agrees, jud
 DATA = Path(__file__).parents[1] / "data" / "claims"
 CLAIMS = {claim.id: claim for claim in judging.all_claims()}
 CUBE = (4096, 4096, 4096)
+TABLES = table("judging")
 
 
 def study(builder: Builder | None = None) -> StudyData:
@@ -97,21 +98,7 @@ def test_claims_of_nothing_and_of_yes_and_no() -> None:
 
 
 @pytest.mark.parametrize(
-    ("basis", "predicted", "measured", "elsewhere", "verdict", "by"),
-    [
-        ("measurement", 100.0, 100.0, None, "holds", "measurement"),
-        ("measurement", 100.0, 50.0, None, "does not hold", "measurement"),
-        ("measurement", 50.0, 50.0, 100.0, "holds elsewhere", "measurement"),
-        ("measurement", 50.0, 50.0, 70.0, "does not hold", "measurement"),
-        ("measurement", 100.0, None, 100.0, "not measured", ""),
-        ("theory", 100.0, None, None, "holds", "theory"),
-        ("theory", 50.0, None, 100.0, "holds elsewhere", "theory"),
-        ("theory", 100.0, 50.0, None, "does not hold", "measurement"),
-        ("theory", None, None, None, "not measured", ""),
-        ("limit", 101.0, None, None, "theory only", "theory"),
-        ("limit", 99.0, None, None, "does not hold", "theory"),
-        ("limit", None, None, None, "not measured", ""),
-    ],
+    ("basis", "predicted", "measured", "elsewhere", "verdict", "by"), TABLES["verdicts"]
 )
 def test_the_verdict_follows_from_the_values(basis, predicted, measured, elsewhere, verdict, by):
     assert judge(claim(basis=basis), predicted, measured, elsewhere) == (verdict, by)
@@ -159,22 +146,7 @@ def test_claims_of_a_file() -> None:
     assert judgements[1].missing.startswith(absent)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "key", "reason"),
-    [
-        ("row: B", "row: B\n    id: C", "claims.second: unknown key id", "measured, place"),
-        ("    statement: And so\n", "", "claims.second.statement", "Needed: "),
-        ("claimed: 2 * 3", "claimed: 2 *", "claims.second.claimed", "invalid syntax"),
-        ("claimed: 2 * 3", "claimed: often", "claims.second.claimed", "often"),
-        ("row: B", "row: B\n    relation: about", "claims.second.relation", "'at least'"),
-        ("row: B", "row: B\n    tolerance: -1", "claims.second.tolerance", "greater than"),
-        ("row: B", "row: B\n    basis: theory", "claims.second", "by theory or a limit, predicted"),
-        ("row: B", "row: B\n    place: here", "claims.second", "place and elsewhere"),
-        ("  second:", "  first:", "line 4", "stands twice"),
-        ("value(", "worth(", "claims.second.measured", "Function 'worth' not defined"),
-        ("1 + 1", "1 + one", "claims.first.predicted", "'one' is not defined"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "key", "reason"), TABLES["mistakes"])
 def test_a_mistake_is_reported_in_a_line(tmp_path, old, new, key, reason):
     path = tmp_path / "broken.yaml"
     path.write_text(GOOD.replace(old, new))

@@ -68,8 +68,9 @@ def test_the_command_answers(lesson, monkeypatch, capsys):
 
 def page(lesson: Any, rows: dict[str, Any], studies: list[Any]) -> str:
     banner = summary.Banner("nothing", "Nothing was measured")
-    context = lessons.view(lesson, studies, rows, LESSONS)
-    return rendering.render("lesson.html.j2", {"banner": banner, "root": "../", **context})
+    context = {"lesson": lesson, "lessons": LESSONS, "rows": rows, "banner": banner, "root": "../"}
+    named = {study.name: study for study in studies}
+    return rendering.render("lesson.html.j2", {**context, "studies": named})
 
 
 @by_name

@@ -24,6 +24,13 @@ from tilewave.pipeline.project import Project
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "kernels"
+
+
+def table(name: str) -> Any:
+    """Return a table of test cases, a file of tests/data."""
+    return yaml.safe_load((DATA.parent / f"{name}.yaml").read_text("utf-8"))
+
+
 WRAPPED = ROOT / "tests" / "wrapped"
 """Kernels and launches in the style of public ones, for `tilewave wrap`."""
 

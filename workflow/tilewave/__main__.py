@@ -3,13 +3,11 @@
     tilewave check FILE|FOLDER [--macro NAME=VALUE ...] [--json]
     tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     tilewave execute PROBE.cu --case NAME
-    tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
     tilewave wrap FILE.cu [--kernel NAME] [--operation NAME] [-o NAME.cu]
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only NAMES]
     tilewave record
     tilewave compare A [B]
     tilewave explain A.ncu-rep [B.ncu-rep] [--fail-on RULES]
-    tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
     tilewave mcp
 
 All but ``record`` and ``explain`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
@@ -99,9 +97,7 @@ def _leaving() -> Iterator[None]:
         raise SystemExit(2 if explanation else 3) from None
 
 
-SUBCOMMANDS = (
-    "check", "execute", "wrap", "report", "record", "compare", "explain", "figure", "mcp",
-)  # fmt: skip
+SUBCOMMANDS = ("check", "execute", "wrap", "report", "record", "compare", "explain", "mcp")
 """Each is a module of `commands`, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""

@@ -1,6 +1,9 @@
-"""Rows of text and numbers in columns, for a reader at a terminal."""
+"""Texts for a reader at a terminal: rows of text and numbers in columns, and templates."""
 
+import functools
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 
 def count(value: float) -> str:
@@ -20,3 +23,19 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]], text_columns: in
         return ("  " + "  ".join(parts)).rstrip()
 
     return [line(head), *(line(row) for row in rows)]
+
+
+@functools.cache
+def _templates(folder: Path) -> Any:
+    import jinja2  # a JSON document needs none
+
+    how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    templates = jinja2.Environment(loader=jinja2.FileSystemLoader(folder), **how)
+    templates.globals |= {"count": count, "columns": columns}
+    return templates
+
+
+def filled(module: str, name: str, **context: Any) -> str:
+    """Fill a template of plain text that lies beside a module, by the module's `__file__`."""
+    template = _templates(Path(module).parent).get_template(f"{name}.txt.j2")
+    return str(template.render(context)).rstrip("\n")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics.columns import filled
 from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
@@ -38,7 +39,6 @@ def add(commands: Any) -> None:
         if flag in GUESSES:
             group.add_argument(flag, metavar=metavar, help=text)
     execute.add_variant(parser)
-    execute.add_budget(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
     parser.set_defaults(run=run)
 
@@ -97,41 +97,11 @@ def _counted(kernels: Sequence[Row], skipped: Mapping[str, str]) -> str:
 
 
 def text(outcome: Row) -> str:
-    lines = [str(outcome["sentence"])]
-    if len(outcome["kernels"]) != 1 or outcome["skipped"]:
-        sentences = [entry["sentence"] for entry in outcome["kernels"]]
-        lines += [f"  {sentence}" for sentence in sentences if sentence not in lines]
-        lines += [f"  skipped: {why}" for why in outcome["skipped"].values()]
-        return "\n".join(lines)
-    entry = outcome["kernels"][0]
-    if "trust" not in entry or entry["exit_code"] == result.USAGE:
-        return "\n".join(lines)
-    lines += [f"  wrapped: {note}" for note in entry["wrapped"]]
-    lines += [f"  hint: {hint}" for hint in entry["hints"]]
-    for row in entry["trials"]:
-        outcome_text = row["verdict"] if row["status"] == result.OK else row["status"]
-        lines.append(f"  {row['case']}{', ' * bool(row['trial'])}{row['trial']}: {outcome_text}")
-    if entry["exit_code"] == result.RIGHT and entry["bound"]:
-        lines.append(f"  {least.sentence(entry['bound'])}")
-    if entry["exit_code"] == result.RIGHT and entry["fix"]:
-        lines += ["", "Fix first", *(f"  {fix['sentence']}" for fix in entry["fix"])]
-    if "counted" in entry:
-        costly = sorted(entry["counted"]["lines"], key=lambda row: -row["executed"])[:LINES]
-        lines += ["", f"Costliest lines at {entry['counted']['case']}"]
-        lines += outcomes.source_table(sorted(costly, key=lambda row: row["line"]))
-    return "\n".join([*lines, "", "How far to trust this", *_trust(entry["trust"])])
-
-
-def _trust(entry: Row) -> list[str]:
-    """Return the lines about what was executed how, and what was not looked for."""
-    compared = "" if entry["compared"] else ", by rules that were compared on sm_90 only"
-    lines = [f"executed exactly{compared}: {' '.join(entry['exact'])}"] if entry["exact"] else []
-    approximate = [(" ".join(row["opcodes"]), row["reason"]) for row in entry["approximate"]]
-    lines += [f"executed approximately: {names} ({reason})" for names, reason in approximate]
-    places = [f"{row['file']}:{row['line']}" for row in entry["not_reached"]]
-    more = f" and {len(places) - LINES} more" if len(places) > LINES else ""
-    if places:
-        lines.append(f"not executed by any trial: {', '.join(places[:LINES])}{more}")
-    for name in ("not_run", "guessed", "not_searched", "not_looked_for"):
-        lines += [f"{name.replace('_', ' ')}: {row}" for row in entry[name]]
-    return [f"  {line}" for line in lines]
+    entry = outcome["kernels"][0] if outcome["kernels"] else {}
+    lines, bound = entry.get("counted", {}).get("lines", ()), entry.get("bound")
+    costly = sorted(lines, key=lambda row: -row["executed"])[:LINES]
+    return filled(
+        __file__, "check", outcome=outcome, right=result.RIGHT, usage=result.USAGE, most=LINES,
+        source_table=outcomes.source_table, costly=sorted(costly, key=lambda row: row["line"]),
+        bound=least.sentence(bound) if bound else "",
+    )  # fmt: skip

@@ -21,22 +21,7 @@ def add(commands: Any) -> None:
         "(A..B; A alone is compared with the working tree). "
         "Kernels whose code differs are compiled and, without a GPU, executed on the CPU.",
     )  # fmt: skip
-    parser.add_argument("before", metavar="A", help="a folder, a revision, or REVISION..REVISION")
-    parser.add_argument("after", metavar="B", nargs="?", help="default: the working tree")
-    parser.add_argument(
-        "--kernels", nargs="+", default=["kernels"], metavar="FOLDER",
-        help="folders of kernels in both revisions (default: kernels)",
-    )  # fmt: skip
-    parser.add_argument("--shapes", nargs="+", default=[], help="default: two small shapes")
-    parser.add_argument("--all", action="store_true", help="also kernels with the same code")
-    parser.add_argument(
-        "--fail-on", default="wrong", metavar="RULES",
-        help="exit with 1 if one of these rules is broken (default: %(default)s): "
-        + "; ".join(f"{name}: {description}" for name, description in output.RULES.items()).replace("%", "%%"),
-    )  # fmt: skip
-    flags.add_operations(parser)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison as JSON")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="text for a pull request")
+    flags.add(parser, "compare", "operations", "texts", rules=output.described(output.RULES))
     parser.set_defaults(run=run)
 
 

@@ -23,8 +23,7 @@ from tilewave.basics.progress import say
 from tilewave.commands import flags
 from tilewave.commands import outcome as outcomes
 from tilewave.compiling import nvrtc
-from tilewave.execution import case, least, predicted, watched
-from tilewave.execution.lanes.captured import Diagram
+from tilewave.execution import case, least, predicted
 from tilewave.kernel import operations, result, trial
 from tilewave.kernel.front_matter import INFERRED, Kernel, load_kernel
 from tilewave.kernel.job import Job
@@ -46,49 +45,17 @@ ARCHITECTURE = re.compile(r"(?:sm_?|compute_?)?(\d+[af]?)")
 def add(commands: Any) -> None:
     summary = "execute a kernel's machine code on the CPU, check it and count"
     parser = commands.add_parser("execute", help=summary, description=__doc__)
-    parser.set_defaults(run=run)
-    parser.add_argument("kernel", type=Path, help="a kernel file: .cu, or .yaml with a cubin")
-    parser.add_argument("--shape", help="sizes in the operation's order: 128x128x64, or 128")
-    parser.add_argument("--case", help="the case of a probe")
+    parser.set_defaults(run=run, limit=LIMIT_S)
+    flags.add(parser, "execute")
     add_variant(parser)
-    parser.add_argument(
-        "--limit", type=float, default=LIMIT_S, help="seconds, default: %(default)g"
-    )
-    parser.add_argument(
-        "--lanes", metavar="LINE",
-        help="draw the line's worst access to shared memory, lane by lane and bank by bank; "
-        "FILE:LINE for a line of a header",
-    )  # fmt: skip
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="of --lanes (default: KERNEL_line_LINE.svg)"
-    )
-    parser.add_argument(
-        "--time", action="store_true", help="only predict the time, from one block; check nothing"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    add_budget(parser)
-
-
-def add_budget(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--budget", type=float, default=BUDGET_S, metavar="SECONDS",
-        help="for trials with other shapes and inputs (default: %(default)g)",
-    )  # fmt: skip
+    flags.add(parser, "limits")
 
 
 def add_variant(parser: ArgumentParser) -> None:
-    """Add the arguments that choose a variant, its target and its inputs."""
-    parser.add_argument(
-        "--macro", action="append", default=[], metavar="NAME=VALUE", help="a macro (repeatable)"
-    )
-    flags.add_operations(parser)
-    parser.add_argument("--arch", help=f"default: that of --gpu, else sm_{FALLBACK_ARCH}")
-    parser.add_argument(
-        "--gpu",
-        help=f"the GPU whose shortest possible time is printed ({', '.join(SHORT)}; default: the recorded GPU "
-        "of the architecture with the most results)",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="seed of the inputs (default: 1)")
+    """Add the arguments that choose a variant, its target, its inputs and its trials."""
+    facts = {"arch": str(FALLBACK_ARCH), "gpus": ", ".join(SHORT)}
+    flags.add(parser, "variant", "operations", "target", "budget", **facts)
+    parser.set_defaults(budget=BUDGET_S)
 
 
 def options_of(arguments: Sequence[str], machine: Any = None) -> Namespace:
@@ -236,17 +203,14 @@ def execute(options: Namespace, timed: bool = True) -> dict[str, Any]:
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             options.machine = engine_of(options)
-            watched_job = replace(job, watch=options.lanes is not None)
-            done = case.run(watched_job, options.machine, lenient=() if timed else case.LENIENT)
+            done = case.run(job, options.machine, lenient=() if timed else case.LENIENT)
         shown = done if timed or done is None else replace(done, ran=())
         outcome = outcomes.document(arch_of(options), selected, job, entry, shown)
         if timed and done and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
             if done.result.status == result.OK:
                 outcome["time"] = predicted.of_case(job, gpu, options.machine)
-        if options.lanes is not None and done is not None:
-            outcome["lanes"] = _drawn(watched.watched(done), outcome, options)
-        elif options.budget > 0 and done is not None and done.result.verdict == result.CORRECT:
+        if options.budget > 0 and done is not None and done.result.verdict == result.CORRECT:
             outcome |= _trials(options, selected, entry, done)
         return outcome
 
@@ -285,17 +249,3 @@ def _trials(
     reason = f"{worst.trial.title}: {worst.result.reason}"
     faults = worst.result.notes.get("faults", [])
     return parts | worst.result.only("status", "verdict") | {"reason": reason, "faults": faults}
-
-
-def _drawn(
-    diagrams: Sequence[Diagram], outcome: Mapping[str, Any], options: Namespace
-) -> dict[str, Any]:
-    """Write the diagram of --lanes; return its path and its lines of text."""
-    diagram = watched.at_line(diagrams, options.lanes, outcome["file"])
-    path = options.output or Path(f"{outcome['kernel']}_line_{options.lanes.replace(':', '_')}.svg")
-    try:
-        path.write_text(diagram.svg(), encoding="utf-8")
-    except OSError as error:
-        problem = f"{path} cannot be written ({error.strerror})"
-        raise UserError.because(HERE, problem, "Choose another --output FILE") from error
-    return {"file": str(path), "text": watched.text_lines(diagram)}

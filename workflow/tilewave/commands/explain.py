@@ -6,7 +6,6 @@ import re
 import textwrap
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,15 +49,7 @@ def add(commands: Any) -> None:
         description="Open a report of any program (ncu --set full --import-source yes -o A), without a GPU. "
         "With a second report, say what differs. Kernels are matched by name and order.",
     )  # fmt: skip
-    parser.add_argument("reports", type=Path, metavar="REPORT", nargs="+", help="one or two")
-    parser.add_argument("--kernel", default="", metavar="NAME", help="a part of the kernels' names")
-    parser.add_argument("--lines", type=int, default=10, help="lines a kernel (default: 10)")
-    parser.add_argument(
-        "--fail-on", default="", metavar="RULES",
-        help="exit with 1 if B breaks one of these rules: "
-        + "; ".join(f"{name}: {output.RULES[name]}" for name in RULES).replace("%", "%%"),
-    )  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    flags.add(parser, "explain", rules=output.described(RULES))
     parser.set_defaults(run=run)
 
 

@@ -1,13 +1,18 @@
-"""Arguments that several subcommands take: ``--operations FOLDER ...``, and a shape."""
+"""Arguments of subcommands: their table, folders of operations, and a shape."""
 
+import itertools
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tilewave.basics.errors import HERE, UserError, printable
+from tilewave.basics.tables import table_beside
 from tilewave.kernel import includes, operations
 from tilewave.pipeline.shapes import Shape, expand_shapes
+
+TABLE: Mapping[str, Mapping[str, Mapping[str, Any]]] = table_beside(__file__)
+TYPES = {"int": int, "float": float, "path": Path}
 
 
 def show(text: str) -> None:
@@ -15,13 +20,12 @@ def show(text: str) -> None:
     print(printable(text), end="" if text.endswith("\n") else "\n")
 
 
-def add_operations(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--operations", nargs="+", action="extend", default=[], metavar="FOLDER",
-        help="folders with your own operations (default: the folders in TILEWAVE_OPERATIONS)",
-    )  # fmt: skip
-    help = "a folder of headers outside the kernel's (repeatable)"
-    parser.add_argument("--include", action="append", default=[], metavar="FOLDER", help=help)
+def add(parser: ArgumentParser, *parts: str, **facts: str) -> None:
+    """Add the arguments of these parts of flags.yaml. facts: texts for the names in braces there."""
+    for names, row in itertools.chain.from_iterable(TABLE[part].items() for part in parts):
+        kind = {"type": TYPES[row["type"]]} if "type" in row else {}
+        help = row["help"].format(**facts)
+        parser.add_argument(*names.split(), **{**row, **kind, "help": help})
 
 
 class Parser(ArgumentParser):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewave.basics.columns import columns, count
+from tilewave.basics.columns import columns, count, filled
 from tilewave.basics.paths import relative
 from tilewave.commands import SCHEMA_VERSION
 from tilewave.execution import case, least, predicted
@@ -22,6 +22,9 @@ IDEAL = "wavefronts_shared_ideal"
 WAVEFRONTS = f"wavefronts_hardware wavefronts_shared {IDEAL}"
 SHARED = f"requests_shared transactions_shared {WAVEFRONTS} conflicts_shared".split()
 GLOBAL = "requests_global sectors_hardware sectors_global_ideal".split()
+CLASS_HEAD = ["class", "of warps", "of threads", "share"]
+SHARED_HEAD = "kind requests transactions wavefronts ideal excess conflicts".split()
+GLOBAL_HEAD = ["kind", "requests", "sectors", "ideal"]
 LINE = f"executed threads_executed {WAVEFRONTS} sectors_hardware".split()
 
 
@@ -167,47 +170,6 @@ def exit_code(outcome: Row) -> int:
     return result.UNCLEAR if rests else code
 
 
-def _headline(outcome: Row) -> list[str]:
-    ok = outcome["status"] == result.OK
-    lines = [f"{outcome['case']}: {outcome['verdict'] if ok else outcome['status']}"]
-    texts = [outcome["reason"], *outcome.get("hints", ()), outcome["warning"]]
-    check = outcome["check"]
-    if "worst_error" in check:
-        scaled = ", ".join(f"{key} = {check[key]:g}" for key in ("alpha", "beta") if key in check)
-        texts.append(
-            f"largest error {check['max_error']:.3g}; nearest to its tolerance: "
-            f"{check['worst_error']:.3g} of {check['worst_tolerance']:.3g}; relative error "
-            f"{check['relative_error']:.3g}, tolerance {check['relative_tolerance']:.3g}"
-            + (f" (worst of the runs: {scaled})" if scaled else "")
-        )
-    for launch in outcome.get("launches", [outcome] if outcome["grid"] else []):
-        resources = launch["resources"]
-        grid, block = (" x ".join(map(str, launch[name])) for name in ("grid", "block"))
-        shared = int(resources.get("static_shared_bytes", 0)) + int(launch["dynamic_shared_bytes"])
-        prefix = f"{launch['entry']}: " if launch is not outcome else ""
-        texts.append(
-            f"{prefix}{outcome['arch']}, grid {grid}, block {block}, {resources.get('registers', '?')} "
-            f"registers, {count(shared)} bytes of shared memory"
-        )
-    texts.append(least.sentence(outcome["bound"]) if outcome.get("bound") else "")
-    texts.append(predicted.sentence(outcome["time"]) if outcome.get("time") else "")
-    return [*lines, *(f"  {text}" for text in (*texts, outcome.get("tried")) if text)]
-
-
-def _printed(outcome: Row) -> list[str]:
-    """Return the first lines of the kernel's printf."""
-    lines = "".join(outcome["printed"]).splitlines()
-    if not lines:
-        return []
-    shown = ["", "Printed", *(f"  {line}" for line in lines[:PRINTED])]
-    missing = outcome["prints"] - len(outcome["printed"])
-    if len(lines) > PRINTED or missing:
-        calls_left = f" and {count(missing)} more calls" if missing else ""
-        calls = f"--json has {count(len(outcome['printed']))} calls"
-        shown.append(f"  ... ({count(len(lines))} lines{calls_left} in all; {calls})")
-    return shown
-
-
 def source_table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of a file with their counts, and with ncu's wavefronts where they differ."""
     titles = {"executed": "warp inst.", "wavefronts_hardware": "wavefronts"}
@@ -224,61 +186,44 @@ def source_table(rows: Sequence[Row]) -> list[str]:
     return [f"{row.ljust(width)}  | {text}".rstrip() for row, text in zip(table, texts)]
 
 
-def _section(name: str, head: Sequence[str], rows: Iterable[Row], keys: Sequence[str]) -> list[str]:
-    """Return a table whose first column is text; nothing without rows."""
+def _cells(rows: Iterable[Row], keys: Sequence[str]) -> list[list[str]]:
     values = [[row[key] for key in keys] for row in rows]
-    cells = [[cell if isinstance(cell, str) else count(cell) for cell in row] for row in values]
-    return ["", name, *columns(head, cells)] if cells else []
+    return [[cell if isinstance(cell, str) else count(cell) for cell in row] for row in values]
 
 
-def _waits(outcome: Row) -> list[str]:
-    """Return the lines at which the warps wait, by the model of time."""
-    head, keys = ["line", "share", "for", "source"], ["where", "percent", "reason", "text"]
-    rows = [
-        {**row, "where": f"{row['file']}:{row['line']}", "percent": f"{100 * row['share']:.0f} %"}
-        for row in outcome.get("waits", ())
-    ]
-    return _section("Where the warps' time goes (predicted)", head, rows, keys)
+def _waits(document: Row) -> list[list[str]]:
+    """Return the lines at which the warps wait, by the model of time: place, share, reason, text."""
+    rows = document.get("waits", ())
+    places = [(f"{row['file']}:{row['line']}", f"{100 * row['share']:.0f} %") for row in rows]
+    return [[*at, row["reason"], row["text"]] for at, row in zip(places, rows)]
 
 
 def time_text(document: Row) -> str:
-    return "\n".join([predicted.sentence(document), *_waits(document)])
+    return filled(__file__, "time", sentence=predicted.sentence(document), waits=_waits(document))
 
 
 def text(outcome: Row) -> str:
-    lines = _headline(outcome) + _printed(outcome)
-    if "lanes" in outcome:
-        drawn = outcome["lanes"]
-        return "\n".join([*lines, "", *drawn["text"], "", f"drawn in {drawn['file']}"])
-    if not outcome["instructions"]:
-        return "\n".join(lines)
     names = ["class", "executed", "threads_executed"]
     total = {"class": "all", **_sums(outcome["classes"], names[1:])}
-    rows = [
+    classes = [
         {**row, "share": f"{100 * row['executed'] / (total['executed'] or 1):.1f} %"}
         for row in (*outcome["classes"], total)
     ]
-    head = ["class", "of warps", "of threads", "share"]
-    lines += _section("Instructions", head, rows, [*names, "share"])
     counted = [
-        {"counter": name, "value": value}
+        [name, count(value)]
         for name, value in outcome["counters"].items()
         if name.startswith(("counted_", "sm__ops_path", "smsp__sass_thread")) and value
     ]
-    lines += _section("Operations", ["counter", "value"], counted, ["counter", "value"])
-    head = "kind requests transactions wavefronts ideal excess conflicts".split()
-    names = ["kind", *SHARED[:3], IDEAL, "excess", SHARED[-1]]
-    lines += _section("Shared memory", head, outcome["shared"], names)
-    head = ["kind", "requests", "sectors", "ideal"]
-    lines += _section("Global memory", head, outcome["global"], ["kind", *GLOBAL])
-    lines += _waits(outcome.get("time") or {})
-    calls = " (a line that calls a header includes its cost)" if outcome["headers"] else ""
-    if outcome["lines"]:
-        lines += ["", outcome["file"] + calls, *source_table(outcome["lines"])]
-    for name, used in outcome["headers"].items():
-        lines += ["", f"{name}, the lines that became instructions", *source_table(used)]
-    launched = outcome["launched_seconds"]
-    rate = outcome["thread_instructions"] / launched / 1e6 if launched else 0.0
-    executed = f"{count(outcome['thread_instructions'])} thread instructions in {launched:.2f} s"
-    seconds = f"({rate:.0f} million a second); {outcome['seconds']:.2f} s with inputs and check"
-    return "\n".join([*lines, "", f"{executed} {seconds}"])
+    shared = ["kind", *SHARED[:3], IDEAL, "excess", SHARED[-1]]
+    bound, time = outcome.get("bound"), outcome.get("time")
+    return filled(
+        __file__, "outcome", outcome=outcome, most=PRINTED, source_table=source_table,
+        printed="".join(outcome["printed"]).splitlines(), waits=_waits(time or {}),
+        bound=least.sentence(bound) if bound else "", time=predicted.sentence(time) if time else "",
+        sections=[
+            ("Instructions", CLASS_HEAD, _cells(classes, [*names, "share"])),
+            ("Operations", ["counter", "value"], counted),
+            ("Shared memory", SHARED_HEAD, _cells(outcome["shared"], shared)),
+            ("Global memory", GLOBAL_HEAD, _cells(outcome["global"], ["kind", *GLOBAL])),
+        ],
+    )  # fmt: skip

@@ -35,17 +35,7 @@ def add(commands: Any) -> None:
         description="Run the workflow in this folder and write its pages. With --kernels, Tilewave chooses "
         f"the studies for these kernels and writes them to {WRITTEN}; else config.yaml names them.",
     )  # fmt: skip
-    parser.add_argument("--kernels", nargs="+", metavar="FOLDER", help="folders or kernel files")
-    parser.add_argument(
-        "--shapes", nargs="+", default=[], metavar="SHAPE",
-        help="with --kernels: 4096, or 512x256x128 (default: shapes that this machine finishes quickly)",
-    )  # fmt: skip
-    flags.add_operations(parser)
-    parser.add_argument("--only", default="", help="studies, kernels, dtypes or shapes: a,b,c")
-    parser.add_argument(
-        "--configfile", type=Path, metavar="FILE", help="a config; `shipped` is the full study"
-    )
-    parser.add_argument("--cores", default="all", metavar="N", help="default: %(default)s")
+    flags.add(parser, "report", "operations", "run")
     parser.set_defaults(run=run)
 
 

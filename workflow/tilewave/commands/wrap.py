@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
     wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
     wrap.add_argument("--force", action="store_true", help="overwrite the output file")
-    flags.add_operations(wrap)
+    flags.add(wrap, "operations")
     wrap.set_defaults(run=run, roomy=False, read=read)
 
 

@@ -73,18 +73,9 @@ class Style:
         return 0.9 * self.font_size
 
 
-def check_style(style: Style) -> None:
-    """Refuse a style that cannot be drawn. Raises UserError for a width or size out of range."""
-    if not 60 <= style.width_mm <= 400:
-        raise UserError("config", "style.width_mm", style.width_mm, "60 to 400 (millimetres)")
-    if not 4 <= style.font_size <= 24:
-        raise UserError("config", "style.font_size", style.font_size, "4 to 24 (points)")
-
-
 @contextmanager
 def apply(style: Style) -> Iterator[None]:
     """Set the theme, for as long as the block lasts."""
-    check_style(style)
     settings = sns.axes_style("ticks") | sns.plotting_context("paper") | _SHEET
     settings |= dict.fromkeys(("font.size", "axes.labelsize", "axes.titlesize"), style.font_size)
     small = ("xtick.labelsize", "ytick.labelsize", "legend.fontsize")
@@ -262,9 +253,9 @@ def grid(ax: Axes, axis: str = "both") -> None:
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
 
 
-def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:
+def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
     """Write a figure in the path's file type (svg, pdf, png), without dates and versions. Raises UserError
-    for others. text: whether an SVG has text that can be edited, in place of outlines."""
+    for others."""
     path = Path(path)
     nothing: Mapping[str, dict[str, None]] = {
         ".svg": {"Date": None, "Creator": None},
@@ -277,5 +268,4 @@ def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = Fal
     # zlib makes such pictures smaller at this level than at its default, and faster.
     how = {"pil_kwargs": {"compress_level": 3}} if path.suffix == ".png" else {}
     with apply(style):
-        mpl.rcParams["svg.fonttype"] = "none" if text else "path"
         fig.savefig(path, metadata=nothing[path.suffix], **how)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import markupsafe
 import pandas as pd
@@ -54,10 +53,6 @@ def markdown(text: str) -> str:
     return text.replace("|", "\\|").replace("](", "]\\(").replace("\n", " ")
 
 
-def markdown_row(*cells: object) -> str:
-    return f"| {' | '.join(markdown(str(cell)) for cell in cells)} |"
-
-
 def plural(count: int, word: str) -> str:
     """Return a count with its noun: `1 case`, `2 cases`, `12,000 cases`."""
     return f"{number(count)} {word}{'' if count == 1 else 's'}"
@@ -100,32 +95,12 @@ def table(frame: pd.DataFrame) -> Table:
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
 
 
-class Listing(NamedTuple):
-    """Lines of code as a table; rows: CSS classes and cells, the last of which is the code."""
-
-    caption: str
-    columns: list[str]
-    rows: list[tuple[str, list[str]]]
-
-
-_LATEX = str.maketrans(
-    {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-     "\\": r"\textbackslash{}", "²": "$^2$", "³": "$^3$", "×": r"$\times$", "−": "$-$", "∞": r"$\infty$"}
-)  # fmt: skip
-
-
-def escaped(text: str) -> str:
-    """Return a text for LaTeX."""
-    return text.translate(_LATEX)
+_LATEX = str.maketrans({"²": "$^2$", "³": "$^3$", "×": r"$\times$", "−": "$-$", "∞": r"$\infty$"})
 
 
 def latex(shown: Table) -> str:
     """Return the table as a LaTeX tabular with the rules of booktabs."""
     sides = "".join("r" if numeric else "l" for _, numeric in shown.columns)
-    head, *rows = (
-        f"{' & '.join(map(escaped, cells))} \\\\"
-        for cells in ([name for name, _ in shown.columns], *shown.rows)
-    )
-    begin, end = rf"\begin{{tabular}}{{{sides}}}", r"\end{tabular}"
-    lines = (begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", end)
-    return "% needs \\usepackage{booktabs}\n" + "".join(f"{line}\n" for line in lines)
+    frame = pd.DataFrame(shown.rows, columns=[name for name, _ in shown.columns])
+    tabular = frame.to_latex(index=False, escape=True, column_format=sides).translate(_LATEX)
+    return f"% needs \\usepackage{{booktabs}}\n{tabular}"

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics.columns import filled
+
 MOST = 20
 """The most cases that are listed when a strict run fails."""
 
@@ -17,23 +19,10 @@ def announce(judged: Mapping[str, Any], figures_path: str | Path) -> str:
     draws it. Raises SystemExit with code 1 where a figure was not drawn, a kernel file not read or a case interrupted;
     with `strict`, also where a case is wrong or failed; with `strict: release`, also where a recorded value is stale.
     """
-    undrawn, unread, problems = judged["undrawn"], judged["unread"], judged["problems"]
-    strict = judged["strict"]
-    lines = [judged["counts"].rstrip("\n")]
-    if undrawn:
+    if judged["undrawn"]:
         Path(figures_path).unlink(missing_ok=True)
-        lines.append("Error: these figures were not drawn. The next run draws them again:")
-        lines += [f"  {name}: {why}" for name, why in undrawn.items()]
-    if unread:
-        lines.append("Error: these kernel files were skipped. Correct them or remove them:")
-        lines += [f"  {why}" for why in unread.values()]
-    if strict and problems:
-        how = str(strict).lower()
-        lines.append(f"Error: strict is {how}, and these cases are wrong or failed:")
-        lines += [f"  {line}" for line in problems[:MOST]]
-        if len(problems) > MOST:
-            lines.append(f"  and {len(problems) - MOST} more; the report lists all of them")
-    print("\n".join([*lines, judged["sentence"]]), file=sys.stderr, flush=True)
-    if undrawn or unread or judged["interrupted"] or (strict and problems):
+    print(filled(__file__, "ending", judged=judged, most=MOST), file=sys.stderr, flush=True)
+    unaccepted = judged["strict"] and judged["problems"]
+    if judged["undrawn"] or judged["unread"] or judged["interrupted"] or unaccepted:
         raise SystemExit(1)
     return f"{judged['counts']}{judged['sentence']}\n"

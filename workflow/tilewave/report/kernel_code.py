@@ -23,15 +23,15 @@ from tilewave.execution.lanes.layout import finding
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel
 from tilewave.records.columns import LAUNCHES
-from tilewave.report.cells import Listing, number, plural
+from tilewave.report.accesses import drawn
 from tilewave.theory.occupancy import SmLimits, if_known
 
 DRAWN = 6
 """The most accesses that are drawn of a case."""
 MOST_INSTRUCTIONS = 600
 """The most instructions of a listing on the page, those with the most samples or executions."""
-SEEN, HOT = 0.005, 0.05
-"""The least share of a case's samples with which an instruction is listed, and with which a line is marked."""
+SEEN = 0.005
+"""The least share of a case's samples with which an instruction is listed."""
 COUNTERS = {
     "executed": "executed",
     "wavefronts": "wavefronts_shared",
@@ -40,7 +40,6 @@ COUNTERS = {
     "samples": "samples",
 }
 """Column of a listing -> column of an instruction's row."""
-TITLES = {"samples": "samples (%)"}
 GEOMETRY = ["block_threads", "shared_bytes"]
 PLACE = ["function", "address", "file", "line", "kernel_line", "source", "environment"]
 COLUMNS = [*PLACE, *COUNTERS.values()]
@@ -182,51 +181,23 @@ def machine_code(
     return [(line, by_address.get(at, origins.NOWHERE), counted.get(at, {})) for line, at in lines]
 
 
-def _text(value: float | None, column: str, total: float = 0.0) -> str:
-    """Return a counter as text, empty for 0; samples in percent of the total."""
-    if not value:
-        return ""
-    share = f"{100 * value / total:.1f}" if column == "samples" else number(value)
-    return "" if share == "0.0" else share
-
-
-def _mark(counts: Mapping[str, float], total: float) -> str:
-    """Return the CSS classes of a line: `hot` with excess wavefronts, `waits` with many samples."""
-    waits = total > 0 and counts.get("samples", 0.0) / total >= HOT
-    return " ".join(["hot"] * (counts.get("excess", 0.0) > 0) + ["waits"] * waits)
-
-
-def _file(name: str, lines: list[SourceLine], start: int, total: float) -> Listing:
-    """Return the shown lines of a file: all of the kernel's after its front matter, of a header those near counters.
-    start: number of lines of front matter; 0 for a header. Numbers in brackets are those of called lines."""
+def _file(name: str, lines: list[SourceLine], start: int) -> dict[str, Any]:
+    """Return a file's shown lines and columns: all of the kernel's after its front matter, of a header those near counters.
+    start: number of lines of front matter; 0 for a header."""
     positive = [{key for key, value in line.counts.items() if value > 0} for line in lines]
     columns = [name for name in COUNTERS if {name, f"called {name}"} & set().union(*positive)]
     used = [bool({"executed", "samples"} & names) for names in positive]
-    rows = []
-    for line, text, counts in lines[start:]:
-        if not start and not any(used[max(0, line - 3) : line + 2]):
-            continue
-        cells = []
-        for column in columns:
-            cell = _text(counts.get(column), column, total)
-            if not cell and (column == "samples" or not counts.get("executed")):
-                called = _text(counts.get(f"called {column}"), column, total)
-                cell = f"({called})" if called else ""
-            cells.append(cell)
-        rows.append((_mark(counts, total), [str(line), *cells, text]))
-    while rows and not rows[0][1][-1].strip():
-        rows.pop(0)
-    return Listing(name, ["line", *(TITLES.get(of, of) for of in columns), "source"], rows)
+    near = [bool(start) or any(used[max(0, at - 2) : at + 3]) for at in range(len(lines))]
+    kept = (line for line, is_near in list(zip(lines, near))[start:] if is_near)
+    shown = list(itertools.dropwhile(lambda line: not line.text.strip(), kept))
+    return {"name": name, "columns": columns, "lines": shown}
 
 
-def _sass(
-    code: list[tuple[sass.SassInstruction, Origin, Mapping[str, float]]],
-    kernel: Kernel,
-    columns: list[str],
-    total: float,
-) -> list[tuple[str, list[str]]]:
-    """Return instructions with counters or samples, and their neighbours; gaps show only their length."""
-    empty = [""] * (len(columns) + 2)
+Instructions = list[tuple[sass.SassInstruction, Origin, Mapping[str, float]]]
+
+
+def _near(code: Instructions, total: float) -> list[Any]:
+    """Return instructions with counters or samples, and their neighbours, and the length of each gap."""
     weight = "samples" if total else "executed"
     weights = [counts.get(weight, 0.0) for _, _, counts in code]
     listed = set(sorted(range(len(code)), key=lambda at: -weights[at])[:MOST_INSTRUCTIONS])
@@ -234,19 +205,11 @@ def _sass(
         at in listed and ("executed" in counts or (total > 0 and weights[at] / total >= SEEN))
         for at, (_, _, counts) in enumerate(code)
     ]
-    rows: list[tuple[str, list[str]]] = []
-    skipped = 0
-    for at, (line, origin, counts) in enumerate(code):
-        near = any(counted[max(0, at - 1) : at + 2])
-        skipped += not near
-        if skipped and (near or at == len(code) - 1):
-            rows.append(("", [*empty, f"… {plural(skipped, 'instruction')}"]))
-            skipped = 0
-        if near:
-            file = "" if origin.file == kernel.path.name else f"{origin.file}:"
-            place = f"{file}{origin.line}" if origin.line else ""
-            cells = [_text(counts.get(column), column, total) for column in columns]
-            rows.append((_mark(counts, total), [f"{line.address:04x}", *cells, place, line.text]))
+    near = [any(counted[max(0, at - 1) : at + 2]) for at in range(len(code))]
+    rows: list[Any] = []
+    for is_near, part in itertools.groupby(zip(code, near), key=lambda pair: pair[1]):
+        part_rows = [row for row, _ in part]
+        rows += part_rows if is_near else [len(part_rows)]
     return rows
 
 
@@ -265,28 +228,24 @@ def listings(
     total = totals["samples"]
     front = {kernel.path.name: kernel.front_lines}
     texts = source(kernel, rows).items()
-    files = [_file(name, lines, front.get(name, 0), total) for name, lines in texts]
+    files = [_file(name, lines, front.get(name, 0)) for name, lines in texts]
     entry = first_build(document, case.partition("@")[0])
     symbols = {kernel.entry: entry.get("symbol", kernel.entry), **entry.get("symbols", {})}
-    columns = ["executed", "wavefronts", "excess", *["samples"] * bool(total)]
-    code: list[tuple[str, list[str]]] = []
+    code: list[Any] = []
     for name in kernel.entries:
-        if len(kernel.entries) > 1:
-            code.append(("", [*[""] * (len(columns) + 2), name]))
+        code += [name] if len(kernel.entries) > 1 else []
         machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
-        code += _sass(machine, kernel, columns, total)
-    titles = [TITLES.get(name, name) for name in columns]
+        code += _near(machine, total)
     unplaced = rows["wavefronts"][rows["line"] == 0].sum()
     return {
         "case": case,
         "source": str(rows["source"].iloc[0]),
         "environment": str(rows["environment"].iloc[0]),
-        "files": [file for file in files if file.rows],
-        "sass": Listing("SASS", ["address", *titles, "line", "instruction"], code),
-        "wavefronts": _text(totals["wavefronts"], "wavefronts"),
-        "excess": number(totals["excess"]),
-        "samples": number(total) if total else "",
-        "unplaced": number(unplaced) if unplaced else "",
+        "files": [file for file in files if file["lines"]],
+        "sass": code,
+        "columns": ["executed", "wavefronts", "excess", *["samples"] * bool(total)],
+        **totals,
+        "unplaced": unplaced,
     }
 
 
@@ -320,6 +279,6 @@ def lanes(
         diagrams = captured.worst_first(diagrams)
         diagrams.sort(key=lambda drawing: -by_line.get((drawing.file, drawing.line), 0.0))
         for diagram in diagrams[: 1 if probe else DRAWN]:
-            svg = markupsafe.Markup(diagram.svg(standalone=False))
+            svg = drawn(diagram)
             drawings.setdefault(svg, (case, diagram.name, finding(diagram.layout), svg))
     return list(drawings.values())

@@ -12,7 +12,7 @@ import markupsafe
 import yaml
 
 from tilewave.basics.paths import TEMPLATES
-from tilewave.report.cells import cell, number
+from tilewave.report.cells import cell, markdown, number
 
 
 @functools.cache
@@ -79,6 +79,7 @@ def _templates() -> jinja2.Environment:
         return linked(text, f"{context['root']}glossary.html", but)
 
     environment.filters |= {"number": number, "cell": cell, "terms": terms}
+    environment.filters["markdown"] = lambda text: markupsafe.Markup(markdown(text))
 
     def policy(scripts: Sequence[str]) -> str:
         # Pages load files from the report's folder only.

@@ -144,7 +144,8 @@ def write(
     page("glossary.html", "glossary.html.j2", glossary())
     page("kernels.html", "kernels.html.j2", {"kernels": listed})
     for lesson in taught:
-        page(lesson.address, "lesson.html.j2", lessons.view(lesson, shown, rows, taught))
+        there = {"rows": rows, "studies": {study.name: study for study in shown}}
+        page(lesson.address, "lesson.html.j2", {"lesson": lesson, "lessons": taught, **there})
     groups = summary.troubles(cases, problems)
     undrawn = {study.name: study.undrawn for study in shown if study.undrawn}
     judged = verdict.of(project, cases, records, undrawn)
@@ -152,10 +153,11 @@ def write(
     highlights = findings(ordered, listed)
     in_short = summary.markdown(whose, judged, highlights, cases, groups)
     write_atomically(reports / "summary.md", in_short.encode())
-    write_atomically(reports / "junit.xml", summary.junit(cases, judged))
+    write_atomically(reports / "junit.xml", summary.junit(cases, judged).encode())
     paths = (reports / "tables" / name for name in ("records.csv", "instructions.csv"))
     written = [(path.name, f"tables/{path.name}") for path in paths if path.is_file()]
     rungs = next((study for study in shown if study.plot == "ladder"), None)
+    valued = figures.figures_of(records)
     titled = rungs and rungs.page  # the title has the finding on the ladder
     drawn, narrow = dict[str, pd.DataFrame](), None
     if rungs and rungs.figure:
@@ -183,7 +185,9 @@ def write(
             "sources": summary.sources(records, environments),
             "cards": ordered[:CARDS],
             "others": ordered[CARDS:],
-            "environments": summary.environment_views(target, environments, records),
+            "environments": environments,
+            "target": target,
+            "used": sorted({*map(str, valued["environment"].dropna())} - {""}),
             "tables": written,
         },
     )

@@ -4,15 +4,14 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import pandas as pd
 
 from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.report import figures, verdict
-from tilewave.report.cells import markdown as as_markdown
-from tilewave.report.cells import markdown_row, number, plural
+from tilewave.report.cells import plural
+from tilewave.report.rendering import render
 
 _SPOILT = tuple(word.rstrip(": ") for word in result.SPOILT)
 _FAULTS = (result.WRONG, *result.FINDINGS, *result.FAILURES, result.STALE)
@@ -115,18 +114,13 @@ def device_name(facts: Mapping[str, Any]) -> str:
 
 def sources(
     records: pd.DataFrame, environments: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, str]]:
+) -> list[dict[Any, Any]]:
     """Return source, count, environment and device of the values from each source and environment."""
     counts = figures.figures_of(records).groupby(["source", "environment"]).size()
-    return [
-        {
-            "source": source,
-            "count": plural(count, "value"),
-            "environment": name,
-            "device": device_name(environments.get(name, {})),
-        }
-        for (source, name), count in counts.items()
-    ]
+    rows = counts.map(lambda count: plural(count, "value")).rename("count").reset_index()
+    devices = [device_name(environments.get(name, {})) for name in rows["environment"]]
+    listed: list[dict[Any, Any]] = rows.assign(device=devices).to_dict("records")
+    return listed
 
 
 @dataclass(frozen=True)
@@ -164,27 +158,6 @@ def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     return Banner(kind, headline, tuple(target.get("damaged", ())))
 
 
-def environment_views(
-    target: Mapping[str, Any], environments: Mapping[str, Mapping[str, Any]], records: pd.DataFrame
-) -> list[dict[str, Any]]:
-    """Return the environments of the target, of the figures and of this machine: id, name, role, facts."""
-    valued = figures.figures_of(records)
-    used = {str(name) for name in valued["environment"] if present(name)}
-    views = []
-    for name in dict.fromkeys([target["environment"], *sorted(used), target["host"]]):
-        if (facts := environments.get(name)) is None:
-            continue
-        here = name == target["host"]
-        role = "this machine" if here else "recorded: another machine or another time"
-        if here and target["live"]:
-            role = "this machine, measured live"
-        elif here and name not in used:
-            role = "this machine: no value on this page was measured here"
-        shown = {key: fact for key, fact in facts.items() if key not in ("id", "recorded")}
-        views.append({"id": name, "name": device_name(facts), "role": role, "facts": shown})
-    return views
-
-
 @dataclass(frozen=True)
 class Highlight:
     """A sentence derived from the data, and the page that it comes from."""
@@ -202,23 +175,17 @@ def markdown(
     groups: Sequence[ReasonGroup],
 ) -> str:
     """Return the summary: source of the figures, verdict, cases, findings, and problems that can be acted on."""
-    counts = ", ".join(f"{number(count)} {word}" for word, count in verdict_counts(cases, ALWAYS))
-    lines = [f"# {as_markdown(banner.headline)}", "", as_markdown(judged.sentence), ""]
-    lines += [f"{number(len(cases))} cases: {counts}.", ""]
-    lines += [f"* {as_markdown(highlight.sentence)}" for highlight in highlights[:MOST_FINDINGS]]
-    groups = [group for group in groups if group.word != result.UNSUPPORTED]
-    if groups:
-        lines += ["", "| problem | cases | stage | reason | first case |", "|---|---|---|---|---|"]
-    for group in groups:
-        count, first = len(group.cases), group.cases[0]
-        lines.append(markdown_row(group.word, count, group.stages, group.reason, first))
-    return "\n".join(lines) + "\n"
+    context = {
+        "banner": banner, "judged": judged, "cases": len(cases),
+        "counts": verdict_counts(cases, ALWAYS), "highlights": highlights[:MOST_FINDINGS],
+        "groups": [group for group in groups if group.word != result.UNSUPPORTED],
+    }  # fmt: skip
+    return render("summary.md.j2", context)
 
 
-def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
+def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> str:
     """Return JUnit XML with a test for each case, figure that was not drawn, and file that was not read. A
     test fails on a problem of the verdict; unchecked, it is skipped, unless its kernel file expects that."""
-    suite = ElementTree.Element("testsuite", name="tilewave")
     failed = {problem.case: problem.line for problem in judged.problems}
     ends = cases.reindex(columns=["ends", "finds"]).replace(result.OK, "")
     planned = ends.map(present).any(axis=1)
@@ -229,14 +196,6 @@ def junit(cases: pd.DataFrame, judged: verdict.Verdict) -> bytes:
     ]
     tests += [(name, "figure", why, False) for name, why in judged.undrawn.items()]
     tests += [(name, "kernel file", why, False) for name, why in judged.unread.items()]
-    for name, kind, why, skipped in tests:
-        test = ElementTree.SubElement(suite, "testcase", name=name, classname=kind)
-        if why:
-            ElementTree.SubElement(test, "failure", message=why)
-        elif skipped:
-            ElementTree.SubElement(test, "skipped", message=result.NOT_CHECKED)
-    failures, skips = (len(suite.findall(f"*/{kind}")) for kind in ("failure", "skipped"))
-    suite.attrib |= {"tests": f"{len(tests)}", "failures": f"{failures}", "skipped": f"{skips}"}
-    ElementTree.indent(suite)
-    document: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
-    return document + b"\n"
+    failures = sum(bool(why) for _, _, why, _ in tests)
+    skips = sum(skipped and not why for _, _, why, skipped in tests)
+    return render("junit.xml.j2", {"tests": tests, "failures": failures, "skips": skips})

@@ -1,2 +1,2 @@
-"""Accesses to shared memory for readers: laid out by wavefronts, drawn, and described in text.
+"""Accesses to shared memory for readers: laid out by wavefronts.
 The machine gives the accesses (`execution.machine.access`); this room neither executes nor counts."""

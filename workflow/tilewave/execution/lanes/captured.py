@@ -1,10 +1,9 @@
-"""Accesses as plain data, and their diagrams."""
+"""Accesses as plain data, and as what can be drawn of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from tilewave.execution.lanes import diagram
 from tilewave.execution.lanes.layout import Layout, laid_out
 from tilewave.execution.machine.access import LANES, Access
 
@@ -52,9 +51,6 @@ class Diagram:
     @property
     def name(self) -> str:
         return f"{self.file}:{self.line} {self.opcode}"
-
-    def svg(self, standalone: bool = True) -> str:
-        return diagram.drawn(self.layout, self.name, standalone)
 
 
 def diagrams(

@@ -43,6 +43,12 @@ class Row:
         """True if the lanes are not assigned to single wavefronts."""
         return bool(self.sources) or self.wavefronts > 1
 
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The wavefronts, in lines."""
+        last = self.wavefront + self.wavefronts - 1
+        return (f"{self.wavefront}-", f"{last}") if self.wavefronts > 1 else (f"{self.wavefront}",)
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -126,15 +132,6 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in runs)
 
 
-def _banks(cells: Iterable[Cell]) -> list[int]:
-    return [bank for cell in cells for bank in range(cell.bank, cell.bank + cell.banks)]
-
-
-def _named(what: str, numbers: Iterable[int]) -> str:
-    distinct = set(numbers)
-    return f"{what}{'s' if len(distinct) > 1 else ''} {ranges(distinct)}"
-
-
 def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
@@ -158,32 +155,3 @@ def finding(layout: Layout) -> str:
         several = f"each of {len(banks)} banks" if len(banks) > 1 else f"bank {banks[0]}"
         sentence += f": {most} words lie in {several}"
     return sentence
-
-
-def setting(layout: Layout) -> str:
-    """Return the warp and block of an access, and its transactions."""
-    access = layout.access
-    what = f"{plural(len(access.lanes), 'lane')} of {plural(access.width, 'byte')}"
-    if access.kind == "matrix":
-        what = "row addresses of matrices, 16 bytes each"
-    transactions = plural(layout.transactions, "transaction")
-    return f"warp {access.warp} of block {access.block}, {what}, {transactions}"
-
-
-def text(layout: Layout) -> list[str]:
-    """Return the rows of a layout, one line each."""
-    lines = []
-    for row in layout.rows:
-        head = _named("wavefront", range(row.wavefront, row.wavefront + row.wavefronts))
-        origin = f"{_named('cache bank', _banks(row.sources))} to " if row.sources else ""
-        line = (
-            f"{head:<16} transaction {row.transaction}: {_named('lane', row.lanes)}, "
-            f"{origin}{_named('bank', _banks(row.cells))}"
-        )
-        shared = max(len(cell.lanes) for cell in row.cells)
-        if row.merged and row.wavefronts > 1:
-            line += "; lanes with a bank in common take turns"
-        elif shared > 1:
-            line += f"; up to {shared} lanes get one word"
-        lines.append(line + ("; waited for a bank" if row.waits and not row.merged else ""))
-    return lines

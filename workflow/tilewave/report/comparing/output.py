@@ -1,18 +1,19 @@
 """A comparison as text and as Markdown, and the rules that fail a run."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pandas as pd
 
-from tilewave.basics.columns import columns, count
+from tilewave.basics.columns import count, filled
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.tables import table_beside
 from tilewave.kernel import result
 from tilewave.records.counters.catalogue import EXCESS
-from tilewave.report.cells import cell, markdown_row, plural
-from tilewave.report.cells import markdown as as_markdown
+from tilewave.report.cells import cell, plural
 from tilewave.report.comparing.changes import Comparison
+from tilewave.report.rendering import render
 from tilewave.theory import ratios
 
 RULES: dict[str, str] = table_beside(__file__)
@@ -20,6 +21,11 @@ SHOWN = 40
 FIRST = (ratios.SLOWER, ratios.FASTER, ratios.AMBIGUOUS, ratios.SAME)
 """Order of the verdicts in the tables."""
 _RULE = re.compile(r"(?P<name>[a-z]+)(?::(?P<percent>\d+(?:\.\d+)?)%?)?")
+
+
+def described(names: Iterable[str]) -> str:
+    """Return what these rules mean, for a help text."""
+    return "; ".join(f"{name}: {RULES[name]}" for name in names).replace("%", "%%")
 
 
 def rules(text: str) -> dict[str, float]:
@@ -142,22 +148,16 @@ def unmatched(comparison: Comparison) -> list[str]:
     return [*lines, *(f"skipped: {why}" for why in comparison.skipped)]
 
 
+def _content(comparison: Comparison) -> dict[str, Any]:
+    tables = {"unmatched": unmatched(comparison), "parts": _parts(comparison), "shown": SHOWN}
+    return {"headline": headline(comparison), **tables}
+
+
 def text(comparison: Comparison) -> str:
     """Return the comparison for a terminal."""
-    out = [headline(comparison), *(f"  {line}" for line in unmatched(comparison))]
-    for title, head, rows in _parts(comparison):
-        out += ["", title, *columns(head, rows[:SHOWN], text_columns=len(head))]
-        if len(rows) > SHOWN:
-            out.append(f"  and {len(rows) - SHOWN} more (--json has all)")
-    return "\n".join(out) + "\n"
+    return filled(__file__, "output", **_content(comparison)) + "\n"
 
 
 def markdown(comparison: Comparison) -> str:
     """Return the comparison for a step summary or a pull request."""
-    out = [f"**{as_markdown(headline(comparison))}**", "", *map(as_markdown, unmatched(comparison))]
-    for title, head, rows in _parts(comparison):
-        out += ["", f"### {title}", "", markdown_row(*head), markdown_row(*["---"] * len(head))]
-        out += [markdown_row(*row) for row in rows[:SHOWN]]
-        if len(rows) > SHOWN:
-            out += ["", f"and {len(rows) - SHOWN} more"]
-    return "\n".join(out) + "\n"
+    return render("compare.md.j2", _content(comparison))
