@@ -41,7 +41,8 @@ class Image:
     calls: slots of functions that the cubin lacks: (offset in the bank, symbol). block: x, y and z that a launch must
     have, or at most; empty where the cubin sets none. cluster: x, y and z that a launch must have; empty where the
     cubin sets none. shared_alignment: the largest that an array in shared memory is declared with. spills: byte
-    offsets of the instructions by which the compiler saves and restores registers.
+    offsets of the instructions by which the compiler saves and restores registers. symbols: section of each variable,
+    and its offset there.
     """
 
     entry: str
@@ -60,6 +61,7 @@ class Image:
     code: bytes = b""
     shared_alignment: int = 1
     spills: frozenset[int] = frozenset()
+    symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def parameter_sizes(self) -> tuple[int, ...]:
@@ -179,6 +181,16 @@ def _relocated(cubin: bytes) -> tuple[list[tuple[int, str, int]], list[tuple[int
     return pointers, calls
 
 
+@functools.lru_cache(maxsize=4)
+def _symbols(cubin: bytes) -> dict[str, tuple[str, int]]:
+    """Return section and offset of each variable (`Image.symbols`)."""
+    elf, numbered = _opened(cubin)
+    table = elf.get_section_by_name(".symtab")
+    variables = (of for of in table.iter_symbols() if of["st_info"]["type"] == "STT_OBJECT")
+    places = ((of.name, of["st_shndx"], int(of["st_value"])) for of in variables)
+    return {name: (numbered[at].name, value) for name, at, value in places if isinstance(at, int)}
+
+
 @functools.lru_cache(maxsize=1024)  # a worker runs a kernel at dozens of shapes
 def parameter_sizes(cubin: bytes, entry: str) -> tuple[int, ...]:
     """Return the bytes of each parameter of ``entry``. Raises as `read` does."""
@@ -227,4 +239,5 @@ def read(cubin: bytes, entry: str) -> Image:
         code=sections[f".text.{entry}"].data(),
         shared_alignment=max(int(shared["sh_addralign"]), 1) if shared is not None else 1,
         spills=_spills(info),
+        symbols=_symbols(cubin),
     )

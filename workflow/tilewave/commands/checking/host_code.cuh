@@ -8,6 +8,7 @@
 #include <cuda/std/cmath>
 #include <cuda/std/cstddef>
 #include <cuda/std/cstdint>
+#include <cuda/std/ctime>
 #include <cuda/std/functional>
 #include <cuda/std/initializer_list>
 #include <cuda/std/limits>
@@ -187,6 +188,16 @@ template <class T, class... A> TW cudaError_t tw_cudaMemcpyToSymbol(const char* 
     tilewave::changed();
     return cudaSuccess;
 }
+#define tw_toSymbol(of, ...) tw_cudaMemcpyToSymbol(#of, of, __VA_ARGS__)
+template <class... A> TW cudaError_t tw_cudaMemcpyAsync(void* d, const void* s, tw_size n, A...) { return tw_cudaMemcpy(d, s, n); }
+template <class... A> TW cudaError_t tw_cudaMemcpy2DAsync(A... of) { return tw_cudaMemcpy2D(of...); }
+template <class... A> TW cudaError_t tw_cudaMemsetAsync(A... of) { return tw_cudaMemset(of...); }
+template <class... A> TW cudaError_t tw_cudaMemset2D(void* d, tw_size pitch, int v, tw_size w, tw_size h, A...)
+{
+    for (tw_size i = 0; i < h; ++i) tilewave::fill((char*) d + i * pitch, v, w);
+    tilewave::changed();
+    return cudaSuccess;
+}
 TW_OK(cudaFree) TW_OK(cudaFreeHost) TW_OK(cudaFreeAsync) TW_OK(cudaDeviceReset) TW_OK(cudaSetDevice) TW_OK(cudaEventCreate) TW_OK(cudaEventRecord)
 TW_OK(cudaEventDestroy) TW_OK(cudaEventSynchronize) TW_OK(cudaStreamCreate) TW_OK(cudaStreamDestroy) TW_OK(cudaStreamSynchronize)
 TW_OK(cudaFuncSetAttribute) TW_OK(cudaFuncSetCacheConfig) TW_OK(cudaProfilerStart) TW_OK(cudaProfilerStop) TW_OK(cudaDeviceSetSharedMemConfig)
@@ -255,8 +266,6 @@ template <class... A> TW tilewave::Any tw_getenv(A...) { return {}; }
 struct timeval { long tv_sec, tv_usec; };
 struct timespec { long tv_sec, tv_nsec; };
 struct timezone { int tz_minuteswest; };
-typedef long time_t;
-typedef long clock_t;
 struct FILE;
 __device__ FILE *const stdin = nullptr, *const stdout = nullptr, *const stderr = nullptr;
 

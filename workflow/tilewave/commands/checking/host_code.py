@@ -1,0 +1,178 @@
+"""A program's code for the host as code for the device: NVRTC compiles it behind `host_code.cuh`.
+
+That header stands for the C++ library and CUDA's runtime. A kernel's body writes down its arguments, and a launch
+its grid; what they say is read by `checking.programs`.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tilewave.basics.files import lies_in
+from tilewave.basics.tables import table_beside
+from tilewave.commands.wrapping import reading
+from tilewave.compiling import declarations as syntax
+from tilewave.compiling import nvcc
+from tilewave.compiling.declarations import Unreadable
+from tilewave.kernel import includes
+
+RUNTIME = Path(__file__).with_suffix(".cuh").read_text(encoding="utf-8")
+TABLES: dict[str, Any] = table_beside(__file__)
+PATTERNS = {name: re.compile(text, re.MULTILINE) for name, text in TABLES["patterns"].items()}
+COMMENT = re.compile(r"(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/", re.DOTALL)
+NUMBER = re.compile(r"\b\d+(?=(?:\.0*)?[fFuUlL]*\b)")
+MAIN = re.compile(r"\bmain\s*\(([^)]*)\)")
+CALLS = ("", "count", "count, arguments")
+"""What main gets, by the number of its parameters."""
+MOST_BITS = 40
+
+
+@dataclass
+class HostCode:
+    """A program as device code, but for names that nothing declares (`declare`).
+
+    takes_arguments: whether main takes those of a command line; whole: whether all that it calls is known.
+    """
+
+    code: str
+    declarations: str
+    members: str = ""
+    takes_arguments: bool = False
+    whole: bool = True
+
+    @property
+    def text(self) -> str:
+        head = f"{TABLES['head']}#define TW_MEMBERS {self.members}\n{RUNTIME}\n{self.declarations}"
+        match = MAIN.search(self.code)
+        given = match[1].strip() if match else ""
+        count = 0 if given in ("", "void") else min(given.count(",") + 1, 2)
+        entry = TABLES["entry"].replace("CALL", f"tw_main({CALLS[count]})")
+        return f"{head}#define main tw_main\n{self.code}\n{entry}"
+
+    def declare(self, message: str) -> bool:
+        """Declare what a compiler's message lacks; return whether there is anything new."""
+        member, missing = (PATTERNS[key].search(message) for key in ("member", "undefined"))
+        if member:
+            self.members += f" int {member[1]};"
+            return True
+        if missing is None or f" {missing[1]}" in self.declarations:
+            return False
+        self.declarations += _declared(missing[1], self.code)
+        self.whole = False
+        return True
+
+
+def of_text(text: str) -> HostCode:
+    """Return a program's text (`whole_text`) as device code. Raises Unreadable."""
+    code = _as_device_code(text)
+    words = {*re.findall(r"\w+", code)}
+    using = "".join(f"using std::{of}; " for of in TABLES["of_std"].split() if of in words)
+    code = PATTERNS["std"].sub(using, code, count=1)
+    for pattern, instead in TABLES["instead"].items():
+        code = re.sub(pattern, instead, code)
+    names = {one or other for one, other in PATTERNS["renamed"].findall(RUNTIME)}
+    lines = [f"#define {name} tw_{name}" for name in sorted(names & words)]
+    lines += [
+        line
+        for name, line in nvcc.TABLES["names"].items()
+        if name in words and not line.startswith("#include")
+    ]
+    foreign = [of for of in sorted(words) if PATTERNS["libraries"].fullmatch(of)]
+    stubs = "".join(_declared(name, code) for name in foreign)
+    return HostCode(
+        code, "\n".join([*lines, stubs]), takes_arguments="argv" in words, whole=not foreign
+    )
+
+
+def _declared(name: str, code: str) -> str:
+    """Return a declaration of a name, by its uses: a value, a function or a type."""
+    if name.isupper():
+        return f"__device__ const int {name} = 0;\n"
+    if re.search(rf"\b{name}\s*\(", code):
+        return f"template <class... A> TW tilewave::Any {name}(A&&...) {{ return {{}}; }}\n"
+    typed = re.search(rf"\b{name}\s+\w", code)
+    return f"typedef int {name};\n" if typed else f"__device__ tilewave::Any {name};\n"
+
+
+def _as_device_code(text: str) -> str:
+    for item in reversed(syntax.declarations(text)):
+        if item.kind == "function" and "__global__" in item.identifiers and item.body:
+            brace = text.index("{", item.head[-1].end)
+            names = (of.name for of in reading.signature(Path(), item).parameters)
+            given = "".join(f", {name}" for name in names if name)
+            lines = "\n" * text.count("\n", brace, item.end)
+            body = f"{{ tilewave::launched(__PRETTY_FUNCTION__{given}); {lines}}}"
+            text = f"{text[:brace]}{body}{text[item.end :]}"
+        elif item.name == "main" and item.body:
+            text = f"{text[: item.end - 1]}return 0; }}{text[item.end :]}"
+    text = re.sub(r"<\s*<\s*<(?=[^;{}]*>\s*>\s*>)", "<<<", text)
+    parts, at = list[str](), 0
+    while (begin := text.find("<<<", at)) >= 0:
+        close = re.compile(r">\s*>\s*>\s*(?=\()").search(text, begin)
+        if close is None or ";" in text[begin : close.start()]:  # in a text
+            parts.append(text[at : begin + 3])
+            at = begin + 3
+            continue
+        how = f", tilewave::configured(__LINE__, {text[begin + 3 : close.start()]})"
+        end = _end(text, close.end())
+        parts += [text[at:begin], text[close.end() : end], how]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _end(text: str, at: int) -> int:
+    """Return the end of what the bracket at a position begins."""
+    depth = 0
+    for end in range(at, len(text)):
+        depth += (text[end] in "([{") - (text[end] in ")]}")
+        if depth == 0:
+            return end + 1
+    raise Unreadable("a bracket is not closed")
+
+
+def whole_text(path: Path, folders: Sequence[Path]) -> str:
+    """Return a file without comments, with its own headers in place of their includes, each once."""
+    seen = set[Path]()
+
+    def of(file: Path) -> str:
+        seen.add(file)
+        lines = file.read_text("utf-8-sig", "replace").splitlines()
+        for at, line in enumerate(lines):
+            if match := includes.INCLUDE.match(line):
+                places = (place / match[2] for place in (file.parent, path.parent, *folders))
+                header = next((place.resolve() for place in places if place.is_file()), None)
+                if header is not None and lies_in(header, [path.parent, *folders]):
+                    inner = "" if header in seen else of(header)
+                    back = f'#line {at + 2} "{file.name}"'
+                    lines[at] = f'#line 1 "{header.name}"\n{inner}\n{back}'
+                elif not PATTERNS["headers"].search(match[2]):
+                    lines[at] = ""
+        return "\n".join(lines)
+
+    text = COMMENT.sub(lambda of: of[1] or re.sub(r"[^\n]", " ", of[0]), of(path))
+    return f'#line 1 "{path.name}"\n{text}\n'
+
+
+def smaller(text: str, most: int) -> tuple[str, list[str]]:
+    """Return a text whose constants are at most so large, wherever their values stand, and with few rounds of a
+    measurement; and the constants that changed, ``N = 128``."""
+    values, places, notes = dict[str, str](), dict[tuple[int, int], str](), list[str]()
+    for match in PATTERNS["constant"].finditer(text):
+        name, value = match[1] or match[2], 1
+        for factor in match[3].split("*"):
+            number, _, shift = factor.partition("<<")
+            value *= int(number) << min(int(shift or 0), MOST_BITS)
+        side = value
+        while side > most:
+            side = -(-side // 2)
+        if PATTERNS["rounds"].search(name):
+            places[match.span(3)] = str(min(value, 2))
+        elif side < value and not PATTERNS["kept"].search(name):
+            values |= {match[3]: str(side)} if match[3].isdigit() else {}
+            places[match.span(3)] = str(side)
+            notes.append(f"{name} = {side}")
+    for (start, end), changed in sorted(places.items(), reverse=True):
+        text = f"{text[:start]}{changed}{text[end:]}"
+    return NUMBER.sub(lambda of: values.get(of[0], of[0]), text), notes

@@ -1,0 +1,443 @@
+"""What a file's program says of its kernels: `main` is executed by one thread, with the kernels that it launches.
+
+A kernel is executed with the memory that main has filled, and main again from its beginning with what the kernels
+changed (`host_code`), until it ends. So a kernel has the arguments, grid and inputs of the file, and main may judge it.
+"""
+
+import contextlib
+import functools
+import re
+import struct
+import textwrap
+import time
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewave.basics import memory
+from tilewave.basics.errors import UserError
+from tilewave.basics.paths import relative
+from tilewave.commands import execute
+from tilewave.commands.checking import host_code
+from tilewave.commands.checking.host_code import PATTERNS, TABLES
+from tilewave.commands.wrapping import finding, writing
+from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.compiling.declarations import Unreadable
+from tilewave.execution.machine.launch import ALIGNMENT, ORIGIN
+from tilewave.execution.places import Places, by_lines, described, sentence
+from tilewave.kernel import includes, result
+from tilewave.kernel.front_matter import load_kernel
+from tilewave.kernel.variants import variant
+from tilewave.pipeline import single
+
+FILE = "tilewave_program.cu"
+DEVICE_BYTES, HOST_BYTES, TEXT_BYTES = 1 << 28, 1 << 29, 1 << 16
+"""Most memory of the device, and of the host, which begins with what main prints."""
+SIDES = {0: 20_000_000, 512: 20_000_000, 128: 80_000_000}
+"""Most that constants are, if the file's, 0, take too long -> warp instructions of main, and of a kernel."""
+BUDGETS = 6
+"""Seconds of all executions, in budgets of trials."""
+MOST_LAUNCHES, MOST_UNKNOWN, MOST_ARGUMENTS, MOST_QUOTED = 12, 8, 5, 70
+POISON = 0xCD
+"""A byte of memory of the device that nothing has written."""
+SMALL = 1e-3
+"""The largest difference that main may print of results that it accepts."""
+CHUNK = 64
+ENDED = ("unsupported", "timed out")
+Row = dict[str, Any]
+Ranges = Sequence[tuple[int, int]]
+
+
+class Unsuited(Exception):
+    """A program that cannot be executed, and why."""
+
+
+class TooLarge(Unsuited):
+    """A program that takes too long, or too much memory."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch that main reaches. kernel: its name with its template's arguments, as the compiler prints them; values:
+    the bytes of each argument; arrays: offset and bytes of each allocation; memory: of the device, uint8; symbols:
+    name, offset and bytes of what main copied to variables of the device."""
+
+    kernel: str
+    line: int
+    grid: Sequence[int]
+    block: Sequence[int]
+    shared_bytes: int
+    values: Sequence[bytes]
+    arrays: Ranges
+    memory: np.ndarray
+    symbols: Sequence[tuple[str, int, bytes]]
+
+    @property
+    def name(self) -> str:
+        return self.kernel.partition("(")[0].split()[-1].rpartition("::")[2]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a launch left: memory of the device, uint8, and the ranges of it that differ and that it wrote."""
+
+    memory: np.ndarray
+    changed: Ranges
+    written: Ranges = ()
+
+    def spoilt(self, last: bool) -> "Effect":
+        """Return an effect with other values in all that was written, or in the last elements only."""
+        ranges = [(max(begin, end - 8) if last else begin, end) for begin, end in self.written]
+        spoilt = self.memory.copy()
+        for begin, end in ranges:
+            spoilt[begin:end] = POISON
+        return Effect(spoilt, [*self.changed, *ranges])
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A program that was executed. said: the lines that main printed, and its exit code; spoilt: those where a kernel
+    leaves other values in all that it writes, or in the last elements; smaller: constants in place of the file's;
+    whole: whether all that it calls is known."""
+
+    launches: Sequence[Launched]
+    faults: Mapping[str, Sequence[Row]]
+    said: Sequence[str]
+    spoilt: Callable[[str, bool], Sequence[str]]
+    file: Path = Path()
+    smaller: Sequence[str] = ()
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What all executions of a program need."""
+
+    path: Path
+    source: Source
+    folders: Sequence[Path]
+    options: Namespace
+    machine: Any
+    end: float
+    most: int = 0
+
+    def loaded(self, file: Path) -> tuple[Any, Places]:
+        """Compile and load a kernel file. Raises Unsuited."""
+        kernel = variant(load_kernel(file), {}, file, "macros")
+        entry = single.compiled(kernel, execute.arch_of(self.options), file.parent)
+        if "cubin" not in entry:
+            raise Unsuited(entry["reason"])
+        listing = Path(entry["sass"]).read_text(encoding="utf-8")
+        cubin, symbol = Path(entry["cubin"]).read_bytes(), entry["symbol"]
+        places = Places(file, symbol, listing, tuple(map(str, kernel.kernel.folders)))
+        return self.machine.load(cubin, symbol, listing), places
+
+    def execute(
+        self, program: Any, grid: Any, block: Any, values: Any, races: bool = True, **how: Any
+    ) -> Any:
+        """Execute a launch. Raises Unsuited."""
+        left = max(self.end - time.monotonic(), 0.1)
+        limits = self.machine.Limits(self.most, left, races=races)
+        try:
+            with memory.limited():
+                done = self.machine.execute(program, grid, block, values, limits=limits, **how)
+        except MemoryError as error:
+            raise TooLarge from error
+        except (self.machine.BadLaunch, self.machine.Unsupported, ValueError) as error:
+            raise Unsuited(str(error)) from error
+        for fault in done.faults:
+            if fault.kind in ENDED:
+                raise (TooLarge if fault.kind == ENDED[1] else Unsuited)(fault.message)
+        return done
+
+
+class _Program:
+    """A program at one choice of constants. text: with other ones than the file's, else empty."""
+
+    def __init__(self, setting: _Setting, code: host_code.HostCode, text: str, home: Path) -> None:
+        self.setting, self.code, self.text, self.home, self.count = setting, code, text, home, 1
+        self.kernels: dict[str, tuple[Any, Places, dict[str, np.ndarray], Function]] = {}
+        file = home / FILE
+        for _ in range(MOST_UNKNOWN):
+            file.write_text(code.text, encoding="utf-8")
+            try:
+                self.main, _places = setting.loaded(file)
+                return
+            except Unsuited as error:
+                if not code.declare(str(error)):
+                    raise
+        raise Unsuited("it calls too much that is unknown")
+
+    def run(self) -> Execution:
+        """Execute main and what it launches. Raises Unsuited."""
+        launches, effects, faults = list[Launched](), list[Effect](), dict[str, list[Row]]()
+        while True:
+            launch, said = self._main(effects)
+            if launch is None and not launches and self.code.takes_arguments:
+                self.count += 1
+                if self.count <= MOST_ARGUMENTS:
+                    continue
+            if launch is None or len(launches) == MOST_LAUNCHES:
+                break
+            effect, ended = self._kernel(launch)
+            launches.append(launch)
+            effects.append(effect)
+            faults.setdefault(launch.name, []).extend(ended)
+
+        @functools.cache
+        def spoilt(kernel: str, last: bool) -> Sequence[str]:
+            pairs = zip(launches, effects)
+            kept = [of.spoilt(last) if launch.name == kernel else of for launch, of in pairs]
+            return self._main(kept)[1]
+
+        return Execution(launches, faults, said, spoilt)
+
+    def _main(self, effects: Sequence[Effect]) -> tuple[Launched | None, list[str]]:
+        """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
+        machine, runs, data = self.setting.machine, list[int](), list[np.ndarray]()
+        total = sum(len(effect.changed) for effect in effects)
+        at = 32 * (1 + total)
+        for number, effect in enumerate(effects):
+            for begin, end in effect.changed:
+                runs += [number, begin, end - begin, at]
+                data.append(effect.memory[begin:end])
+                at += end - begin
+        again = bool(effects) and not effects[-1].changed
+        words = np.array([len(effects), again, total, 0, *runs], np.uint64)
+        device, host = np.zeros(DEVICE_BYTES, np.uint8), np.zeros(HOST_BYTES, np.uint8)
+        arrays = {
+            "device": device,
+            "host": host,
+            "effects": np.concatenate([words.view("u1"), *data]),
+        }
+        values = [machine.Buffer(*of) for of in arrays.items()]
+        values += [np.uint64(DEVICE_BYTES), np.uint64(HOST_BYTES), np.int32(self.count)]
+        done = self.setting.execute(self.main, (1, 1, 1), (1, 1, 1), values, races=False)
+        if done.faults:
+            raise Unsuited(done.faults[0].message)
+        return _read("".join(done.printed), device, host)
+
+    def _kernel(self, launch: Launched) -> tuple[Effect, list[Row]]:
+        """Execute a launch; return its effect and its faults. Raises Unsuited."""
+        if launch.kernel not in self.kernels:
+            self.kernels[launch.kernel] = self._compiled(launch)
+        program, places, variables, function = self.kernels[launch.kernel]
+        for name, at, data in launch.symbols:
+            section, begin = program.image.symbols.get(name, ("", 0))
+            if section not in variables:
+                raise Unsuited(f"{name} is no variable of the device")
+            variables[section][begin + at : begin + at + len(data)] = np.frombuffer(data, "u1")
+        if (bank := variables.get(CONSTANT)) is not None:
+            constants = {**program.image.constants, 3: bank.tobytes()}
+            program = replace(program, image=replace(program.image, constants=constants))
+        words = [int.from_bytes(of, "little") if len(of) == 8 else 0 for of in launch.values]
+        offsets = [word - ORIGIN - ALIGNMENT for word in words]
+        if any(DEVICE_BYTES <= at < 2 * DEVICE_BYTES + HOST_BYTES for at in offsets):
+            raise Unsuited("a kernel takes memory of the host")
+        names = dict(zip(reversed(offsets), (of.name for of in reversed(function.parameters))))
+        buffers, machine = list[Any](), self.setting.machine
+        for at, size in launch.arrays:
+            whole = launch.memory[at : at + -(-size // 4) * 4].view(np.uint32)
+            written = (whole != 0x01010101 * POISON).astype(np.uint8)
+            array = launch.memory[at : at + size].copy()
+            typed = array if size % 4 else array.view(np.uint32)
+            buffers.append(
+                machine.Buffer(names.get(at, f"array {len(buffers) + 1}"), typed, written)
+            )
+        values = [np.frombuffer(value, np.uint8) for value in launch.values]
+        more = [machine.Buffer(*of) for of in variables.items() if of[0] != CONSTANT and of[1].size]
+        done = self.setting.execute(
+            program, launch.grid, launch.block, values, shared_bytes=launch.shared_bytes,
+            memory=[*buffers, *more], footprint=1,
+        )  # fmt: skip
+        after, wrote = launch.memory.copy(), list[tuple[int, int]]()
+        for (at, size), buffer in zip(launch.arrays, buffers):
+            after[at : at + size] = buffer.array.view(np.uint8)
+            wrote += [(at, at + min(size, end)) for _, end in [done.touched[buffer.name]] if end]
+        faults = [described(of, program.instructions, places) for of in done.faults]
+        for fault in faults:
+            if (
+                Path(fault["file"]).name == self.setting.path.name
+            ):  # with other constants it is a copy
+                fault["file"] = relative(self.setting.path)
+        chunks = np.flatnonzero((launch.memory != after).reshape(-1, CHUNK).any(1))
+        ends = np.split(chunks, np.flatnonzero(np.diff(chunks) > 1) + 1) if len(chunks) else []
+        changed = [(CHUNK * int(of[0]), CHUNK * int(of[-1] + 1)) for of in ends]
+        return Effect(after, changed, wrote), by_lines(faults)
+
+    def _compiled(self, launch: Launched) -> tuple[Any, Places, dict[str, np.ndarray], Function]:
+        source = self.setting.source
+        function = next((of for of in source.functions() if of.name == launch.name), None)
+        if function is None:
+            raise Unsuited(f"{launch.name} is in no file that was read")
+        template = re.findall(r"\w+ = (.+?)(?=(?:[,;] \w+ = )|\]$)", launch.kernel)
+        entry = function.qualified + (f"<{', '.join(template)}>" if template else "")
+        home = self.home / str(len(self.kernels))
+        home.mkdir()
+        file = home / f"{writing.TRIAL}.cu"
+        text = writing.text(
+            {**TABLES["kernel"], "entry": entry}, source, self.setting.folders, file
+        )
+        if self.text:
+            (home / self.setting.path.name).write_text(self.text, encoding="utf-8")
+            text = f'{text.partition("#include")[0]}#include "{self.setting.path.name}"\n'
+        file.write_text(text, encoding="utf-8")
+        program, places = self.setting.loaded(file)
+        image = program.image
+        held = {
+            **image.globals_,
+            **({CONSTANT: image.constants[3]} if 3 in image.constants else {}),
+        }
+        variables = {of: np.frombuffer(bytearray(data), np.uint8) for of, data in held.items()}
+        return program, places, variables, function
+
+
+CONSTANT = ".nv.constant3"
+"""The section of ``__constant__`` memory."""
+
+
+def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched | None, list[str]]:
+    """Read what main wrote down: its last launch, or the lines that it printed. Raises Unsuited."""
+    arrays, values, symbols = list[tuple[int, int]](), list[bytes](), list[tuple[str, int, bytes]]()
+    launch, name = None, ""
+    records = iter(printed.split("~")[1:])
+    for record in records:
+        kind, _, rest = record.rstrip("\n").partition(" ")
+        if kind == "array":
+            at, size = map(int, rest.split())
+            arrays.append((at, size))
+        elif kind == "kernel":
+            name, values = rest, []
+        elif kind == "value":
+            words = [int(next(records), 16) for _ in range(-(-int(rest) // 8))]
+            values.append(struct.pack(f"<{len(words)}Q", *words)[: int(rest)])
+        elif kind == "symbol":
+            at, size, offset = map(int, next(records).split())
+            symbols.append((rest, offset, host[at : at + size].tobytes()))
+        elif kind == "launch":
+            line, *sides = map(int, rest.split())
+            end = max((at + size for at, size in arrays), default=0)
+            held = device[: -(-end // ALIGNMENT) * ALIGNMENT].copy()
+            grid, block, shared = sides[:3], sides[3:6], sides[6]
+            launch = Launched(name, line, grid, block, shared, values, [*arrays], held, [*symbols])
+        elif kind == "memory":
+            raise TooLarge
+        elif kind == "end":
+            text = host[:TEXT_BYTES].tobytes().partition(b"\0")[0].decode("utf-8", "replace")
+            return None, [*text.splitlines(), f"exit code {rest}"]
+    if launch is None:
+        raise Unsuited("main ended early")
+    return launch, []
+
+
+def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Iterator[Execution]:
+    """Yield executions of a file's program, with smaller constants if it takes too long. Raises Unsuited."""
+    end = time.monotonic() + BUDGETS * options.budget
+    source, folders = finding.read(path.resolve(), (), (*options.macro,))
+    others = [of for of, text in source.texts.items() if f'{source.path.name}"' in text]
+    files = (of for of in (source.path, *others) if host_code.MAIN.search(source.texts[of]))
+    file = next(files, None)
+    if file is None:
+        raise Unsuited("no main")
+    includes.allow([file.parent, *folders])
+    setting = _Setting(file, source, folders, options, machine, end)
+    text = host_code.whole_text(file, folders)
+    for side, most in SIDES.items():
+        chosen, notes = host_code.smaller(text, side) if side else (text, [])
+        if side and not notes:
+            continue
+        place = home / str(side)
+        place.mkdir()
+        with contextlib.suppress(TooLarge):
+            try:
+                code = host_code.of_text(chosen)
+                at_side = replace(setting, most=most)
+                ran = _Program(at_side, code, chosen if side else "", place).run()
+            except (Unreadable, UserError, ValueError) as error:
+                raise Unsuited(str(error)) from error
+            yield replace(ran, file=file, smaller=notes, whole=code.whole)
+
+
+class Programs:
+    """What the programs of files say of their kernels. Each is executed once."""
+
+    def __init__(self, options: Namespace, machine: Any, home: Path) -> None:
+        self._options, self._machine, self._home = options, machine, home
+        self._runs: dict[Path, list[Execution]] = {}
+
+    def runs(self, path: Path) -> list[Execution]:
+        """Return the executions of a file's program; none if it cannot be executed."""
+        if path not in self._runs:
+            home, runs = self._home / f"program-{len(self._runs)}", list[Execution]()
+            home.mkdir()
+            with contextlib.suppress(Unsuited):
+                for ran in _executions(path, self._options, self._machine, home):
+                    runs.append(ran)
+                    if not (ran.smaller and any(ran.faults.values())):
+                        break  # a fault with smaller constants must come at two choices of them
+            self._runs[path] = runs
+        return self._runs[path]
+
+    def judged(self, document: Row, path: Path) -> Row:
+        """Return the document of a kernel that is not decided, with what its file's program says of it."""
+        name = document["kernel"]
+        runs = [ran for ran in self.runs(path) if any(of.name == name for of in ran.launches)]
+        if not runs:
+            return document
+        ran = runs[-1]
+        line = next(of.line for of in ran.launches if of.name == name)
+        where = f"as {ran.file.name} launches it in line {line}"
+        smaller = f" (with smaller constants than the file's: {', '.join(ran.smaller)})"
+        smaller = smaller if ran.smaller else ""
+        places = [{(of["kind"], of["line"]) for of in ran.faults[name]} for ran in runs]
+        faults = [
+            of for of in ran.faults[name] if (of["kind"], of["line"]) in set.intersection(*places)
+        ]
+        if faults and ran.whole and (not ran.smaller or runs[1:]):
+            text = f"{name} is not right, {where}: {sentence(faults[0])}{smaller}"
+            more = {"findings": faults, "exit_code": result.NOT_RIGHT}
+            return document | more | {"sentence": text}
+        if any(places):
+            return document
+        accepts = _accepts(ran, name, last=False)
+        if accepts and (every := _accepts(ran, name, last=True)):
+            text = f"{name} is right, {where}: {every}{smaller}"
+            return document | {"sentence": text, "exit_code": result.RIGHT}
+        refused = [of for of in ran.said if PATTERNS["fails"].search(of) and not _is_small(of)]
+        also = f"; {accepts}, but not in the last ones" if accepts else ""
+        also = f"; main prints {_quoted(refused[0])}" if refused and not accepts else also
+        also = f"no race, uninitialised read or invalid access was found{also}{smaller}"
+        return document | {"sentence": f"{document['sentence']}; {where}, {also}"}
+
+
+def _accepts(ran: Execution, name: str, last: bool) -> str:
+    """Return how main accepts a kernel's results, and not other values in all or the last elements; else empty."""
+    try:
+        other = ran.spoilt(name, last)
+    except Unsuited:
+        return ""
+    here = [*(Counter(ran.said) - Counter(other)).elements()]
+    there = [*(Counter(other) - Counter(ran.said)).elements()]
+    good = [of for of in here if PATTERNS["passes"].search(of) or _is_small(of)]
+    bad = [of for of in there if PATTERNS["fails"].search(of)]
+    refused = any(PATTERNS["fails"].search(of) and not _is_small(of) for of in here)
+    if refused or not (good or bad) or any(map(_is_small, there)):
+        return ""
+    prints = f"prints {_quoted(good[-1])}" if good else "ends"
+    spoilt = "the last elements" if last else "its results"
+    return f"main {prints}, and {_quoted((bad or there or ['nothing'])[0])} with other values in {spoilt}"
+
+
+def _is_small(line: str) -> bool:
+    """Return whether a line names differences, all small."""
+    numbers = PATTERNS["difference"].findall(line)
+    return bool(numbers) and all(abs(float(of)) <= SMALL for of in numbers)
+
+
+def _quoted(line: str) -> str:
+    return repr(textwrap.shorten(line, MOST_QUOTED))
