@@ -184,8 +184,12 @@ def _relocated(cubin: bytes) -> tuple[list[tuple[int, str, int]], list[tuple[int
 @functools.lru_cache(maxsize=4)
 def _symbols(cubin: bytes) -> dict[str, tuple[str, int]]:
     """Return section and offset of each variable (`Image.symbols`)."""
+    from elftools.elf.sections import SymbolTableSection
+
     elf, numbered = _opened(cubin)
     table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        return {}
     variables = (of for of in table.iter_symbols() if of["st_info"]["type"] == "STT_OBJECT")
     places = ((of.name, of["st_shndx"], int(of["st_value"])) for of in variables)
     return {name: (numbered[at].name, value) for name, at, value in places if isinstance(at, int)}

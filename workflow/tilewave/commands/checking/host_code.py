@@ -16,17 +16,18 @@ from tilewave.commands.wrapping import reading
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling import nvcc
 from tilewave.compiling.declarations import Unreadable
+from tilewave.compiling.source import TOKEN as LITERAL
 from tilewave.kernel import includes
 
 RUNTIME = Path(__file__).with_suffix(".cuh").read_text(encoding="utf-8")
 TABLES: dict[str, Any] = table_beside(__file__)
 PATTERNS = {name: re.compile(text, re.MULTILINE) for name, text in TABLES["patterns"].items()}
-COMMENT = re.compile(r"(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/", re.DOTALL)
 NUMBER = re.compile(r"\b\d+(?=(?:\.0*)?[fFuUlL]*\b)")
 MAIN = re.compile(r"\bmain\s*\(([^)]*)\)")
 CALLS = ("", "count", "count, arguments")
 """What main gets, by the number of its parameters."""
-MOST_BITS = 40
+MOST_BITS, MOST_TEXT, MOST_LAUNCHES, MOST_LAUNCH = 40, 1 << 19, 100, 1000
+"""Limits of shifts, and of characters and launches of a program, and characters of a launch."""
 
 
 @dataclass
@@ -107,14 +108,16 @@ def _as_device_code(text: str) -> str:
             text = f"{text[:brace]}{body}{text[item.end :]}"
         elif item.name == "main" and item.body:
             text = f"{text[: item.end - 1]}return 0; }}{text[item.end :]}"
-    text = re.sub(r"<\s*<\s*<(?=[^;{}]*>\s*>\s*>)", "<<<", text)
+    text = re.sub(r"< ?< ?<(?=[^;{}]{0,1000}?> ?> ?>)", "<<<", text)
     parts, at = list[str](), 0
     while (begin := text.find("<<<", at)) >= 0:
-        close = re.compile(r">\s*>\s*>\s*(?=\()").search(text, begin)
+        close = re.compile(r"> ?> ?>\s*(?=\()").search(text, begin, begin + MOST_LAUNCH)
         if close is None or ";" in text[begin : close.start()]:  # in a text
             parts.append(text[at : begin + 3])
             at = begin + 3
             continue
+        if len(parts) > 3 * MOST_LAUNCHES:
+            raise Unreadable(f"it has more than {MOST_LAUNCHES} launches")
         how = f", tilewave::configured(__LINE__, {text[begin + 3 : close.start()]})"
         end = _end(text, close.end())
         parts += [text[at:begin], text[close.end() : end], how]
@@ -151,7 +154,11 @@ def whole_text(path: Path, folders: Sequence[Path]) -> str:
                     lines[at] = ""
         return "\n".join(lines)
 
-    text = COMMENT.sub(lambda of: of[1] or re.sub(r"[^\n]", " ", of[0]), of(path))
+    text = LITERAL.sub(
+        lambda of: "\n" * of[0].count("\n") or " " if of["comment"] else of[0], of(path)
+    )
+    if len(text) > MOST_TEXT:
+        raise Unreadable(f"it has more than {MOST_TEXT} characters")
     return f'#line 1 "{path.name}"\n{text}\n'
 
 

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import re
 import struct
+import tempfile
 import textwrap
 import time
 from argparse import Namespace
@@ -36,18 +37,18 @@ from tilewave.kernel.variants import variant
 from tilewave.pipeline import single
 
 FILE = "tilewave_program.cu"
-DEVICE_BYTES, HOST_BYTES, TEXT_BYTES = 1 << 28, 1 << 29, 1 << 16
-"""Most memory of the device, and of the host, which begins with what main prints."""
+ROOMS, TEXT_BYTES = (1 << 24, 1 << 27), 1 << 16
+"""Memory of the device, and at most; the host has four times as much, and begins with what main prints."""
 SIDES = {0: 20_000_000, 512: 20_000_000, 128: 80_000_000}
 """Most that constants are, if the file's, 0, take too long -> warp instructions of main, and of a kernel."""
 BUDGETS = 6
 """Seconds of all executions, in budgets of trials."""
-MOST_LAUNCHES, MOST_UNKNOWN, MOST_ARGUMENTS, MOST_QUOTED = 12, 8, 5, 70
+MOST_LAUNCHES, MOST_UNKNOWN, MOST_ARGUMENTS, MOST_LINE, MOST_QUOTED = 12, 8, 5, 500, 70
 POISON = 0xCD
 """A byte of memory of the device that nothing has written."""
 SMALL = 1e-3
 """The largest difference that main may print of results that it accepts."""
-CHUNK = 64
+CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
 ENDED = ("unsupported", "timed out")
 Row = dict[str, Any]
 Ranges = Sequence[tuple[int, int]]
@@ -84,19 +85,16 @@ class Launched:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a launch left: memory of the device, uint8, and the ranges of it that differ and that it wrote."""
+    """What a launch left: offset and bytes of what differs in the device's memory, and the ranges that it wrote."""
 
-    memory: np.ndarray
-    changed: Ranges
+    pieces: Sequence[tuple[int, np.ndarray]]
     written: Ranges = ()
 
     def spoilt(self, last: bool) -> "Effect":
         """Return an effect with other values in all that was written, or in the last elements only."""
         ranges = [(max(begin, end - 8) if last else begin, end) for begin, end in self.written]
-        spoilt = self.memory.copy()
-        for begin, end in ranges:
-            spoilt[begin:end] = POISON
-        return Effect(spoilt, [*self.changed, *ranges])
+        other = [(begin, np.full(end - begin, POISON, np.uint8)) for begin, end in ranges]
+        return Effect([*self.pieces, *other])
 
 
 @dataclass(frozen=True)
@@ -161,6 +159,7 @@ class _Program:
 
     def __init__(self, setting: _Setting, code: host_code.HostCode, text: str, home: Path) -> None:
         self.setting, self.code, self.text, self.home, self.count = setting, code, text, home, 1
+        self.room = ROOMS[0]
         self.kernels: dict[str, tuple[Any, Places, dict[str, np.ndarray], Function]] = {}
         file = home / FILE
         for _ in range(MOST_UNKNOWN):
@@ -185,7 +184,7 @@ class _Program:
             if launch is None or len(launches) == MOST_LAUNCHES:
                 break
             effect, ended = self._kernel(launch)
-            launches.append(launch)
+            launches.append(replace(launch, memory=NOTHING))
             effects.append(effect)
             faults.setdefault(launch.name, []).extend(ended)
 
@@ -200,27 +199,32 @@ class _Program:
     def _main(self, effects: Sequence[Effect]) -> tuple[Launched | None, list[str]]:
         """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
         machine, runs, data = self.setting.machine, list[int](), list[np.ndarray]()
-        total = sum(len(effect.changed) for effect in effects)
-        at = 32 * (1 + total)
-        for number, effect in enumerate(effects):
-            for begin, end in effect.changed:
-                runs += [number, begin, end - begin, at]
-                data.append(effect.memory[begin:end])
-                at += end - begin
-        again = bool(effects) and not effects[-1].changed
-        words = np.array([len(effects), again, total, 0, *runs], np.uint64)
-        device, host = np.zeros(DEVICE_BYTES, np.uint8), np.zeros(HOST_BYTES, np.uint8)
+        every = [(at, *piece) for at, effect in enumerate(effects) for piece in effect.pieces]
+        at = 32 * (1 + len(every))
+        for number, begin, piece in every:
+            runs += [number, begin, piece.size, at]
+            data.append(np.resize(piece, -(-piece.size // 16) * 16))
+            at += data[-1].size
+        again = bool(effects) and not effects[-1].pieces
+        words = np.array([len(effects), again, len(every), 0, *runs], np.uint64)
+        device, host = np.zeros(self.room, np.uint8), np.zeros(4 * self.room, np.uint8)
         arrays = {
             "device": device,
             "host": host,
             "effects": np.concatenate([words.view("u1"), *data]),
         }
         values = [machine.Buffer(*of) for of in arrays.items()]
-        values += [np.uint64(DEVICE_BYTES), np.uint64(HOST_BYTES), np.int32(self.count)]
+        values += [np.uint64(device.size), np.uint64(host.size), np.int32(self.count)]
         done = self.setting.execute(self.main, (1, 1, 1), (1, 1, 1), values, races=False)
         if done.faults:
             raise Unsuited(done.faults[0].message)
-        return _read("".join(done.printed), device, host)
+        printed = "".join(done.printed)
+        if printed.endswith("~memory\n"):
+            if self.room == ROOMS[1]:
+                raise TooLarge
+            self.room = ROOMS[1]
+            return self._main(effects)
+        return _read(printed, device, host)
 
     def _kernel(self, launch: Launched) -> tuple[Effect, list[Row]]:
         """Execute a launch; return its effect and its faults. Raises Unsuited."""
@@ -237,7 +241,7 @@ class _Program:
             program = replace(program, image=replace(program.image, constants=constants))
         words = [int.from_bytes(of, "little") if len(of) == 8 else 0 for of in launch.values]
         offsets = [word - ORIGIN - ALIGNMENT for word in words]
-        if any(DEVICE_BYTES <= at < 2 * DEVICE_BYTES + HOST_BYTES for at in offsets):
+        if any(self.room <= at < 6 * self.room for at in offsets):
             raise Unsuited("a kernel takes memory of the host")
         names = dict(zip(reversed(offsets), (of.name for of in reversed(function.parameters))))
         buffers, machine = list[Any](), self.setting.machine
@@ -267,8 +271,9 @@ class _Program:
                 fault["file"] = relative(self.setting.path)
         chunks = np.flatnonzero((launch.memory != after).reshape(-1, CHUNK).any(1))
         ends = np.split(chunks, np.flatnonzero(np.diff(chunks) > 1) + 1) if len(chunks) else []
-        changed = [(CHUNK * int(of[0]), CHUNK * int(of[-1] + 1)) for of in ends]
-        return Effect(after, changed, wrote), by_lines(faults)
+        changed = ((CHUNK * int(of[0]), CHUNK * int(of[-1] + 1)) for of in ends)
+        pieces = [(begin, after[begin:end].copy()) for begin, end in changed]
+        return Effect(pieces, wrote), by_lines(faults)
 
     def _compiled(self, launch: Launched) -> tuple[Any, Places, dict[str, np.ndarray], Function]:
         source = self.setting.source
@@ -325,11 +330,9 @@ def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched 
             held = device[: -(-end // ALIGNMENT) * ALIGNMENT].copy()
             grid, block, shared = sides[:3], sides[3:6], sides[6]
             launch = Launched(name, line, grid, block, shared, values, [*arrays], held, [*symbols])
-        elif kind == "memory":
-            raise TooLarge
         elif kind == "end":
             text = host[:TEXT_BYTES].tobytes().partition(b"\0")[0].decode("utf-8", "replace")
-            return None, [*text.splitlines(), f"exit code {rest}"]
+            return None, [*(line[:MOST_LINE] for line in text.splitlines()), f"exit code {rest}"]
     if launch is None:
         raise Unsuited("main ended early")
     return launch, []
@@ -373,8 +376,7 @@ class Programs:
     def runs(self, path: Path) -> list[Execution]:
         """Return the executions of a file's program; none if it cannot be executed."""
         if path not in self._runs:
-            home, runs = self._home / f"program-{len(self._runs)}", list[Execution]()
-            home.mkdir()
+            home, runs = Path(tempfile.mkdtemp(dir=self._home)), list[Execution]()
             with contextlib.suppress(Unsuited):
                 for ran in _executions(path, self._options, self._machine, home):
                     runs.append(ran)
@@ -408,7 +410,7 @@ class Programs:
         if accepts and (every := _accepts(ran, name, last=True)):
             text = f"{name} is right, {where}: {every}{smaller}"
             return document | {"sentence": text, "exit_code": result.RIGHT}
-        refused = [of for of in ran.said if PATTERNS["fails"].search(of) and not _is_small(of)]
+        refused = [*filter(_refuses, ran.said)]
         also = f"; {accepts}, but not in the last ones" if accepts else ""
         also = f"; main prints {_quoted(refused[0])}" if refused and not accepts else also
         also = f"no race, uninitialised read or invalid access was found{also}{smaller}"
@@ -424,13 +426,17 @@ def _accepts(ran: Execution, name: str, last: bool) -> str:
     here = [*(Counter(ran.said) - Counter(other)).elements()]
     there = [*(Counter(other) - Counter(ran.said)).elements()]
     good = [of for of in here if PATTERNS["passes"].search(of) or _is_small(of)]
-    bad = [of for of in there if PATTERNS["fails"].search(of)]
-    refused = any(PATTERNS["fails"].search(of) and not _is_small(of) for of in here)
-    if refused or not (good or bad) or any(map(_is_small, there)):
+    bad = [*filter(_refuses, there)]
+    if any(map(_refuses, here)) or not (good or bad) or any(map(_is_small, there)):
         return ""
     prints = f"prints {_quoted(good[-1])}" if good else "ends"
     spoilt = "the last elements" if last else "its results"
     return f"main {prints}, and {_quoted((bad or there or ['nothing'])[0])} with other values in {spoilt}"
+
+
+def _refuses(line: str) -> bool:
+    """Return whether a line says that results are wrong."""
+    return bool(PATTERNS["fails"].search(PATTERNS["none"].sub("", line))) and not _is_small(line)
 
 
 def _is_small(line: str) -> bool:
