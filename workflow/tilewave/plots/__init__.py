@@ -53,11 +53,6 @@ MODULES = Modules("plot", __name__, __path__, "TILEWAVE_PLOTS", _HELPERS)
 READINGS: Mapping[str, str] = table_beside(f"{__path__[0]}/readings.yaml")
 
 
-def available() -> list[str]:
-    """Return the names of all plot modules, sorted."""
-    return MODULES.names()
-
-
 def digest(module: str, *names: str) -> str:
     """Return the digest of a module of the library and of these plot modules, users' files among them."""
     shipped = [f"plots.{name}" for name in names if not MODULES.file(name)]
