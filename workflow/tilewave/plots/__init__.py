@@ -73,12 +73,6 @@ def offers(name: str, what: str) -> bool:
         return False
 
 
-def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary that the module makes of its table."""
-    module: Any = load(name)
-    return cast("pd.DataFrame", module.summary(table))
-
-
 def reading(name: str) -> str:
     """Return how to read a module's figure."""
     return str(getattr(load(name), "READING", READINGS.get(name, "")))
