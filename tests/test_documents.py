@@ -18,7 +18,7 @@ from tilewave.compiling import nvrtc
 from tilewave.kernel.front_matter import FrontMatter, load_kernel
 from tilewave.kernel.variants import variant
 from tilewave.pipeline import project
-from tilewave.plots import available
+from tilewave.plots import MODULES
 from tilewave.records.counters import catalogue
 
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "config/README.md")]
@@ -165,7 +165,7 @@ def test_the_picture_of_the_house_is_current():
 
 def test_config_readme_names_every_plot_and_metric_set():
     text = (ROOT / "config" / "README.md").read_text()
-    assert [name for name in available() if name not in text] == []
+    assert [name for name in MODULES.names() if name not in text] == []
     assert [name for name in catalogue.SETS if f"| `{name}` |" not in text] == []
 
 

@@ -30,7 +30,7 @@ modules' `Options`, which check the config before anything runs. Your own plot m
 
 def written() -> str:
     """Return docs/options.md: a table for each module that comes with Tilewave and has options."""
-    shipped = [name for name in plots.available() if plots.MODULES.file(name) is None]
+    shipped = [name for name in plots.MODULES.names() if plots.MODULES.file(name) is None]
     models = [(name, plots.options_of(name)) for name in shipped]
     tables = (
         line

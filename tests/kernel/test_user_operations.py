@@ -161,7 +161,7 @@ def test_a_user_defined_figure(folder: Path) -> None:
     (folder / "operations" / "twice.py").write_text(SCALE)
     write_kernel(folder, "mine", FRONT, BODY)
     of(folder, plot_folders=[str(folder / "plots")])
-    assert "bars" in plots.available() and plots.offers("bars", "HEADLINE")
+    assert "bars" in plots.MODULES.names() and plots.offers("bars", "HEADLINE")
     first = plots.digest("report.figures", "bars")
     (folder / "plots" / "bars.py").write_text("READING = 'Bars.'\n")
     assert plots.digest("report.figures", "bars") != first

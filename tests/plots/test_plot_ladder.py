@@ -52,7 +52,7 @@ def test_table_and_summary(study: Any) -> None:
     assert row["upper quartile (%)"] - row["lower quartile (%)"] == pytest.approx(0.013 * share)
     assert table.index.notna().sum() == len(study.cases)
 
-    short = plots.summary("ladder", ladder.table(study))
+    short = ladder.summary(ladder.table(study))
     assert list(short.columns[:7]) == [
         "dtype", "kernel", "variant",
         "% of cuBLAS, 1024³", "% of cuBLAS, 2048³", "% of cuBLAS, 4096³", "% of cuBLAS, 8192³",
@@ -150,8 +150,8 @@ def test_lecture_table(study: Any) -> None:
 def test_summaries_of_a_study_without_cases(name: str) -> None:
     nothing = replace(synthetic.empty(name), cases=pd.DataFrame(columns=base.CASE_COLUMNS))
     module = plots.load(name)
-    assert len(plots.summary(name, module.table(nothing))) == 0
-    assert len(plots.summary(name, module.table(synthetic.empty(name)))) > 0
+    assert len(module.summary(module.table(nothing))) == 0
+    assert len(module.summary(module.table(synthetic.empty(name)))) > 0
 
 
 DURATIONS = [10.0, 12.0, 20.0, 10.0, 10.0]

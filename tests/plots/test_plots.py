@@ -45,8 +45,8 @@ def drawn_texts(name: str, width: float) -> list[tuple[str, Bbox]]:
 
 
 def test_what_a_module_offers() -> None:
-    assert set(NAMES) == set(plots.available()), "a test draws every plot"
-    for name in plots.available():
+    assert set(NAMES) == set(plots.MODULES.names()), "a test draws every plot"
+    for name in plots.MODULES.names():
         module = plots.load(name)
         assert plots.reading(name).endswith(".")
         assert plots.offers(name, "summary") == hasattr(module, "summary")

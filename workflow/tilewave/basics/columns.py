@@ -29,7 +29,11 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]], text_columns: in
 def _templates(folder: Path) -> Any:
     import jinja2  # a JSON document needs none
 
-    how = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    how: dict[str, Any] = {
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "undefined": jinja2.StrictUndefined,
+    }
     templates = jinja2.Environment(loader=jinja2.FileSystemLoader(folder), **how)
     templates.globals |= {"count": count, "columns": columns}
     return templates

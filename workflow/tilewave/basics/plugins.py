@@ -15,6 +15,16 @@ from types import ModuleType
 from tilewave.basics.errors import UserError
 
 
+def of_file(path: Path, name: str) -> ModuleType:
+    """Import a Python file as a module of this name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # pydantic looks there for the types of `Options`
+    spec.loader.exec_module(module)
+    return module
+
+
 class Modules:
     """The modules of one kind.
 
@@ -89,14 +99,8 @@ class Modules:
         path = self.file(name)
         if path is None:
             return importlib.import_module(f"{self._package}.{name}")
-        module_name = f"tilewave_{self._kind}_{name}"
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module  # pydantic looks there for the types of `Options`
         try:
-            spec.loader.exec_module(module)
+            return of_file(path, f"tilewave_{self._kind}_{name}")
         except (Exception, SystemExit) as error:
             problem = f"the file cannot be imported: {type(error).__name__}: {error}"
             raise UserError.because(path, problem, "Correct it", "import") from error
-        return module

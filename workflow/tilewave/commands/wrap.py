@@ -56,16 +56,9 @@ def add(commands: Any) -> None:
     wrap.add_argument("source", type=Path, metavar="FILE", help="a .cu or .cuh file, or a cubin")
     for flag, metavar, text in TEXTS:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
-    wrap.add_argument(
-        "--budget", type=float, default=trying.BUDGET_S, metavar="SECONDS",
-        help="for all trials after the first (default: %(default)g)",
-    )  # fmt: skip
-    wrap.add_argument("--macro", action="append", default=[], help="NAME=VALUE, as of nvcc's -D")
-    wrap.add_argument("--arch", default="sm_90", help="architecture (default: %(default)s)")
+    flags.add(wrap, "wrap", "operations")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
-    wrap.add_argument("--force", action="store_true", help="overwrite the output file")
-    flags.add(wrap, "operations")
-    wrap.set_defaults(run=run, roomy=False, read=read)
+    wrap.set_defaults(run=run, roomy=False, read=read, budget=trying.BUDGET_S)
 
 
 def run(options: Namespace) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tilewave.basics.plugins import of_file
 from tilewave.gpu.failure import over_limit
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
@@ -24,12 +24,8 @@ CpuFunction = Callable[..., object]
 
 @functools.cache  # another module would compile the function again
 def cpu_function(source: str, entry: str) -> CpuFunction:
-    spec = importlib.util.spec_from_file_location(f"tilewave_kernel_{Path(source).stem}", source)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{source} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function: CpuFunction = getattr(module, entry)
+    path = Path(source)
+    function: CpuFunction = getattr(of_file(path, f"tilewave_kernel_{path.stem}"), entry)
     return function
 
 

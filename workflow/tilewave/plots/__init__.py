@@ -53,11 +53,6 @@ MODULES = Modules("plot", __name__, __path__, "TILEWAVE_PLOTS", _HELPERS)
 READINGS: Mapping[str, str] = table_beside(f"{__path__[0]}/readings.yaml")
 
 
-def available() -> list[str]:
-    """Return the names of all plot modules, sorted."""
-    return MODULES.names()
-
-
 def digest(module: str, *names: str) -> str:
     """Return the digest of a module of the library and of these plot modules, users' files among them."""
     shipped = [f"plots.{name}" for name in names if not MODULES.file(name)]
@@ -76,12 +71,6 @@ def offers(name: str, what: str) -> bool:
         return bool(getattr(load(name), what, None))
     except UserError:
         return False
-
-
-def summary(name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary that the module makes of its table."""
-    module: Any = load(name)
-    return cast("pd.DataFrame", module.summary(table))
 
 
 def reading(name: str) -> str:

@@ -9,8 +9,6 @@ import pandas as pd
 
 from tilewave.plots.base import present
 
-LONG = 12
-"""The most rows of a table that is not long."""
 _SIZES = ("m", "n", "k", "line", "probe_case")
 # Columns that move into the caption where all rows have the same value.
 _FOLDED = ("operation", "dtype", "shape", "m", "n", "k", "verdict", "status", "reason", "source")
@@ -67,10 +65,6 @@ class Table:
     rows: list[list[str]]
     same: list[tuple[str, str]]
     empty: list[str]
-
-    @property
-    def long(self) -> bool:
-        return len(self.rows) > LONG
 
 
 def table(frame: pd.DataFrame) -> Table:

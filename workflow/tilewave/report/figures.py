@@ -171,13 +171,13 @@ class Drawing(NamedTuple):
 def drawing(project: Project, study: StudyData) -> Drawing:
     """Return the drawing by the plot module. Raises any exception of the module."""
     plot = project.config.studies[study.name].plot
-    module = plots.load(plot, project.where, f"studies.{study.name}.plot")
+    module: Any = plots.load(plot, project.where, f"studies.{study.name}.plot")
     table = module.table(study)
     study = replace(study, takeaway=plots.takeaway(plot, study, table))
 
     @functools.cache
     def summary() -> pd.DataFrame:
-        return plots.summary(plot, table) if plots.offers(plot, "summary") else table
+        return module.summary(table) if plots.offers(plot, "summary") else table
 
     return Drawing(study, table, summary, functools.partial(module.draw, study, table))
 

@@ -1,7 +1,7 @@
 """Lessons for a class: a picture of an idea, texts, and a question that a command answers."""
 
 import functools
-from collections.abc import Container
+from collections.abc import Iterable
 from types import SimpleNamespace
 
 import yaml
@@ -18,11 +18,6 @@ def lessons() -> tuple[SimpleNamespace, ...]:
     return tuple(SimpleNamespace(**{"also": (), **entry}) for entry in entries)
 
 
-def about(kernels: Container[str], studies: Container[str]) -> list[SimpleNamespace]:
+def about(kernels: Iterable[str], studies: Iterable[str]) -> list[SimpleNamespace]:
     """Return the lessons that show one of these kernels or studies."""
-    return [
-        lesson
-        for lesson in lessons()
-        if any(name in kernels for name in lesson.kernels)
-        or any(name in studies for name in lesson.studies)
-    ]
+    return [of for of in lessons() if {*of.kernels} & {*kernels} or {*of.studies} & {*studies}]

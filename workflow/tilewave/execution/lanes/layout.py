@@ -132,13 +132,9 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in runs)
 
 
-def plural(count: int, word: str) -> str:
-    return f"{count:,} {word}" + ("" if count == 1 else "s")
-
-
 def finding(layout: Layout) -> str:
     """Return the cost of an access and its cause, in a sentence."""
-    sentence = plural(layout.wavefronts, "wavefront")
+    sentence = f"{layout.wavefronts:,} wavefront{'' if layout.wavefronts == 1 else 's'}"
     waiting = sum(row.wavefronts - row.merged for row in layout.rows if row.waits)
     if layout.access.excess:
         sentence += f" where {layout.access.ideal} would do"
