@@ -326,9 +326,6 @@ def test_what_is_left_to_do_is_done(ran):
     # What was not drawn is tried again.
     assert planned() == {"figures", "page", "verdict", "report"}
     assert snakemake(folder, "reports/figures/boxed.svg", "--force", *configured).returncode != 0
-    printed = "reports/figures/drawn.pdf", *configured, "--config", "style={width_mm: 85}"
-    assert snakemake(folder, *printed).returncode == 0
-    assert b"/MediaBox [ 0 0 240.9" in (folder / "reports/figures/drawn.pdf").read_bytes()
     (folder / "figures" / "broken.py").write_text(BARS)
     passed = ran_on(folder, strict=False)
     assert passed.returncode == 0, passed.stderr

@@ -66,16 +66,6 @@ rule figure:
         "../scripts/figures.py"
 
 
-# The same for print.
-use rule figure as figure_for_print with:
-    output:
-        f"{REPORTS}/figures/{{study}}.{{kind}}",
-    log:
-        f"{RESULTS}/logs/figure/{{study}}.{{kind}}.log",
-    wildcard_constraints:
-        kind="pdf|png",
-
-
 ruleorder: figure > figures
 
 

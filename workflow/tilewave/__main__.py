@@ -8,6 +8,7 @@
     tilewave record
     tilewave compare A [B]
     tilewave explain A.ncu-rep [B.ncu-rep] [--fail-on RULES]
+    tilewave figure STUDY [--dtypes NAMES] [--variants NAMES] [--width 85mm] -o FILE
     tilewave mcp
 
 All but ``record`` and ``explain`` take ``--operations FOLDER ...`` with user-defined operations. Exit code 2 is a mistake
@@ -97,7 +98,9 @@ def _leaving() -> Iterator[None]:
         raise SystemExit(2 if explanation else 3) from None
 
 
-SUBCOMMANDS = ("check", "execute", "wrap", "report", "record", "compare", "explain", "mcp")
+SUBCOMMANDS = (
+    "check", "execute", "wrap", "report", "record", "compare", "explain", "figure", "mcp",
+)  # fmt: skip
 """Each is a module of `commands`, in the order of the help."""
 MISTAKE = "usage error"
 """The status in the JSON document when nothing was compiled or executed."""

@@ -253,9 +253,9 @@ def grid(ax: Axes, axis: str = "both") -> None:
     ax.grid(True, axis=axis)  # type: ignore[arg-type]
 
 
-def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
+def save(fig: Figure, path: str | Path, style: Style = Style(), text: bool = False) -> None:
     """Write a figure in the path's file type (svg, pdf, png), without dates and versions. Raises UserError
-    for others."""
+    for others. text: whether an SVG has text that can be edited, in place of outlines."""
     path = Path(path)
     nothing: Mapping[str, dict[str, None]] = {
         ".svg": {"Date": None, "Creator": None},
@@ -268,4 +268,5 @@ def save(fig: Figure, path: str | Path, style: Style = Style()) -> None:
     # zlib makes such pictures smaller at this level than at its default, and faster.
     how = {"pil_kwargs": {"compress_level": 3}} if path.suffix == ".png" else {}
     with apply(style):
+        mpl.rcParams["svg.fonttype"] = "none" if text else "path"
         fig.savefig(path, metadata=nothing[path.suffix], **how)  # type: ignore[arg-type]
