@@ -98,7 +98,7 @@ def shipped_recordings_are_read_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def nvdisasm_runs_for_new_code_only() -> Iterator[None]:
-    keeping.groups()  # read before the processes that compile are forked
+    keeping.places()  # read before the processes that compile are forked
     listed = functools.partial(compiling.compile_now, listing_of=keeping.of_trial)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiling, "compile_now", listed)

@@ -6,13 +6,12 @@ from types import MappingProxyType
 
 import pytest
 
+import executing_support as support
 from samples import ROOT, needs_nvrtc
-from tilewave.commands import execute
 from tilewave.compiling import nvrtc
 from tilewave.execution import case as execution
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel.front_matter import Kernel, load_kernel
-from tilewave.kernel.job import Job
 from tilewave.kernel.variants import Variant, choices
 from tilewave.theory.latency import LANES, SCHEDULERS, WARP
 from tilewave.theory.occupancy import HOPPER, occupancy
@@ -78,10 +77,7 @@ def executed(
     path.write_text(text)
     for header, content in kernel.headers.items():
         (folder / header).write_text(content)
-    options = execute.options_of([str(path), "--case", name])
-    _, job, _ = execute.planned(options, folder)
-    assert isinstance(job, Job), job
-    return execution.run(job)
+    return execution.run(support.job(path, name))
 
 
 @needs_nvrtc

@@ -9,6 +9,7 @@ import pytest
 
 import executing_support as support
 import keeping
+from opcodes import harness, manifest
 from samples import needs_nvrtc, shipped_plan
 from tilewave.compiling import cubin, nvrtc, sass
 from tilewave.execution.lanes import captured, layout
@@ -55,9 +56,12 @@ def test_a_recording_names_its_commit_is_small_and_whole(folder: Path) -> None:
 
 @shipped
 @needs_nvrtc
-def test_cubins_are_the_recorded_bytes(folder: Path, tmp_path: Path) -> None:
+def test_cubins_are_the_recorded_bytes(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first variant of each kernel with the recorded source, and all that are compiled already, give the recorded
     bytes. Where NVRTC 13.0.88 writes another of a large kernel's PTX texts, code and listing are the recorded ones."""
+    monkeypatch.setattr(keeping, "restored", lambda *of: False)
     recording = Recorded(folder)
     compared, firsts = 0, set()
     for name, variant in shipped_plan().variants.items():
@@ -194,4 +198,7 @@ def test_cubins_of_the_tests_kernels_are_nvrtcs(arch: str) -> None:
     task = compiling.Task(support.choose(ROOT / "kernels" / "ladder" / f"{name}.cu", macros), arch)
     assert task.key in keeping.compilations(), "make them again: tests/support/keeping.py"
     done = nvrtc.compile_kernel(task.variant.kernel, task.arch, task.variant.names)
-    assert cubin.code_digest(done.cubin or b"") == keeping.compilations()[task.key][0]["code"]
+    assert cubin.code_digest(done.cubin or b"") == keeping.compilations()[task.key]["code"]
+    fixture = manifest.HERE / "uniform.cu"
+    kept = keeping.kept(harness.key_of(fixture, arch))
+    assert kept == harness.compiled_now(fixture, arch), "make them again: tests/support/keeping.py"

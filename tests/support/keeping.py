@@ -1,8 +1,8 @@
 """Compilations of the tests' kernels. nvdisasm takes 0.3 s a kernel, and NVRTC up to 3 s, so they run only for new ones.
 
 `python tests/support/keeping.py`, in a clone after `make smoke test` with an empty user cache, writes the listings of its
-store and of that cache, and instead of a listing the cubin of a kernel that NVRTC takes long for, but for those of the
-smoke study. They are read without Arrow, for the process that compiles a trial sees no files for it.
+store and of that cache, and the cubins that its store has of kernels and fixtures, but for those of the smoke study. They
+are read without Arrow, for the process that compiles a trial sees no files for it.
 """
 
 import functools
@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,47 +24,55 @@ from tilewave.records.store import Store, write_atomically
 
 KEPT = Path(__file__).with_name("kept.zip")
 STORE = ROOT / ".tilewave"
-LONG_S = 0.5
-"""Seconds of a compilation from which its cubin is kept."""
-LISTINGS, CUBINS = 1 << 20, 1 << 21
-"""Characters of the listings, or bytes of the cubins, that are compressed, and read, together."""
+FIXTURES = STORE / "fixtures"
+DISASSEMBLING_S, COMPILING_S = 0.35, 0.5
+"""Seconds that a listing saves, and the cubin of a fixture."""
+MOST_BYTES = 2_400_000
+"""Most bytes of listings and cubins, compressed: a clone has them twice."""
+TOGETHER = 1 << 22
+"""Bytes of listings, or of cubins, that are compressed, and read, together."""
+
+
+@functools.lru_cache(maxsize=4)  # what is asked for is mostly like what was before
+def _read(name: str) -> bytes:
+    with zipfile.ZipFile(KEPT) as file:
+        return file.read(name)
 
 
 @functools.cache
-def groups() -> dict[str, str]:
-    """Return the name of the group that has the listing of each cubin, by the cubin's SHA-256."""
-    with zipfile.ZipFile(KEPT) as file:
-        return dict(json.loads(file.read("groups")))
+def places() -> dict[str, tuple[str, int, int]]:
+    """Return the group, the place and the size of a listing by its cubin's SHA-256, of a cubin by its compilation's key."""
+    return dict(json.loads(_read("places")))
+
+
+@functools.cache
+def compilations() -> dict[str, dict[str, Any]]:
+    """Return the store's entry of each compilation of a kernel, by its key, which holds the compiler and all that it read."""
+    return dict(json.loads(_read("compilations")))
+
+
+def kept(of: str) -> bytes | None:
+    """Return what is kept of that key or SHA-256, if anything."""
+    if of not in places():
+        return None
+    group, start, size = places()[of]
+    return _read(group)[start : start + size]
 
 
 def kept_listing(sha256: str) -> str | None:
     """Return the kept listing of the cubin with that digest, if any."""
-    if sha256 not in groups():
-        return None
-    with zipfile.ZipFile(KEPT) as file:
-        return str(json.loads(file.read(groups()[sha256]))[sha256])
-
-
-@functools.cache
-def compilations() -> dict[str, tuple[dict[str, Any], str, int, int]]:
-    """Return the store's entry, the group, the place and the size of each kept cubin, by the key of its compilation."""
-    with zipfile.ZipFile(KEPT) as file:
-        return dict(json.loads(file.read("compilations")))
+    listing = kept(sha256)
+    return None if listing is None else listing.decode()
 
 
 def restored(task: compiling.Task, store: Store) -> bool:
-    """Put what is kept of a compilation into a store. Its key holds the compiler and all that it read."""
+    """Put what is kept of a compilation into a store."""
     if task.key not in compilations():
         return False
-    entry, group, start, size = compilations()[task.key]
-    with zipfile.ZipFile(KEPT) as file:
-        cubin = file.read(group)[start : start + size]
-    json_path, path, sass_path = (
-        store.blob(compiling.KIND, task.key, suffix) for suffix in (".json", ".cubin", ".sass")
-    )
-    write_atomically(path, cubin)
-    write_atomically(sass_path, of_file(path).encode())
-    store.write(json_path, entry)
+    path = store.blob(compiling.KIND, task.key, ".cubin")
+    write_atomically(path, kept(task.key) or b"")
+    write_atomically(store.blob(compiling.KIND, task.key, ".sass"), of_file(path).encode())
+    store.write(store.blob(compiling.KIND, task.key, ".json"), compilations()[task.key])
     return True
 
 
@@ -107,16 +115,36 @@ def of_file(path: Path) -> str:
     return recorded_listing(digest) or of_trial(path)
 
 
-def _grouped(sizes: Mapping[str, int], most: int, prefix: str) -> dict[str, list[str]]:
-    """Return the keys by the name of their group, in their order: each group has about so much together."""
-    ends = dict(zip(sizes, itertools.accumulate(sizes.values())))
-    names = itertools.groupby(sizes, lambda key: f"{prefix}{ends[key] // most}")
-    return {name: [*members] for name, members in names}
+def _grouped(items: Mapping[str, bytes], prefix: str) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield groups of about so many bytes with their names, in the order of the items."""
+    ends = dict(zip(items, itertools.accumulate(map(len, items.values()))))
+    for number, members in itertools.groupby(items, lambda of: ends[of] // TOGETHER):
+        yield f"{prefix}-{number}", {of: items[of] for of in members}
+
+
+def _choose(
+    texts: dict[str, bytes], cubins: dict[str, bytes], entries: dict[str, dict[str, Any]]
+) -> None:
+    """Leave out what saves the least time for its bytes, so that the file has at most `MOST_BYTES`."""
+    packed = {"listings": 29, "cubins": 12}
+    saved = list[tuple[float, str, float]]()
+    for digest, text in texts.items():
+        saved.append((DISASSEMBLING_S, digest, len(text) / packed["listings"]))
+    for key, data in cubins.items():
+        seconds = entries[key]["seconds"] - DISASSEMBLING_S if key in entries else COMPILING_S
+        saved.append((max(seconds, 0.0), key, len(data) / packed["cubins"]))
+    room = float(MOST_BYTES)
+    for _, name, size in sorted(saved, key=lambda of: -of[0] / of[2]):
+        room -= size
+        if room < 0:
+            for of in (texts, cubins, entries):
+                of.pop(name, None)
 
 
 def main() -> None:
     smoke = "".join(path.read_text() for path in ROOT.glob("results/smoke/compiled/*.json"))
-    texts, cubins, entries = dict[str, str](), dict[str, bytes](), dict[str, dict[str, Any]]()
+    texts, entries = dict[str, bytes](), dict[str, dict[str, Any]]()
+    cubins = {path.stem: path.read_bytes() for path in FIXTURES.glob("*.cubin")}
     for path in (*STORE.rglob("*.sass"), *cache.folder("kernels").rglob("*.sass")):
         cubin, about = path.with_suffix(".cubin").read_bytes(), path.with_suffix(".json")
         digest, entry = hashlib.sha256(cubin).hexdigest(), {}
@@ -124,38 +152,29 @@ def main() -> None:
             entry = json.loads(about.read_text("utf-8"))
         if entry.get("key", "") in smoke and entry:
             continue
-        if entry.get("seconds", 0) >= LONG_S and STORE in path.parents:
+        if entry and STORE in path.parents:
             entries[entry["key"]], cubins[entry["key"]] = entry, cubin
-        elif not recorded_listing(digest):
-            texts[digest] = path.read_text("utf-8")
-    # Similar kernels have similar listings of similar length, which compress well together.
-    by_length = sorted(texts, key=lambda digest: (len(texts[digest]), digest))
-    by_name = sorted(cubins, key=lambda key: (entries[key]["kernels"], len(cubins[key]), key))
-    listed = _grouped({of: len(texts[of]) for of in by_length}, LISTINGS, "")
-    compiled = _grouped({of: len(cubins[of]) for of in by_name}, CUBINS, "cubins-")
-    group_of = {of: name for name, members in listed.items() for of in members}
-    places = {
-        of: (
-            entries[of],
-            name,
-            sum(len(cubins[before]) for before in members[:at]),
-            len(cubins[of]),
-        )
-        for name, members in compiled.items()
-        for at, of in enumerate(members)
+        if not recorded_listing(digest):
+            texts[digest] = path.read_bytes()
+    _choose(texts, cubins, entries)
+    # Variants of a kernel, and kernels of similar length, compress well together.
+    names = {of["sha256"]: of["kernels"] for of in entries.values()} | {
+        key: of["kernels"] for key, of in entries.items()
     }
-
+    places = dict[str, tuple[str, int, int]]()
     with zipfile.ZipFile(KEPT, "w") as file:
 
-        def write(name: str, content: str | bytes) -> None:
+        def write(name: str, content: bytes) -> None:
             file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_LZMA)
 
-        for name, members in listed.items():
-            write(name, json.dumps({of: texts[of] for of in members}))
-        for name, members in compiled.items():
-            write(name, b"".join(cubins[of] for of in members))
-        write("groups", json.dumps(group_of))
-        write("compilations", json.dumps(places))
+        for prefix, items in {"listings": texts, "cubins": cubins}.items():
+            order = sorted(items, key=lambda of: (names.get(of, []), len(items[of]), of))
+            for name, members in _grouped({of: items[of] for of in order}, prefix):
+                write(name, b"".join(members.values()))
+                at = itertools.accumulate(map(len, members.values()), initial=0)
+                places |= {of: (name, start, len(members[of])) for of, start in zip(members, at)}
+        write("places", json.dumps(places).encode())
+        write("compilations", json.dumps(entries).encode())
     print(f"{len(texts)} listings and {len(cubins)} cubins in {KEPT.relative_to(ROOT)}")
 
 

@@ -42,20 +42,34 @@ class Source:
         return []
 
 
-def cubin_of(path: Path, arch: str) -> bytes:
-    """Return the cubin of a fixture file, for ``sm_90a`` if it is in that folder. The checkout's store keeps it.
+def _source(path: Path, arch: str) -> tuple[Any, str]:
+    """Return what NVRTC compiles of a fixture file, and for what: ``sm_90a`` if it is in that folder."""
+    return Source(
+        path, path.read_text()
+    ), manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
 
-    Raises RuntimeError with the compiler's log.
-    """
-    arch = manifest.SPECIFIC.name if path.parent == manifest.SPECIFIC else arch
-    source: Any = Source(path, path.read_text())
-    kept = keeping.STORE / "fixtures" / f"{nvrtc.cache_key(source, arch, {})}.cubin"
-    if not kept.is_file():
-        done = nvrtc.compile_kernel(source, arch, {})
-        if done.cubin is None:
-            raise RuntimeError(f"{path.name} for {arch}: {done.log}")
-        write_atomically(kept, done.cubin)
-    return kept.read_bytes()
+
+def compiled_now(path: Path, arch: str) -> bytes:
+    """Return NVRTC's cubin of a fixture file. Raises RuntimeError with the compiler's log."""
+    source, arch = _source(path, arch)
+    done = nvrtc.compile_kernel(source, arch, {})
+    if done.cubin is None:
+        raise RuntimeError(f"{path.name} for {arch}: {done.log}")
+    return done.cubin
+
+
+def key_of(path: Path, arch: str) -> str:
+    source, arch = _source(path, arch)
+    return nvrtc.cache_key(source, arch, {})
+
+
+def cubin_of(path: Path, arch: str) -> bytes:
+    """Return the cubin of a fixture file as `compiled_now` does, once. The checkout's store keeps it."""
+    key = key_of(path, arch)
+    stored = keeping.FIXTURES / f"{key}.cubin"
+    if not stored.is_file():
+        write_atomically(stored, keeping.kept(key) or compiled_now(path, arch))
+    return stored.read_bytes()
 
 
 @functools.cache

@@ -133,9 +133,8 @@ def value(formula: str, names: Names) -> Array:
             flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()
     except (ArithmeticError, LookupError, MemoryError, NameError, TypeError, ValueError):
         flat = np.empty(0)
-    flat = flat if flat.size <= names["N"] else np.empty(0)
-    lacking = names["N"] - flat.size
-    return np.pad(flat, (0, lacking), constant_values=math.nan) if lacking else flat
+    fitting = flat if flat.size <= names["N"] else np.empty(0)
+    return np.concatenate([fitting, np.full(names["N"] - fitting.size, math.nan)])
 
 
 def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
