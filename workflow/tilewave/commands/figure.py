@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tilewave.basics.errors import HERE, UserError
+from tilewave.commands import flags
 from tilewave.commands.report import latest
 
 if TYPE_CHECKING:
@@ -28,14 +29,7 @@ def add(commands: Any) -> None:
         "figure", help="draw one figure of the last report for a paper, with caption and data",
         description="Draw a study's figure from the results of the last `tilewave report` in this folder.",
     )  # fmt: skip
-    parser.add_argument("study", metavar="STUDY", help="a study of the config, such as ladder")
-    parser.add_argument("--dtypes", default="", help="f32,f16: only these, in this order")
-    parser.add_argument("--variants", default="", help="a,b,c: only these, in this order")
-    parser.add_argument("--width", default="", metavar="WIDTH", help="85mm, 17.8cm or 3.3in")
-    parser.add_argument("--configfile", type=Path, metavar="FILE", help="the config of that report")
-    parser.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="FILE", help=".pdf, .svg or .png"
-    )
+    flags.add(parser, "figure")
     parser.set_defaults(run=run)
 
 
@@ -86,9 +80,10 @@ _UNITS = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 
 def millimetres(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(mm|cm|in)", text)
-    if match is None:
-        raise UserError(HERE, "--width", text, "a number with mm, cm or in")
-    return float(match[1]) * _UNITS[match[2]]
+    width = float(match[1]) * _UNITS[match[2]] if match else 0
+    if not 60 <= width <= 400:
+        raise UserError(HERE, "--width", text, "a number with mm, cm or in, from 60 to 400 mm")
+    return width
 
 
 def _wanted(flag: str, names: Iterable[str], present: Iterable[str]) -> list[str]:
