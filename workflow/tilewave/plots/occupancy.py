@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
@@ -237,16 +238,8 @@ def _checks(table: pd.DataFrame) -> list[str]:
     columns = ["blocks on an SM (driver)", "occupancy (%, ncu, theoretical)"]
     rows = table.reindex(columns=["case", _DIFFERENCES, *columns]).fillna({_DIFFERENCES: ""})
     answered, differ = rows[columns].notna().any(axis=1).sum(), rows[rows[_DIFFERENCES] != ""]
-    agreed = f"{answered - len(differ)} of {answered} cases"
-    notes = [f"Driver and ncu give the closed form's occupancy in {agreed}."] if answered else []
-    notes += list(differ["case"] + ": " + differ[_DIFFERENCES] + ".")[:_MOST]
-    if len(differ) > _MOST:
-        notes.append(f"The table has {len(differ) - _MOST} more such cases.")
+    texts = list(differ["case"] + ": " + differ[_DIFFERENCES] + ".")
     good = chains[chains["ranks"].astype(bool)].dropna(subset=["measured", "model"])
-    if len(good):
-        off = 100 * (good["measured"] / good["model"] - 1).abs()
-        notes.append(
-            f"With {cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
-            f"{off.median():.1f} % (median), {off.max():.1f} % (worst)."
-        )
-    return notes
+    off = 100 * (good["measured"] / good["model"] - 1).abs()
+    facts = {"answered": answered, "differ": texts, "most": _MOST, "cycles": cycles, "off": off}
+    return filled(__file__, "occupancy", **facts).splitlines()
