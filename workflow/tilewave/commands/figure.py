@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tilewave.basics.columns import filled
 from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import flags
 from tilewave.commands.report import latest
@@ -64,13 +65,9 @@ def run(options: Namespace) -> int:
     content.table.to_csv(file.with_suffix(".csv"), index=False, lineterminator="\n")
     caption = figures.caption_text(content.study, figure)
     file.with_suffix(".txt").write_text(caption, encoding="utf-8")
-    sentences = " ".join(f"{line.removesuffix('.')}." for line in caption.splitlines())
-    lines = [
-        r"\begin{figure}", r"  \centering", f"  \\includegraphics[width={style.width_mm:g}mm]{{{file.name}}}",
-        f"  \\caption{{{cells.escaped(sentences)}}}", f"  \\label{{fig:{options.study}}}",
-        r"\end{figure}",
-    ]  # fmt: skip
-    file.with_suffix(".tex").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    sentences = cells.escaped(" ".join(f"{line.removesuffix('.')}." for line in caption.splitlines()))
+    facts = {"caption": sentences, "width": style.width_mm, "file": file.name, "study": options.study}
+    file.with_suffix(".tex").write_text(filled(__file__, "figure", **facts) + "\n", encoding="utf-8")
     print(f"{file}, with .csv, .txt and .tex beside it")
     return 0
 
