@@ -65,9 +65,10 @@ def run(options: Namespace) -> int:
     content.table.to_csv(file.with_suffix(".csv"), index=False, lineterminator="\n")
     caption = figures.caption_text(content.study, figure)
     file.with_suffix(".txt").write_text(caption, encoding="utf-8")
-    sentences = cells.escaped(" ".join(f"{line.removesuffix('.')}." for line in caption.splitlines()))
-    facts = {"caption": sentences, "width": style.width_mm, "file": file.name, "study": options.study}
-    file.with_suffix(".tex").write_text(filled(__file__, "figure", **facts) + "\n", encoding="utf-8")
+    sentences = " ".join(f"{line.removesuffix('.')}." for line in caption.splitlines())
+    facts = {"width": style.width_mm, "file": file.name, "study": options.study}
+    tex = filled(__file__, "figure", caption=cells.escaped(sentences), **facts) + "\n"
+    file.with_suffix(".tex").write_text(tex, encoding="utf-8")
     print(f"{file}, with .csv, .txt and .tex beside it")
     return 0
 
