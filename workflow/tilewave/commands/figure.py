@@ -86,9 +86,10 @@ _UNITS = {"mm": 1.0, "cm": 10.0, "in": 25.4}
 
 def millimetres(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(mm|cm|in)", text)
-    if match is None:
-        raise UserError(HERE, "--width", text, "a number with mm, cm or in")
-    return float(match[1]) * _UNITS[match[2]]
+    width = float(match[1]) * _UNITS[match[2]] if match else 0
+    if not 60 <= width <= 400:
+        raise UserError(HERE, "--width", text, "a number with mm, cm or in, 60 to 400 mm")
+    return width
 
 
 def _wanted(flag: str, names: Iterable[str], present: Iterable[str]) -> list[str]:

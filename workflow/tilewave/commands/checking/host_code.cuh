@@ -254,6 +254,7 @@ TW int tw_strcmp(const char* a, const char* b) { while (*a && *a == *b) { ++a; +
 template <class... A> TW int tw_strncmp(const char* a, const char* b, A...) { return tw_strcmp(a, b); }
 TW tw_size tw_strlen(const char* a) { tw_size n = 0; while (a[n]) ++n; return n; }
 TW int tw_memcmp(const void* a, const void* b, tw_size n) { const char *x = (const char*) a, *y = (const char*) b; for (; n; --n, ++x, ++y) if (*x != *y) return *x - *y; return 0; }
+TW int tw_time(cuda::std::nullptr_t) { return 0; }
 TW_ANY(srand) TW_ANY(srand48) TW_ANY(srandom) TW_ANY(time) TW_ANY(clock) TW_ANY(gettimeofday) TW_ANY(clock_gettime) TW_ANY(fflush) TW_ANY(putchar)
 TW_ANY(fclose) TW_ANY(fread) TW_ANY(fwrite) TW_ANY(fscanf) TW_ANY(scanf) TW_ANY(fseek) TW_ANY(usleep) TW_ANY(sleep) TW_ANY(getchar) TW_ANY(system) TW_ANY(rewind)
 struct tw_ofstream : tilewave::Out { template <class... A> TW tw_ofstream(A...) {} template <class... A> TW void open(A...) {} TW bool is_open() const { return false; } TW void close() {} };

@@ -70,6 +70,7 @@ def of_text(text: str) -> HostCode:
     code = _as_device_code(text)
     words = {*re.findall(r"\w+", code)}
     using = "".join(f"using std::{of}; " for of in TABLES["of_std"].split() if of in words)
+    using += "namespace chrono = std::chrono; " * ("chrono" in words)
     code = PATTERNS["std"].sub(using, code, count=1)
     for pattern, instead in TABLES["instead"].items():
         code = re.sub(pattern, instead, code)
@@ -89,11 +90,13 @@ def of_text(text: str) -> HostCode:
 
 def _declared(name: str, code: str) -> str:
     """Return a declaration of a name, by its uses: a value, a function or a type."""
-    if name.isupper():
-        return f"__device__ const int {name} = 0;\n"
-    if re.search(rf"\b{name}\s*\(", code):
+    called = re.search(rf"\b{name}\s*\(", code)
+    if name.isupper():  # a macro, as those around calls of CUDA's runtime
+        arguments, value = ("(...)", "((void) 0, ##__VA_ARGS__)") if called else ("", "0")
+        return f"#define {name}{arguments} {value}\n"
+    if called:
         return f"template <class... A> TW tilewave::Any {name}(A&&...) {{ return {{}}; }}\n"
-    typed = re.search(rf"\b{name}\s+\w", code)
+    typed = re.search(rf"\b{name}[\s*&]+\w", code)
     return f"typedef int {name};\n" if typed else f"__device__ tilewave::Any {name};\n"
 
 

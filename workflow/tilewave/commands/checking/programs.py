@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tilewave.basics import memory
-from tilewave.basics.errors import UserError
+from tilewave.basics.errors import BadLaunch, UserError
 from tilewave.basics.paths import relative
 from tilewave.commands import execute
 from tilewave.commands.checking import host_code
@@ -51,6 +51,11 @@ SMALL = 1e-3
 CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
 ENDED = ("unsupported", "timed out")
 Row = dict[str, Any]
+NOWHERE: Row = {
+    "kind": result.FAILED_TO_LAUNCH, "via": "", "opcode": "", "address": -1, "threads": [],
+    "addresses": [], "other_line": 0, "count": 1,
+}  # fmt: skip
+"""A fault of a launch that has no instruction."""
 Ranges = Sequence[tuple[int, int]]
 
 
@@ -101,7 +106,7 @@ class Effect:
 class Execution:
     """A program that was executed. said: the lines that main printed, and its exit code; spoilt: those where a kernel
     leaves other values in all that it writes, or in the last elements; smaller: constants in place of the file's;
-    whole: whether all that it calls is known."""
+    whole: whether all that it calls is known, and main needs no arguments."""
 
     launches: Sequence[Launched]
     faults: Mapping[str, Sequence[Row]]
@@ -138,7 +143,7 @@ class _Setting:
     def execute(
         self, program: Any, grid: Any, block: Any, values: Any, races: bool = True, **how: Any
     ) -> Any:
-        """Execute a launch. Raises Unsuited."""
+        """Execute a launch. Raises Unsuited, and BadLaunch."""
         left = max(self.end - time.monotonic(), 0.1)
         limits = self.machine.Limits(self.most, left, races=races)
         try:
@@ -146,7 +151,9 @@ class _Setting:
                 done = self.machine.execute(program, grid, block, values, limits=limits, **how)
         except MemoryError as error:
             raise TooLarge from error
-        except (self.machine.BadLaunch, self.machine.Unsupported, ValueError) as error:
+        except BadLaunch:
+            raise
+        except (self.machine.Unsupported, ValueError) as error:
             raise Unsuited(str(error)) from error
         for fault in done.faults:
             if fault.kind in ENDED:
@@ -194,7 +201,7 @@ class _Program:
             kept = [of.spoilt(last) if launch.name == kernel else of for launch, of in pairs]
             return self._main(kept)[1]
 
-        return Execution(launches, faults, said, spoilt)
+        return Execution(launches, faults, said, spoilt, whole=self.code.whole and self.count == 1)
 
     def _main(self, effects: Sequence[Effect]) -> tuple[Launched | None, list[str]]:
         """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
@@ -255,10 +262,19 @@ class _Program:
             )
         values = [np.frombuffer(value, np.uint8) for value in launch.values]
         more = [machine.Buffer(*of) for of in variables.items() if of[0] != CONSTANT and of[1].size]
-        done = self.setting.execute(
-            program, launch.grid, launch.block, values, shared_bytes=launch.shared_bytes,
-            memory=[*buffers, *more], footprint=1,
-        )  # fmt: skip
+        about = {"kernel": launch.name, "file": relative(self.setting.path), "line": launch.line}
+        try:
+            done = self.setting.execute(
+                program, launch.grid, launch.block, values, shared_bytes=launch.shared_bytes,
+                memory=[*buffers, *more], footprint=1,
+            )  # fmt: skip
+        except BadLaunch as error:
+            about = {
+                "kernel": launch.name,
+                "file": relative(self.setting.path),
+                "line": launch.line,
+            }
+            return Effect(()), [{**NOWHERE, **about, "message": str(error)}]
         after, wrote = launch.memory.copy(), list[tuple[int, int]]()
         for (at, size), buffer in zip(launch.arrays, buffers):
             after[at : at + size] = buffer.array.view(np.uint8)
@@ -363,7 +379,7 @@ def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Ite
                 ran = _Program(at_side, code, chosen if side else "", place).run()
             except (Unreadable, UserError, ValueError) as error:
                 raise Unsuited(str(error)) from error
-            yield replace(ran, file=file, smaller=notes, whole=code.whole)
+            yield replace(ran, file=file, smaller=notes)
 
 
 class Programs:
