@@ -90,13 +90,15 @@ def table(frame: pd.DataFrame) -> Table:
 
 
 _LATEX = str.maketrans({"²": "$^2$", "³": "$^3$", "×": r"$\times$", "−": "$-$", "∞": r"$\infty$"})
-_SIGNS = {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash{}"}
-_SIGNS |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+_SIGNS = str.maketrans(
+    {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
+     "^": r"\textasciicircum{}"}
+)  # fmt: skip
 
 
 def escaped(text: str) -> str:
     """Return a text for LaTeX."""
-    return text.translate(str.maketrans(_SIGNS)).translate(_LATEX)
+    return text.translate(_SIGNS).translate(_LATEX)
 
 
 def latex(shown: Table) -> str:

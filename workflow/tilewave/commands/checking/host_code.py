@@ -74,7 +74,7 @@ def of_text(text: str) -> HostCode:
     code = PATTERNS["std"].sub(using, code, count=1)
     for pattern, instead in TABLES["instead"].items():
         code = re.sub(pattern, instead, code)
-    names = {one or other for one, other in PATTERNS["renamed"].findall(RUNTIME)}
+    names = {name or declared for name, declared in PATTERNS["renamed"].findall(RUNTIME)}
     lines = [f"#define {name} tw_{name}" for name in sorted(names & words)]
     lines += [
         line

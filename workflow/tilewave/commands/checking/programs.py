@@ -68,7 +68,7 @@ class TooLarge(Unsuited):
 
 
 @dataclass(frozen=True)
-class Launched:
+class ReachedLaunch:
     """A launch that main reaches. kernel: its name with its template's arguments, as the compiler prints them; values:
     the bytes of each argument; arrays: offset and bytes of each allocation; memory: of the device, uint8; symbols:
     name, offset and bytes of what main copied to variables of the device."""
@@ -103,12 +103,12 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Execution:
+class ProgramRun:
     """A program that was executed. said: the lines that main printed, and its exit code; spoilt: those where a kernel
     leaves other values in all that it writes, or in the last elements; smaller: constants in place of the file's;
     whole: whether all that it calls is known, and main needs no arguments."""
 
-    launches: Sequence[Launched]
+    launches: Sequence[ReachedLaunch]
     faults: Mapping[str, Sequence[Row]]
     said: Sequence[str]
     spoilt: Callable[[str, bool], Sequence[str]]
@@ -179,9 +179,9 @@ class _Program:
                     raise
         raise Unsuited("it calls too much that is unknown")
 
-    def run(self) -> Execution:
+    def run(self) -> ProgramRun:
         """Execute main and what it launches. Raises Unsuited."""
-        launches, effects, faults = list[Launched](), list[Effect](), dict[str, list[Row]]()
+        launches, effects, faults = list[ReachedLaunch](), list[Effect](), dict[str, list[Row]]()
         while True:
             launch, said = self._main(effects)
             if launch is None and not launches and self.code.takes_arguments:
@@ -201,9 +201,9 @@ class _Program:
             kept = [of.spoilt(last) if launch.name == kernel else of for launch, of in pairs]
             return self._main(kept)[1]
 
-        return Execution(launches, faults, said, spoilt, whole=self.code.whole and self.count == 1)
+        return ProgramRun(launches, faults, said, spoilt, whole=self.code.whole and self.count == 1)
 
-    def _main(self, effects: Sequence[Effect]) -> tuple[Launched | None, list[str]]:
+    def _main(self, effects: Sequence[Effect]) -> tuple[ReachedLaunch | None, list[str]]:
         """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
         machine, runs, data = self.setting.machine, list[int](), list[np.ndarray]()
         every = [(at, *piece) for at, effect in enumerate(effects) for piece in effect.pieces]
@@ -233,7 +233,7 @@ class _Program:
             return self._main(effects)
         return _read(printed, device, host)
 
-    def _kernel(self, launch: Launched) -> tuple[Effect, list[Row]]:
+    def _kernel(self, launch: ReachedLaunch) -> tuple[Effect, list[Row]]:
         """Execute a launch; return its effect and its faults. Raises Unsuited."""
         if launch.kernel not in self.kernels:
             self.kernels[launch.kernel] = self._compiled(launch)
@@ -291,7 +291,9 @@ class _Program:
         pieces = [(begin, after[begin:end].copy()) for begin, end in changed]
         return Effect(pieces, wrote), by_lines(faults)
 
-    def _compiled(self, launch: Launched) -> tuple[Any, Places, dict[str, np.ndarray], Function]:
+    def _compiled(
+        self, launch: ReachedLaunch
+    ) -> tuple[Any, Places, dict[str, np.ndarray], Function]:
         source = self.setting.source
         function = next((of for of in source.functions() if of.name == launch.name), None)
         if function is None:
@@ -322,7 +324,9 @@ CONSTANT = ".nv.constant3"
 """The section of ``__constant__`` memory."""
 
 
-def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched | None, list[str]]:
+def _read(
+    printed: str, device: np.ndarray, host: np.ndarray
+) -> tuple[ReachedLaunch | None, list[str]]:
     """Read what main wrote down: its last launch, or the lines that it printed. Raises Unsuited."""
     arrays, values, symbols = list[tuple[int, int]](), list[bytes](), list[tuple[str, int, bytes]]()
     launch, name = None, ""
@@ -345,7 +349,9 @@ def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched 
             end = max((at + size for at, size in arrays), default=0)
             held = device[: -(-end // ALIGNMENT) * ALIGNMENT].copy()
             grid, block, shared = sides[:3], sides[3:6], sides[6]
-            launch = Launched(name, line, grid, block, shared, values, [*arrays], held, [*symbols])
+            launch = ReachedLaunch(
+                name, line, grid, block, shared, values, [*arrays], held, [*symbols]
+            )
         elif kind == "end":
             text = host[:TEXT_BYTES].tobytes().partition(b"\0")[0].decode("utf-8", "replace")
             return None, [*(line[:MOST_LINE] for line in text.splitlines()), f"exit code {rest}"]
@@ -354,7 +360,7 @@ def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched 
     return launch, []
 
 
-def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Iterator[Execution]:
+def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Iterator[ProgramRun]:
     """Yield executions of a file's program, with smaller constants if it takes too long. Raises Unsuited."""
     end = time.monotonic() + BUDGETS * options.budget
     source, folders = finding.read(path.resolve(), (), (*options.macro,))
@@ -387,12 +393,12 @@ class Programs:
 
     def __init__(self, options: Namespace, machine: Any, home: Path) -> None:
         self._options, self._machine, self._home = options, machine, home
-        self._runs: dict[Path, list[Execution]] = {}
+        self._runs: dict[Path, list[ProgramRun]] = {}
 
-    def runs(self, path: Path) -> list[Execution]:
+    def runs(self, path: Path) -> list[ProgramRun]:
         """Return the executions of a file's program; none if it cannot be executed."""
         if path not in self._runs:
-            home, runs = Path(tempfile.mkdtemp(dir=self._home)), list[Execution]()
+            home, runs = Path(tempfile.mkdtemp(dir=self._home)), list[ProgramRun]()
             with contextlib.suppress(Unsuited):
                 for ran in _executions(path, self._options, self._machine, home):
                     runs.append(ran)
@@ -433,7 +439,7 @@ class Programs:
         return document | {"sentence": f"{document['sentence']}; {where}, {also}"}
 
 
-def _accepts(ran: Execution, name: str, last: bool) -> str:
+def _accepts(ran: ProgramRun, name: str, last: bool) -> str:
     """Return how main accepts a kernel's results, and not other values in all or the last elements; else empty."""
     try:
         other = ran.spoilt(name, last)
