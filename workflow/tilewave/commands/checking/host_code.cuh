@@ -131,20 +131,20 @@ TW void bytes(const void* value, int size)
 template <class T> TW void number(T value) { bytes((char*) &value, sizeof(T)); }
 template <class... A> TW void launched(const char* name, const A&... values) { last = 14695981039346656037ul; printf("~kernel %s\n", name); (number(values), ...); }
 __device__ tw_size before;
-TW void configured(int line, dim3 grid, dim3 block, tw_size shared = 0)
+TW void configured(const char* file, int line, dim3 grid, dim3 block, tw_size shared = 0)
 {
     const tw_size* header = (const tw_size*) effects;
     last = (last ^ (line * 31 + grid.x + grid.y * 7 + grid.z)) * 1099511628211ul;
     if (launches && launches == header[0] && header[1] && last == before) { printf("~again\n"); return; }
     before = last;
-    printf("~launch %d %u %u %u %u %u %u %lu\n", line, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared);
+    printf("~launch %d %u %u %u %u %u %u %lu %s\n", line, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, file);
     if (launches == header[0]) asm volatile("exit;");
     const Run* runs = (const Run*) (header + 4);
     for (tw_size at = 0; at < header[2]; ++at)
         if (runs[at].launch == launches) copy(device + runs[at].at, effects + runs[at].from, runs[at].bytes);
     ++launches;
 }
-template <class S> TW void configured(int line, dim3 grid, dim3 block, tw_size shared, S) { configured(line, grid, block, shared); }
+template <class S> TW void configured(const char* file, int line, dim3 grid, dim3 block, tw_size shared, S) { configured(file, line, grid, block, shared); }
 TW void changed() { before = 0; }
 
 struct Any {

@@ -121,7 +121,7 @@ def _as_device_code(text: str) -> str:
             continue
         if len(parts) > 3 * MOST_LAUNCHES:
             raise Unreadable(f"it has more than {MOST_LAUNCHES} launches")
-        how = f", tilewave::configured(__LINE__, {text[begin + 3 : close.start()]})"
+        how = f", tilewave::configured(__FILE__, __LINE__, {text[begin + 3 : close.start()]})"
         end = _end(text, close.end())
         parts += [text[at:begin], text[close.end() : end], how]
         at = end
@@ -138,8 +138,8 @@ def _end(text: str, at: int) -> int:
     raise Unreadable("a bracket is not closed")
 
 
-def whole_text(path: Path, folders: Sequence[Path]) -> str:
-    """Return a file without comments, with its own headers in place of their includes, each once."""
+def whole_text(files: Sequence[Path], folders: Sequence[Path]) -> str:
+    """Return files without comments, with their own headers in place of their includes, each once."""
     seen = set[Path]()
 
     def of(file: Path) -> str:
@@ -147,9 +147,9 @@ def whole_text(path: Path, folders: Sequence[Path]) -> str:
         lines = file.read_text("utf-8-sig", "replace").splitlines()
         for at, line in enumerate(lines):
             if match := includes.INCLUDE.match(line):
-                places = (place / match[2] for place in (file.parent, path.parent, *folders))
+                places = (place / match[2] for place in (file.parent, *folders))
                 header = next((place.resolve() for place in places if place.is_file()), None)
-                if header is not None and lies_in(header, [path.parent, *folders]):
+                if header is not None and lies_in(header, [file.parent, *folders]):
                     inner = "" if header in seen else of(header)
                     back = f'#line {at + 2} "{file.name}"'
                     lines[at] = f'#line 1 "{header.name}"\n{inner}\n{back}'
@@ -157,12 +157,15 @@ def whole_text(path: Path, folders: Sequence[Path]) -> str:
                     lines[at] = ""
         return "\n".join(lines)
 
-    text = LITERAL.sub(
-        lambda of: "\n" * of[0].count("\n") or " " if of["comment"] else of[0], of(path)
-    )
+    every = "\n".join(f'#line 1 "{file.name}"\n{of(file)}' for file in files if file not in seen)
+    text = LITERAL.sub(_without_comment, every)
     if len(text) > MOST_TEXT:
         raise Unreadable(f"it has more than {MOST_TEXT} characters")
-    return f'#line 1 "{path.name}"\n{text}\n'
+    return f"{text}\n"
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n") or " " if match["comment"] else match[0]
 
 
 def smaller(text: str, most: int) -> tuple[str, list[str]]:

@@ -74,6 +74,7 @@ class ReachedLaunch:
     name, offset and bytes of what main copied to variables of the device."""
 
     kernel: str
+    file: str
     line: int
     grid: Sequence[int]
     block: Sequence[int]
@@ -112,7 +113,6 @@ class ProgramRun:
     faults: Mapping[str, Sequence[Row]]
     said: Sequence[str]
     spoilt: Callable[[str, bool], Sequence[str]]
-    file: Path = Path()
     smaller: Sequence[str] = ()
     whole: bool = True
 
@@ -262,7 +262,7 @@ class _Program:
             )
         values = [np.frombuffer(value, np.uint8) for value in launch.values]
         more = [machine.Buffer(*of) for of in variables.items() if of[0] != CONSTANT and of[1].size]
-        about = {"kernel": launch.name, "file": relative(self.setting.path), "line": launch.line}
+        about = {"kernel": launch.name, "file": launch.file, "line": launch.line}
         try:
             done = self.setting.execute(
                 program, launch.grid, launch.block, values, shared_bytes=launch.shared_bytes,
@@ -345,13 +345,13 @@ def _read(
             at, size, offset = map(int, next(records).split())
             symbols.append((rest, offset, host[at : at + size].tobytes()))
         elif kind == "launch":
-            line, *sides = map(int, rest.split())
+            *numbers, file = rest.split(maxsplit=8)
+            line, *sides = map(int, numbers)
             end = max((at + size for at, size in arrays), default=0)
             held = device[: -(-end // ALIGNMENT) * ALIGNMENT].copy()
             grid, block, shared = sides[:3], sides[3:6], sides[6]
-            launch = ReachedLaunch(
-                name, line, grid, block, shared, values, [*arrays], held, [*symbols]
-            )
+            about = grid, block, shared, values, [*arrays], held, [*symbols]
+            launch = ReachedLaunch(name, file, line, *about)
         elif kind == "end":
             text = host[:TEXT_BYTES].tobytes().partition(b"\0")[0].decode("utf-8", "replace")
             return None, [*(line[:MOST_LINE] for line in text.splitlines()), f"exit code {rest}"]
@@ -364,14 +364,10 @@ def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Ite
     """Yield executions of a file's program, with smaller constants if it takes too long. Raises Unsuited."""
     end = time.monotonic() + BUDGETS * options.budget
     source, folders = finding.read(path.resolve(), (), (*options.macro,))
-    others = [of for of, text in source.texts.items() if f'{source.path.name}"' in text]
-    files = (of for of in (source.path, *others) if host_code.MAIN.search(source.texts[of]))
-    file = next(files, None)
-    if file is None:
-        raise Unsuited("no main")
-    includes.allow([file.parent, *folders])
-    setting = _Setting(file, source, folders, options, machine, end)
-    text = host_code.whole_text(file, folders)
+    files = _files(source)
+    includes.allow([*(file.parent for file in files), *folders])
+    setting = _Setting(files[0], source, folders, options, machine, end)
+    text = host_code.whole_text(files, folders)
     for side, most in SIDES.items():
         chosen, notes = host_code.smaller(text, side) if side else (text, [])
         if side and not notes:
@@ -385,7 +381,24 @@ def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Ite
                 ran = _Program(at_side, code, chosen if side else "", place).run()
             except (Unreadable, UserError, ValueError) as error:
                 raise Unsuited(str(error)) from error
-            yield replace(ran, file=file, smaller=notes)
+            yield replace(ran, smaller=notes)
+
+
+def _files(source: Source) -> list[Path]:
+    """Return the file with main that launches a file's kernels: it, or one that includes it, or one that calls a function
+    of it, and then both. Raises Unsuited."""
+    path = source.path
+    mains = [of for of in (path, *source.texts) if host_code.MAIN.search(source.texts[of])]
+    of_path = (item for file, item in source.declarations() if file == path)
+    launching = "|".join(
+        of.name for of in of_path if "<<<" in source.texts[path][of.start : of.end]
+    )
+    for file in mains:
+        if file == path or f'{path.name}"' in source.texts[file]:
+            return [file]
+        if launching and re.search(rf"\b(?:{launching})\s*\(", source.texts[file]):
+            return [file, path]
+    raise Unsuited("no main")
 
 
 class Programs:
@@ -414,8 +427,8 @@ class Programs:
         if not runs:
             return document
         ran = runs[-1]
-        line = next(of.line for of in ran.launches if of.name == name)
-        where = f"as {ran.file.name} launches it in line {line}"
+        launch = next(of for of in ran.launches if of.name == name)
+        where = f"as launched in line {launch.line} of {launch.file}"
         smaller = f" (with smaller constants than the file's: {', '.join(ran.smaller)})"
         smaller = smaller if ran.smaller else ""
         places = [{(of["kind"], of["line"]) for of in ran.faults[name]} for ran in runs]
