@@ -184,6 +184,10 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         front, outcome, shape = _tried(target, guess, fixed_shape)
         if derived and "" in derived.sizes and outcome["status"] == result.NOT_MEASURED:
             raise probing.too_large(shape)
+        if derived and outcome["status"] == result.INVALID_ACCESS:
+            drawn = probing.new_operation(target, Path(trials) / "drawn", drawing=True)
+            if drawn[0].letters and trying.right((tried := _tried(target, drawn[1], None))[1]):
+                (derived, guess), (front, outcome, shape) = drawn, tried
         off = {name: of for name, of in guess.tile.items() if derived and shape[name] % of}
         if off and (guess.place or options.grid) and not trying.right(outcome):
             by_tile, whole = probing.new_operation(target, Path(trials) / "whole", tile=True)

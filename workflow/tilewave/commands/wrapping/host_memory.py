@@ -8,14 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
-from tilewave.commands.wrapping.reading import Function, Launch
+from tilewave.commands.wrapping.reading import Function, Launch, signature
 from tilewave.commands.wrapping.scopes import Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
-SAMPLES = 8
+VALUE, RANGE, CALLED = (
+    r"\b{} \[ [^;=]* \] = (?!=)([^;]+) ;",
+    re.compile(r"(?:\( (?:\w+ )+\) )*(\( )?(?:\w+(?: :: \w+)*(?: \([^()]*\))?|\( [^%]* \)) (%|&) (\w+)(?(1) \))(?: ([-+]) (\w+))?"),
+    r"\b(\w+) \( ([^;()]*\b{}\b[^;()]*) \) ;",
+)
+"""How the host sets an element, a value below a bound, and the call of a function with an array."""
+SAMPLES, MOST_DRAWN = 8, 1 << 12
 APART = "apart, but the launch in"
 
 
@@ -89,6 +95,45 @@ def padded(function: Function, launch: Launch, arguments: Iterable[Any]) -> dict
             if len({*several}) > 2 and math.gcd(*several) > 1:
                 multiples[str(argument)] = math.gcd(*several)
     return multiples
+
+
+def drawn(launch: Launch, argument: Tokens) -> tuple[int, int] | None:
+    """Return the least value and the number of values with which the host fills an array of whole numbers, as `rand() % 10 - 5`;
+    None if it has no such bound, or if the bound is a size of the launch."""
+    around, given = launch.scope, launch.scope.given if launch.scope.caller else {}
+    passed = {token.text for of in (*launch.arguments, *given.values()) for token in of}
+    calls = _calls(around, spelled(argument))
+    copied = [of[1] for called, of, _ in calls if called.startswith("cudaMemcpy") and of[1:]]
+    places = [(name, around) for of in (argument, *copied) if (name := _name(of))]
+    places += [(_name(given[of]), around.caller) for of, _ in places if around.caller and of in given]
+    ends = set[tuple[int, int]]()
+    for name, scope in places:
+        for text, inside in _filled(name, scope) if name else ():
+            match = RANGE.fullmatch(text)
+            if match is None or match[3] in passed:
+                return None
+            with contextlib.suppress(Unknown):
+                count = number(syntax.tokens(match[3]), inside) + (match[2] == "&")
+                first = number(syntax.tokens(f"0 {match[4]} {match[5]}"), inside) if match[5] else 0
+                ends.add((first, first + count))
+    first, end = min((of for of, _ in ends), default=0), max((of for _, of in ends), default=0)
+    return (first, end - first) if 1 < end - first <= MOST_DRAWN else None
+
+
+def _name(argument: Tokens) -> str:
+    return next((token.text for token in argument if token.word), "")
+
+
+def _filled(name: str, scope: Scope, depth: int = 0) -> Iterator[tuple[str, Scope]]:
+    """Yield the values that the host gives an array's elements, and where, also in a function that it passes the array to."""
+    text = spelled(scope.body)
+    yield from ((of, scope) for of in re.findall(VALUE.format(re.escape(name)), text))
+    for called, inside in re.findall(CALLED.format(re.escape(name)), text) if not depth else ():
+        at = [name in of.split() for of in inside.split(" , ")].index(True)
+        for path, item in scope.source.declarations(called):
+            taken = signature(path, item).parameters if item.name == called and item.body else ()
+            if at < len(taken):
+                yield from _filled(taken[at].name, Scope(scope.source, item.body, item.end), 1)
 
 
 def together(function: Function, launch: Launch) -> Iterator[str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
-from tilewave.commands.wrapping import deriving, matching, trying
+from tilewave.commands.wrapping import deriving, host_memory, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function
@@ -50,10 +50,11 @@ CLOSE = 1e-2
 
 
 def new_operation(
-    target: Target, home: Path, tile: bool = False, sides: Sequence[str] = ()
+    target: Target, home: Path, tile: bool = False, sides: Sequence[str] = (), drawing: bool = False
 ) -> tuple[DerivedOperation, Guess]:
     """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError.
-    tile: at sizes of whole tiles; sides: at sizes that are equal by these conditions."""
+    tile: at sizes of whole tiles; sides: at sizes that are equal by these conditions; drawing: with the host's
+    values of whole numbers, also where none is negative."""
     options, function = target.options, target.function
     if not any(parameter.stars for parameter in function.parameters):
         classes = [
@@ -83,10 +84,18 @@ def new_operation(
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
-    indices = tuple(name for name in inputs if name in whole)
-    derived = replace(derived, indices=indices, letters=texts)
     ends = f"'{chr(drawn[0])}' to '{chr(sum(drawn) - 1)}'" if letter else ""
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
+    for launch in target.source.launches(function.name)[:1]:
+        for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
+            name = deriving.label(item.name)
+            of_host = host_memory.drawn(launch, value) if name in {*inputs} - {*texts} else None
+            if of_host and DTYPES[dtypes[name]].whole and (drawing or of_host[0] < 0):
+                texts[name] = of_host
+                first, count = of_host
+                guess.notes.append(f"{WHERE} {name} holds {first} to {first + count - 1}")
+    indices = tuple(name for name in inputs if name in whole and name not in texts)
+    derived = replace(derived, indices=indices, letters=texts)
     counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:
