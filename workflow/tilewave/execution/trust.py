@@ -27,8 +27,8 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
         place = str(row["file"]), int(row["line"] or 0)
         reached = bool(row["executed"])
         lines[place] = str(row["text"]), reached or lines.get(place, ("", False))[1]
+        accesses |= {place} if place[1] and ACCESS.match(str(row["opcode"])) else set()
         if not reached:
-            accesses |= {place} if ACCESS.match(str(row["opcode"])) else set()
             continue
         base = str(row["opcode"]).partition(".")[0]
         reasons = [why for pattern, why in APPROXIMATE if pattern.search(str(row["sass"]))]
@@ -38,10 +38,11 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             approximate.setdefault(why, set()).add(base)
         if not reasons:
             exact.add(base)
-    missed = sorted((*at, lines[at][0]) for at in accesses if at[1] and not lines[at][1])
+    missed = sorted((*at, lines[at][0]) for at in accesses if not lines[at][1])
     return {
         "exact": sorted(exact),
         "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],
         "not_reached": [{"file": file, "line": line, "text": text} for file, line, text in missed],
+        "lines_with_access": len(accesses),
         "compared": arch == COMPARED_ARCH,
     }

@@ -5,7 +5,7 @@ import re
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from tilewave.commands.wrapping import trying
 from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.execution import least, trust
 from tilewave.kernel import result
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.kernel.job import Job
@@ -49,6 +50,8 @@ from tilewave.theory import architectures
 SEVERAL, MANY = 4, 5
 """Multiples at which a formula must be right, too: of a kernel's only size, whole blocks stay whole; of each size, more than
 a block of 1024 from 256 on."""
+IDLE = 0.25
+"""Part of the lines with an access to memory that is not executed by any trial of a kernel which nobody calls right."""
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -67,7 +70,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         document = verdict_on(judged, options, machine)
         if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
             return document
-        if judge.exact and document.get("verdict") == result.WRONG:
+        equal = [of["case"] for of in document.get("trials", ()) if of["verdict"] == result.CORRECT]
+        if document.get("verdict") == result.WRONG and (judge.exact or len({*equal}) > 1):
             differing = differing or document
     if source.search:
         source.put(None)
@@ -92,7 +96,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             tried = [entry for kernel in kernels for entry in run(kernel)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in tried)
             for size in _larger(source) if right else ():
-                if time.monotonic() - begun < SHORT_S:
+                limit_s = options.budget if _unproven(tried, options) else SHORT_S
+                if time.monotonic() - begun < limit_s:
                     entries = run(at_size(source.kernel, size))
                     tried += [entry for entry in entries if _is_sure(source, entry.outcome)]
         except UserError as error:  # of guessed front matter: its file is a temporary one
@@ -138,11 +143,37 @@ def _larger(source: CheckedKernel) -> list[str]:
     if any(map(FIXED.fullmatch, source.where)):
         return []
     bound = any("==" in of and "%" not in of for of in source.where)
-    grown = [[*sides]] if bound else [[name] for name in sides]
-    return [
-        "x".join(str(side * (MANY if name in names else 1)) for name, side in sides.items())
-        for names in grown
-    ]
+    sizes = list[str]()
+    for names in [[*sides]] if bound else [[name] for name in sides]:
+        larger = [
+            {name: side * (times if name in names else 1) for name, side in sides.items()}
+            for times in (MANY, SEVERAL * MANY, SEVERAL**2 * MANY)
+        ]
+        enough = (of for of in larger if _blocks(source.kernel, of) >= trying.FEW_BLOCKS)
+        sizes.append(trying.size(next(enough, larger[0])))
+    return sizes
+
+
+def _blocks(kernel: Kernel, sizes: Sizes) -> int:
+    return trying.threads({**vars(kernel.front), "block": []}, sizes)
+
+
+def _unproven(tried: Sequence[TriedCase], options: Namespace) -> bool:
+    """Return whether each trial had few blocks, or none executed several of the lines with an access to memory."""
+    blocks = (_blocks(of.case.kernel, of.case.sizes) for of in tried)
+    return max(blocks) < trying.FEW_BLOCKS or _is_idle(_trust(tried, options))
+
+
+def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:
+    """Return how the instructions of the trials that were completed were executed."""
+    complete = (of.done for of in tried if of.done and of.outcome.status == result.OK)
+    number = architectures.number(execute.arch_of(options))
+    return trust.of_instructions([of.rows() for of in complete], number)
+
+
+def _is_idle(trusted: Mapping[str, Any]) -> bool:
+    """Return whether many of the lines with an access to memory were not executed."""
+    return len(trusted["not_reached"]) >= IDLE * max(trusted["lines_with_access"], 1)
 
 
 def _is_sure(source: CheckedKernel, end: Result) -> bool:
@@ -192,6 +223,9 @@ def _document(
     if unlaunched or is_promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
+    trusted, wrapped = _trust(ran, options), kernel.path != source.path
+    limited = any(map(PATTERNS["failure"].search, source.notes))  # a limit may keep lines from being executed
+    unclear = unclear or (code == result.RIGHT and wrapped and not limited and _is_idle(trusted))
     arch = execute.arch_of(options)
     outcome = {
         "exit_code": result.UNCLEAR if unclear else code,
@@ -207,8 +241,7 @@ def _document(
         "fix": [],
     }
     complete = [entry for entry in ran if entry.outcome.status == result.OK]
-    rows = [entry.done.rows() for entry in complete if entry.done is not None]
-    outcome["trust"] = trust.of_instructions(rows, architectures.number(arch)) | {
+    outcome["trust"] = trusted | {
         "not_run": [
             f"{entry.name or entry.case.id}: {entry.outcome.reason}"
             for entry in tried

@@ -21,6 +21,8 @@ from tilewave.pipeline import trials
 from tilewave.pipeline.cases import Case
 from tilewave.report.cells import plural
 
+SHOWN = 2
+"""Shapes that a sentence names where results are equal."""
 NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
 ALLOCATED = "; the host allocates no more"
@@ -47,6 +49,7 @@ def sentence(
         subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
         return f"{subject} {problem}: {end.reason}"
     right = [of for of in ran if of.exit_code == result.RIGHT]
+    equal = list(dict.fromkeys(size_of(of.case) for of in right))[:SHOWN]
     multiples = right and any("%" in of for of in itertools.chain(*source.limits))
     down = rounded_down(source, right)[1] if multiples else ""
     if code == result.NOT_RIGHT and source.faults:
@@ -60,8 +63,9 @@ def sentence(
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         faults = PATTERNS["twice"].sub("", faults)
         return f"{name} is {faults}{_named(source, faults)}"
-    if code == result.RIGHT:
-        return name + _right(source, outcome, case, ran, down)
+    if decisive.exit_code == result.RIGHT:
+        text = _right(source, outcome, case, ran, down)
+        return name + text if code == result.RIGHT else f"{doubt}: {_idle(source, outcome)}; else it{text}"
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     guessed = "operation" in case.kernel.marked(GUESSED)
@@ -75,6 +79,7 @@ def sentence(
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([place + reason, *hints])
     differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
+    at += f"; it equals it at {' and at '.join(equal)}" * bool(differs and equal)
     if code == result.NOT_RIGHT:
         by_name = f" as {operation} " if guessed and problem == result.WRONG else " "
         as_named = f": {differs}" if differs or not place else by_name
@@ -166,15 +171,24 @@ def _right(
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
-    missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
-    lines = [of["line"] for of in missed if of["file"] == source.path.name]
-    if lines:
-        several = "s" * (len(lines) > 1)
-        sentence += f"; no trial executed line{several} {', '.join(map(str, lines))}"
+    wrapped = case.kernel.path != source.path and outcome["exit_code"] == result.RIGHT
+    if wrapped and any(of["file"] == source.path.name for of in outcome["trust"]["not_reached"]):
+        sentence += f"; {_idle(source, outcome)}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
     return "; ".join([sentence, *unused, *map(_advice, notable)])
+
+
+def _idle(source: CheckedKernel, outcome: Row) -> str:
+    """Return which lines with an access to memory no trial executed, of how many if that is why there is no verdict."""
+    missed, trusted = list[str](), outcome["trust"]
+    for of in trusted["not_reached"]:
+        missed += [str(of["line"])] if of["file"] == source.path.name else []
+    several = "s" * (len(missed) > 1)
+    part = f", {len(trusted['not_reached'])} of the {trusted['lines_with_access']} with an access to memory"
+    lines = f"no trial executed line{several} {', '.join(missed)}"
+    return lines + part * (outcome["exit_code"] != result.RIGHT)
 
 
 def _advice(fix: Row) -> str:

@@ -240,7 +240,7 @@ def _in_file(function: Function | None, kernel: Kernel | None) -> dict[str, str]
     operation = operations.load(kernel.front.operation)
     named = {*operation.dimensions, *operation.operands}
     pairs = zip(leaves(kernel.front.arguments), (of.name for of in function.parameters))
-    return {str(of): name for of, name in pairs if of in named and of != name.lower()}
+    return {str(of): name for of, name in pairs if of in named and of.lower() != name.lower()}
 
 
 def _later(function: Function, source: Source, options: Mapping[str, Any]) -> Iterator[str]:

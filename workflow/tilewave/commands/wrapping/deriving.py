@@ -253,11 +253,10 @@ def _alike(scope: Scope) -> dict[str, str]:
 
 
 def _line(argument: Tokens, scope: Scope) -> str:
-    """Return an argument, or the value of a name, which may be a macro's number."""
+    """Return an argument, or the value of a name, which may be a number of macros and constants outside of functions."""
     value = scope.literal(argument)
     with contextlib.suppress(Unknown):
-        named = spelled(value) in scope.source.macros
-        return str(number(value, outside(scope.source))) if named else spelled(value)
+        return str(number(value, outside(scope.source)))
     return spelled(value)
 
 

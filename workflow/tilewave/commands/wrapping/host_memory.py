@@ -56,7 +56,7 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
             of_type, each, whole = SIZEOF.search(text), size, text
             with contextlib.suppress(Unknown):
                 each = number(syntax.tokens(of_type[0].strip(" *")), scope) if of_type else size
-            if each == size:  # bytes of another type stay bytes
+            if each == size or not size:  # bytes of another type stay bytes
                 text = SIZEOF.sub("", text, count=1)
             if not size and text == whole:
                 return ""

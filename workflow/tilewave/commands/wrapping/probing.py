@@ -106,7 +106,7 @@ def new_operation(
 
     def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
         least, most = 0, deriving.SOME
-        while True:
+        while deriving.room(shape) <= deriving.LIMIT:
             many, all_room = (deriving.room(shape, least, of) for of in (most, deriving.MOST))
             held = {name: replace(of, extents=(many,)) for name, of in candidate.operands.items()}
             keep(replace(candidate, operands=held))
@@ -122,6 +122,7 @@ def new_operation(
                 raise UserError.because(HERE, problem, "Check a copy with smaller constants")
             else:
                 least = 2 * least or deriving.MOST
+        return case.UnjudgedRun({}, TOO_LARGE, True)
 
     say(f"{function.name}: executing it on the CPU to see what it touches")
     grids = [guess.front["grid"]]
