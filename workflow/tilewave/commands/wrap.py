@@ -211,6 +211,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             retried = _tried(target, by_block, by_block.shape) if by_block else None
             if by_block and retried and trying.right(retried[1]):
                 guess, (front, outcome, shape) = by_block, retried
+        if outcome["verdict"] in (result.WRONG, result.NOT_CHECKED) and not guess.faults:
+            guess.faults += probing.unwritten(target, guess, front, shape)
     operation, numbers = guess.operation, all(isinstance(side, int) for side in front["block"])
     refused = outcome["status"] == result.UNSUPPORTED and "block" in outcome["reason"]
     if refused and guess.place and numbers and "--block" not in guess.unknown and not options.block:
@@ -219,6 +221,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         failure = trying.described(outcome, shape)
         if guess.place and derived.exceeds(failure, constant=True):
             guess.faults.append(failure)
+        elif tested := probing.tested_size(target, derived, guess, failure):
+            guess.faults.append(f"although it has a bounds test of {tested}, the outcome is {failure}")
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(

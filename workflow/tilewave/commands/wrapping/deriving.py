@@ -256,7 +256,8 @@ def _line(argument: Tokens, scope: Scope) -> str:
     """Return an argument, or the value of a name, which may be a number of macros and constants outside of functions."""
     value = scope.literal(argument)
     with contextlib.suppress(Unknown):
-        return str(number(value, outside(scope.source)))
+        named = any(token.word for token in value)
+        return str(number(value, outside(scope.source))) if named else spelled(value)
     return spelled(value)
 
 

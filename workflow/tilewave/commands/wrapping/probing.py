@@ -15,15 +15,16 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, host_memory, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
+from tilewave.commands.wrapping.guessing import FLOORED, Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
+from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operand, Operation
-from tilewave.kernel.padding import POISON
+from tilewave.kernel.padding import POISON, unset
 from tilewave.theory.dtypes import DTYPES, SIZES
 
 LONGER = 4
@@ -45,6 +46,8 @@ LOCAL = re.compile(
     r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
 )
 STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
+LACKING = 0.25
+"""Least part of an array that a launch leaves unwritten for want of blocks."""
 CLOSE = 1e-2
 """Difference of two sums of a block, of numbers up to 1, that is rounding."""
 
@@ -294,6 +297,40 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
         return []
     up = f"the launch in {guess.place} rounds its size up to whole blocks, but the sum of"
     return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
+
+
+def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: trying.Shape) -> list[str]:
+    """Return the fault of a launch without blocks for some elements, which a larger grid writes with all others, but no more."""
+    launches, sides = target.source.launches(target.function.name), [*map(str, front["grid"])]
+    once = guess.place and len(launches) == 1 and not launches[0].scope.loops
+    fixed = [of for of in sides if not names_in(of) and of != "1"]
+    if not once or fixed or guess.unknown or trying.broken(trying.floored(front), shape):
+        return []
+    bare = {key: of for key, of in front.items() if key != trying.READS_C}
+    grids = [front["grid"], [f"2 * max({', '.join([*sides, '1'])})"] * len(sides)]
+    little, much = (target.trial({**bare, "grid": grid}, shape) for grid in grids)
+    for name, operand in guess.operation.operands.items() if not (little.fatal or much.fatal) else ():
+        if operand.written and (guess.operation.laid_out or not operand.given):
+            of = SIZES[front["dtypes"][name]]
+            blank = (unset(run.buffers[name].view(f"V{of}")) for run in (little, much))
+            missing, still = (of.nonzero()[0] for of in blank)
+            if missing.size >= LACKING * little.buffers[name].nbytes / of and not still.size:
+                text = f"elements {missing[0]} to {missing[-1]} of {name} are never written under the launch in"
+                return [f"{text} {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"]
+    return []
+
+
+def tested_size(target: Target, derived: DerivedOperation, guess: Guess, failure: str) -> str:
+    """Return a size that a kernel tests, though it goes beyond an array that the host allocates with this size; else empty."""
+    past, grid = deriving.PAST.search(failure), " ; ".join(map(str, guess.front["grid"]))
+    sizes = names_in(" + ".join(derived.allocated.values() or ["0"]))
+    if not (guess.place and past and derived.exceeds(failure) and {*derived.dimensions} <= sizes):
+        return ""
+    many, down = derived.allocated[past[1]], {of for of, _ in FLOORED.findall(grid)}
+    if derived.loose or {*derived.indices} - {past[1]} or not (names_in(grid) or many in sizes):
+        return ""
+    tested = [of for name, of in derived.sizes.items() if target.function.tests(name)]
+    return next((of for of in tested if of in names_in(many) and of not in {*down, *guess.asserted}), "")
 
 
 def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:
