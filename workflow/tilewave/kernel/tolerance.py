@@ -194,7 +194,12 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
         blank = (
             None if blank and dtype == "f64" and output.scaled else blank
         )  # sums of doubles keep a NaN's bits
-    return judged(output, comparison, value, expected, blank=blank)
+    judgement = judged(output, comparison, value, expected, blank=blank)
+    if blank is not False or output.given or output.whole:
+        return judgement
+    gaps = np.flatnonzero(unset(got) & (to_float64(got, dtype) != want))
+    text = f"; {gaps.size} of them are never written, as {output.element(int(gaps[0]))}" if gaps.size else ""
+    return replace(judgement, reason=judgement.reason + text)
 
 
 PART = 1 << 13

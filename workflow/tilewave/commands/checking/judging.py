@@ -95,8 +95,10 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             begun = time.monotonic()
             tried = [entry for kernel in kernels for entry in run(kernel)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in tried)
-            for size in _larger(source) if right else ():
-                limit_s = options.budget if _unproven(tried, options) else SHORT_S
+            least = _least(source) if right else []
+            for size in [*least, *_larger(source)] if right else ():
+                owed = size in least or _unproven(tried, options)
+                limit_s = SEVERAL * options.budget if owed else SHORT_S
                 if time.monotonic() - begun < limit_s:
                     entries = run(at_size(source.kernel, size))
                     tried += [entry for entry in entries if _is_sure(source, entry.outcome)]
@@ -152,6 +154,15 @@ def _larger(source: CheckedKernel) -> list[str]:
         enough = (of for of in larger if _blocks(source.kernel, of) >= trying.FEW_BLOCKS)
         sizes.append(trying.size(next(enough, larger[0])))
     return sizes
+
+
+def _least(source: CheckedKernel) -> list[str]:
+    """Return shapes with the least of each size that must be a multiple, where a kernel's tile may reach over both edges."""
+    assert source.kernel is not None
+    sides = shape_of(source.kernel)
+    steps = re.findall(r"(\w+) % (\d+) == 0", " ".join(source.where))
+    least = {name: int(step) for name, step in steps if int(step) < sides.get(name, 0)}
+    return [trying.size({**sides, name: step}) for name, step in least.items()]
 
 
 def _blocks(kernel: Kernel, sizes: Sizes) -> int:

@@ -27,6 +27,8 @@ NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
 ALLOCATED = "; the host allocates no more"
 """End of a note on an access behind an array."""
+INVENTED = " (--arguments changes it)"
+"""End of a note on an argument that nothing ties to others."""
 NAMED = re.compile(r"(?:grid|block|shared_bytes) |\w+ is a guess: \d+ \(--entry")
 """Notes on guesses that the sentence on a right kernel names."""
 MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)])| {0} up to"
@@ -59,6 +61,8 @@ def sentence(
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
             ends += [f"it is right where {where}{down}"]
+        if source.judge and end.verdict == result.WRONG and equal:
+            ends += [f"it equals {source.judge} at {' and at '.join(equal)}, but not at {size_of(case)}"]
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         faults = PATTERNS["twice"].sub("", faults)
@@ -112,6 +116,8 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
         note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED, probing.NOTHING))
     )
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
+    invented = [of.partition(" is a guess")[0] for of in source.guesses if INVENTED in of]
+    faults += [f"{', '.join(invented)}: of Tilewave's choice (--arguments)"] * bool(invented)
     if problem != result.NOT_CHECKED:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])

@@ -303,6 +303,7 @@ def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: try
     """Return the fault of a launch without blocks for some elements, which a larger grid writes with all others, but no more."""
     launches, sides = target.source.launches(target.function.name), [*map(str, front["grid"])]
     once = guess.place and len(launches) == 1 and not launches[0].scope.loops
+    once = once and "arguments" not in front.get("marks", {})
     fixed = [of for of in sides if not names_in(of) and of != "1"]
     if not once or fixed or guess.unknown or trying.broken(trying.floored(front), shape):
         return []
