@@ -21,13 +21,12 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
     cases: the rows of every instruction (`CaseExecution.rows`) of each case of one variant."""
     exact: set[str] = set()
     approximate: dict[str, set[str]] = {}
-    lines: dict[tuple[str, int], tuple[str, bool]] = {}
-    accesses: set[tuple[str, int]] = set()
+    accesses: dict[tuple[str, int], tuple[str, bool]] = {}
     for row in (row for rows in cases for row in rows):
         place = str(row["file"]), int(row["line"] or 0)
         reached = bool(row["executed"])
-        lines[place] = str(row["text"]), reached or lines.get(place, ("", False))[1]
-        accesses |= {place} if place[1] and ACCESS.match(str(row["opcode"])) else set()
+        if place[1] and ACCESS.match(str(row["opcode"])):
+            accesses[place] = str(row["text"]), reached or accesses.get(place, ("", False))[1]
         if not reached:
             continue
         base = str(row["opcode"]).partition(".")[0]
@@ -38,7 +37,7 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             approximate.setdefault(why, set()).add(base)
         if not reasons:
             exact.add(base)
-    missed = sorted((*at, lines[at][0]) for at in accesses if not lines[at][1])
+    missed = sorted((*at, text) for at, (text, reached) in accesses.items() if not reached)
     return {
         "exact": sorted(exact),
         "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],

@@ -5,7 +5,7 @@ import re
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,10 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         document = verdict_on(judged, options, machine)
         if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
             return document
-        equal = [of["case"] for of in document.get("trials", ()) if of["verdict"] == result.CORRECT]
-        if document.get("verdict") == result.WRONG and (judge.exact or len({*equal}) > 1):
+        trials_of = document.get("trials", ())
+        equal = {of["case"] for of in trials_of if of["verdict"] == result.CORRECT}
+        telling = document.get("verdict") == result.WRONG and (judge.exact or len(equal) > 1)
+        if telling or document.get("verdict") == result.CORRECT:  # or not all was executed
             differing = differing or document
     if source.search:
         source.put(None)
@@ -94,8 +96,10 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
             begun = time.monotonic()
             tried = [entry for kernel in kernels for entry in run(kernel)]
-            right = source.judge and all(entry.exit_code == result.RIGHT for entry in tried)
-            least = _least(source) if right else []
+            whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
+            fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
+            right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
+            least = _least(source, whole) if right else []
             for size in [*least, *_larger(source)] if right else ():
                 owed = size in least or _unproven(tried, options)
                 limit_s = SEVERAL * options.budget if owed else SHORT_S
@@ -156,11 +160,11 @@ def _larger(source: CheckedKernel) -> list[str]:
     return sizes
 
 
-def _least(source: CheckedKernel) -> list[str]:
+def _least(source: CheckedKernel, whole: Iterable[str]) -> list[str]:
     """Return shapes with the least of each size that must be a multiple, where a kernel's tile may reach over both edges."""
     assert source.kernel is not None
     sides = shape_of(source.kernel)
-    steps = re.findall(r"(\w+) % (\d+) == 0", " ".join(source.where))
+    steps = re.findall(r"(\w+) % (\d+) == 0", " ".join([*source.where, *whole]))
     least = {name: int(step) for name, step in steps if int(step) < sides.get(name, 0)}
     return [trying.size({**sides, name: step}) for name, step in least.items()]
 
@@ -211,7 +215,9 @@ def _document(
         deciding = finite or deciding
     off = [of for of in deciding if source.judge and of.outcome.verdict == result.WRONG]
     edges = [of for of in off if of.case.id != deciding[0].case.id]
-    if edges and edges == off and not any(map(trying.rounded_up, kernel.front.grid)):
+    whole = trying.floored(vars(kernel.front))
+    edges.sort(key=lambda of: bool(trying.broken(whole, of.case.sizes)))
+    if edges and len(edges) == len(off) and not any(map(trying.rounded_up, kernel.front.grid)):
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]

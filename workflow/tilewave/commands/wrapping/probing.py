@@ -308,14 +308,20 @@ def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: try
     if not once or fixed or guess.unknown or trying.broken(trying.floored(front), shape):
         return []
     bare = {key: of for key, of in front.items() if key != trying.READS_C}
-    grids = [front["grid"], [f"2 * max({', '.join([*sides, '1'])})"] * len(sides)]
-    little, much = (target.trial({**bare, "grid": grid}, shape) for grid in grids)
-    for name, operand in guess.operation.operands.items() if not (little.fatal or much.fatal) else ():
-        if operand.written and (guess.operation.laid_out or not operand.given):
-            of = SIZES[front["dtypes"][name]]
-            blank = (unset(run.buffers[name].view(f"V{of}")) for run in (little, much))
-            missing, still = (of.nonzero()[0] for of in blank)
-            if missing.size >= LACKING * little.buffers[name].nbytes / of and not still.size:
+    every = " * ".join(f"({side})" for side in sides)
+    along = [[f"2 * {every}" if i == at else "1" for i in range(len(sides))] for at in range(len(sides))]
+    for name, operand in guess.operation.operands.items():
+        of = SIZES[front["dtypes"][name]]
+
+        def blank(grid: Sequence[Any], name: str = name, of: int = of) -> np.ndarray | None:
+            run = target.trial({**bare, "grid": grid}, shape)
+            return None if run.fatal else unset(run.buffers[name].view(f"V{of}")).nonzero()[0]
+
+        missing = blank(sides) if operand.written and (guess.operation.laid_out or not operand.given) else None
+        many = LACKING * math.prod(operand.sizes(shape))
+        if missing is not None and missing.size >= max(many, 1):
+            others = (blank(grid) for grid in (sides[::-1], *along))
+            if any(of is not None and not of.size for of in others):
                 text = f"elements {missing[0]} to {missing[-1]} of {name} are never written under the launch in"
                 return [f"{text} {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"]
     return []
