@@ -222,7 +222,9 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         if guess.place and derived.exceeds(failure, constant=True):
             guess.faults.append(failure)
         elif tested := probing.tested_size(target, derived, guess, failure):
-            guess.faults.append(f"although it has a bounds test of {tested}, the outcome is {failure}")
+            guess.faults.append(
+                f"although it has a bounds test of {tested}, the outcome is {failure}"
+            )
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(

@@ -198,7 +198,11 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
     if blank is not False or output.given or output.whole:
         return judgement
     gaps = np.flatnonzero(unset(got) & (to_float64(got, dtype) != want))
-    text = f"; {gaps.size} of them are never written, as {output.element(int(gaps[0]))}" if gaps.size else ""
+    text = (
+        f"; {gaps.size} of them are never written, as {output.element(int(gaps[0]))}"
+        if gaps.size
+        else ""
+    )
     return replace(judgement, reason=judgement.reason + text)
 
 

@@ -188,7 +188,7 @@ def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:
 
 def _is_idle(trusted: Mapping[str, Any]) -> bool:
     """Return whether many of the lines with an access to memory were not executed."""
-    return len(trusted["not_reached"]) >= IDLE * max(trusted["lines_with_access"], 1)
+    return bool(len(trusted["not_reached"]) >= IDLE * max(trusted["lines_with_access"], 1))
 
 
 def _is_sure(source: CheckedKernel, end: Result) -> bool:
@@ -241,7 +241,9 @@ def _document(
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
     trusted, wrapped = _trust(ran, options), kernel.path != source.path
-    limited = any(map(PATTERNS["failure"].search, source.notes))  # a limit may keep lines from being executed
+    limited = any(
+        map(PATTERNS["failure"].search, source.notes)
+    )  # a limit may keep lines from being executed
     unclear = unclear or (code == result.RIGHT and wrapped and not limited and _is_idle(trusted))
     arch = execute.arch_of(options)
     outcome = {

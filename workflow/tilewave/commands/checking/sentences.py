@@ -62,14 +62,20 @@ def sentence(
         if edges and end.verdict == result.CORRECT and where:
             ends += [f"it is right where {where}{down}"]
         if source.judge and end.verdict == result.WRONG and equal:
-            ends += [f"it equals {source.judge} at {' and at '.join(equal)}, but not at {size_of(case)}"]
+            ends += [
+                f"it equals {source.judge} at {' and at '.join(equal)}, but not at {size_of(case)}"
+            ]
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         faults = PATTERNS["twice"].sub("", faults)
         return f"{name} is {faults}{_named(source, faults)}"
     if decisive.exit_code == result.RIGHT:
         text = _right(source, outcome, case, ran, down)
-        return name + text if code == result.RIGHT else f"{doubt}: {_idle(source, outcome)}; else it{text}"
+        return (
+            name + text
+            if code == result.RIGHT
+            else f"{doubt}: {_idle(source, outcome)}; else it{text}"
+        )
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     guessed = "operation" in case.kernel.marked(GUESSED)
@@ -194,7 +200,7 @@ def _idle(source: CheckedKernel, outcome: Row) -> str:
     several = "s" * (len(missed) > 1)
     part = f", {len(trusted['not_reached'])} of the {trusted['lines_with_access']} with an access to memory"
     lines = f"no trial executed line{several} {', '.join(missed)}"
-    return lines + part * (outcome["exit_code"] != result.RIGHT)
+    return lines if outcome["exit_code"] == result.RIGHT else lines + part
 
 
 def _advice(fix: Row) -> str:

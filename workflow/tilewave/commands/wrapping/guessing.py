@@ -348,8 +348,8 @@ def _with_numbers(
     values = function.launch_arguments(launch.arguments)
     derived = type(guess.operation).reference is Operation.reference
     small, sizes = _requantising(function, unknown), dict[str, set[Any]]()
-    for value, argument in zip(values, arguments):
-        sizes.setdefault(spelled(value), set()).add(argument)
+    for of, argument in zip(values, arguments):
+        sizes.setdefault(spelled(of), set()).add(argument)
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars

@@ -17,7 +17,9 @@ from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
 VALUE, RANGE, CALLED = (
     r"\b{} \[ [^;=]* \] = (?!=)([^;]+) ;",
-    re.compile(r"(?:\( (?:\w+ )+\) )*(\( )?(?:\w+(?: :: \w+)*(?: \([^()]*\))?|\( [^%]* \)) (%|&) (\w+)(?(1) \))(?: ([-+]) (\w+))?"),
+    re.compile(
+        r"(?:\( (?:\w+ )+\) )*(\( )?(?:\w+(?: :: \w+)*(?: \([^()]*\))?|\( [^%]* \)) (%|&) (\w+)(?(1) \))(?: ([-+]) (\w+))?"
+    ),
     r"\b(\w+) \( ([^;()]*\b{}\b[^;()]*) \) ;",
 )
 """How the host sets an element, a value below a bound, and the call of a function with an array."""
@@ -105,7 +107,9 @@ def drawn(launch: Launch, argument: Tokens) -> tuple[int, int] | None:
     calls = _calls(around, spelled(argument))
     copied = [of[1] for called, of, _ in calls if called.startswith("cudaMemcpy") and of[1:]]
     places = [(name, around) for of in (argument, *copied) if (name := _name(of))]
-    places += [(_name(given[of]), around.caller) for of, _ in places if around.caller and of in given]
+    places += [
+        (_name(given[of]), around.caller) for of, _ in places if around.caller and of in given
+    ]
     ends = set[tuple[int, int]]()
     for name, scope in places:
         for text, inside in _filled(name, scope) if name else ():

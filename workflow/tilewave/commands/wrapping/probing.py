@@ -299,7 +299,9 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
     return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
-def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: trying.Shape) -> list[str]:
+def unwritten(
+    target: Target, guess: Guess, front: Mapping[str, Any], shape: trying.Shape
+) -> list[str]:
     """Return the fault of a launch without blocks for some elements, which a larger grid writes with all others, but no more."""
     launches, sides = target.source.launches(target.function.name), [*map(str, front["grid"])]
     once = guess.place and len(launches) == 1 and not launches[0].scope.loops
@@ -309,7 +311,9 @@ def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: try
         return []
     bare = {key: of for key, of in front.items() if key != trying.READS_C}
     every = " * ".join(f"({side})" for side in sides)
-    along = [[f"2 * {every}" if i == at else "1" for i in range(len(sides))] for at in range(len(sides))]
+    along = [
+        [f"2 * {every}" if i == at else "1" for i in range(len(sides))] for at in range(len(sides))
+    ]
     for name, operand in guess.operation.operands.items():
         of = SIZES[front["dtypes"][name]]
 
@@ -317,13 +321,19 @@ def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: try
             run = target.trial({**bare, "grid": grid}, shape)
             return None if run.fatal else unset(run.buffers[name].view(f"V{of}")).nonzero()[0]
 
-        missing = blank(sides) if operand.written and (guess.operation.laid_out or not operand.given) else None
+        missing = (
+            blank(sides)
+            if operand.written and (guess.operation.laid_out or not operand.given)
+            else None
+        )
         many = LACKING * math.prod(operand.sizes(shape))
         if missing is not None and missing.size >= max(many, 1):
             others = (blank(grid) for grid in (sides[::-1], *along))
             if any(of is not None and not of.size for of in others):
                 text = f"elements {missing[0]} to {missing[-1]} of {name} are never written under the launch in"
-                return [f"{text} {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"]
+                return [
+                    f"{text} {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"
+                ]
     return []
 
 
@@ -337,7 +347,9 @@ def tested_size(target: Target, derived: DerivedOperation, guess: Guess, failure
     if derived.loose or {*derived.indices} - {past[1]} or not (names_in(grid) or many in sizes):
         return ""
     tested = [of for name, of in derived.sizes.items() if target.function.tests(name)]
-    return next((of for of in tested if of in names_in(many) and of not in {*down, *guess.asserted}), "")
+    return next(
+        (of for of in tested if of in names_in(many) and of not in {*down, *guess.asserted}), ""
+    )
 
 
 def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:
