@@ -218,13 +218,13 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
     if refused and guess.place and numbers and "--block" not in guess.unknown and not options.block:
         guess.faults.append(f"as launched in {guess.place}: {outcome['reason']}")
     if derived is not None:
-        failure = trying.described(outcome, shape)
-        if guess.place and derived.exceeds(failure, constant=True):
-            guess.faults.append(failure)
-        elif tested := probing.tested_size(target, derived, guess, failure):
-            guess.faults.append(
-                f"although it has a bounds test of {tested}, the outcome is {failure}"
-            )
+        tests, inferred = target.function.tests, "inferred from this failure: "
+        tested = {of for name, of in derived.sizes.items() if tests(name)} - {*guess.asserted}
+        free = derived.loose or derived.dimensions[1:] or "//" in str(guess.front["grid"])
+        failures = [of.partition(inferred)[2] for of in guess.notes if inferred in of]
+        for failure in [trying.described(outcome, shape), *failures] if guess.place else []:
+            if not guess.faults and derived.exceeds(failure, {*()} if free else tested):
+                guess.faults.append(failure)
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(

@@ -5,7 +5,7 @@ import re
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,6 @@ from tilewave.theory import architectures
 SEVERAL, MANY = 4, 5
 """Multiples at which a formula must be right, too: of a kernel's only size, whole blocks stay whole; of each size, more than
 a block of 1024 from 256 on."""
-IDLE = 0.25
-"""Part of the lines with an access to memory that is not executed by any trial of a kernel which nobody calls right."""
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -99,9 +97,13 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
             fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
-            least = _least(source, whole) if right else []
+            sides = shape_of(source.kernel) if right else {}
+            steps = re.findall(r"(\w+) % (\d+) == 0", " ".join([*source.where, *whole]))
+            less = {name: int(of) for name, of in steps if int(of) < sides.get(name, 0)}
+            least = [trying.size({**sides, name: step}) for name, step in less.items()]
             for size in [*least, *_larger(source)] if right else ():
-                owed = size in least or _unproven(tried, options)
+                few = max(_blocks(source.kernel, of.case.sizes) for of in tried) < trying.FEW_BLOCKS
+                owed = size in least or few or _trust(tried, options)["idle"]
                 limit_s = SEVERAL * options.budget if owed else SHORT_S
                 if time.monotonic() - begun < limit_s:
                     entries = run(at_size(source.kernel, size))
@@ -160,23 +162,8 @@ def _larger(source: CheckedKernel) -> list[str]:
     return sizes
 
 
-def _least(source: CheckedKernel, whole: Iterable[str]) -> list[str]:
-    """Return shapes with the least of each size that must be a multiple, where a kernel's tile may reach over both edges."""
-    assert source.kernel is not None
-    sides = shape_of(source.kernel)
-    steps = re.findall(r"(\w+) % (\d+) == 0", " ".join([*source.where, *whole]))
-    least = {name: int(step) for name, step in steps if int(step) < sides.get(name, 0)}
-    return [trying.size({**sides, name: step}) for name, step in least.items()]
-
-
 def _blocks(kernel: Kernel, sizes: Sizes) -> int:
     return trying.threads({**vars(kernel.front), "block": []}, sizes)
-
-
-def _unproven(tried: Sequence[TriedCase], options: Namespace) -> bool:
-    """Return whether each trial had few blocks, or none executed several of the lines with an access to memory."""
-    blocks = (_blocks(of.case.kernel, of.case.sizes) for of in tried)
-    return max(blocks) < trying.FEW_BLOCKS or _is_idle(_trust(tried, options))
 
 
 def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:
@@ -184,11 +171,6 @@ def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:
     complete = (of.done for of in tried if of.done and of.outcome.status == result.OK)
     number = architectures.number(execute.arch_of(options))
     return trust.of_instructions([of.rows() for of in complete], number)
-
-
-def _is_idle(trusted: Mapping[str, Any]) -> bool:
-    """Return whether many of the lines with an access to memory were not executed."""
-    return bool(len(trusted["not_reached"]) >= IDLE * max(trusted["lines_with_access"], 1))
 
 
 def _is_sure(source: CheckedKernel, end: Result) -> bool:
@@ -240,11 +222,9 @@ def _document(
     if unlaunched or is_promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
-    trusted, wrapped = _trust(ran, options), kernel.path != source.path
-    limited = any(
-        map(PATTERNS["failure"].search, source.notes)
-    )  # a limit may keep lines from being executed
-    unclear = unclear or (code == result.RIGHT and wrapped and not limited and _is_idle(trusted))
+    trusted, limits = _trust(ran, options), any(map(PATTERNS["failure"].search, source.notes))
+    idle = trusted["idle"] and kernel.path != source.path and not limits
+    unclear = unclear or (code == result.RIGHT and idle)
     arch = execute.arch_of(options)
     outcome = {
         "exit_code": result.UNCLEAR if unclear else code,

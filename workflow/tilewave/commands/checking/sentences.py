@@ -69,13 +69,13 @@ def sentence(
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         faults = PATTERNS["twice"].sub("", faults)
         return f"{name} is {faults}{_named(source, faults)}"
-    if decisive.exit_code == result.RIGHT:
-        text = _right(source, outcome, case, ran, down)
-        return (
-            name + text
-            if code == result.RIGHT
-            else f"{doubt}: {_idle(source, outcome)}; else it{text}"
-        )
+    missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
+    lines = [str(of["line"]) for of in missed if of["file"] == source.path.name]
+    idle = f"no trial executed line{'s' * (len(lines) > 1)} {', '.join(lines)}"
+    if decisive.exit_code == result.RIGHT and code == result.UNCLEAR:
+        return f"{doubt}: {idle}; else it{_right(source, outcome, case, ran, down)}"
+    if code == result.RIGHT:
+        return name + _right(source, outcome, case, ran, down, f"; {idle}" * bool(lines))
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     guessed = "operation" in case.kernel.marked(GUESSED)
@@ -142,7 +142,12 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
 
 
 def _right(
-    source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedCase], down: str
+    source: CheckedKernel,
+    outcome: Row,
+    case: Case,
+    ran: Sequence[TriedCase],
+    down: str,
+    idle: str = "",
 ) -> str:
     """Return the rest of the sentence on a kernel that is right: where, and what to fix first."""
     front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
@@ -183,24 +188,11 @@ def _right(
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
-    wrapped = case.kernel.path != source.path and outcome["exit_code"] == result.RIGHT
-    if wrapped and any(of["file"] == source.path.name for of in outcome["trust"]["not_reached"]):
-        sentence += f"; {_idle(source, outcome)}"
+    sentence += idle
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
     return "; ".join([sentence, *unused, *map(_advice, notable)])
-
-
-def _idle(source: CheckedKernel, outcome: Row) -> str:
-    """Return which lines with an access to memory no trial executed, of how many if that is why there is no verdict."""
-    missed, trusted = list[str](), outcome["trust"]
-    for of in trusted["not_reached"]:
-        missed += [str(of["line"])] if of["file"] == source.path.name else []
-    several = "s" * (len(missed) > 1)
-    part = f", {len(trusted['not_reached'])} of the {trusted['lines_with_access']} with an access to memory"
-    lines = f"no trial executed line{several} {', '.join(missed)}"
-    return lines if outcome["exit_code"] == result.RIGHT else lines + part
 
 
 def _advice(fix: Row) -> str:

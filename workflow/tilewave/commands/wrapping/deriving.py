@@ -11,7 +11,7 @@ import operator
 import re
 import string
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -92,11 +92,13 @@ class DerivedOperation:
         """Return whether the host allocates as many elements as an array has."""
         return (*map(str, operand.extents),) == (self.allocated.get(name),)
 
-    def exceeds(self, failure: str, constant: bool = False) -> bool:
-        """Return whether an access is behind what the host allocates; constant: as many elements at all sizes."""
+    def exceeds(self, failure: str, tested: Set[str] | None = None) -> bool:
+        """Return whether an access is behind what the host allocates; tested: which is no size but one that the kernel tests."""
         past = PAST.search(failure)
-        stated = past is not None and self.states(past[1], self.operands[past[1]])
-        return stated and not (constant and past and names_in(self.allocated[past[1]]))
+        if past is None or not self.states(past[1], self.operands[past[1]]):
+            return False
+        many, others = self.allocated[past[1]], {*self.indices} - {past[1]}
+        return tested is None or not names_in(many) or (many in tested and not others)
 
     def operation(self) -> Operation:
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}

@@ -15,12 +15,12 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, host_memory, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import FLOORED, Guess, constant, tiles_of_loops
+from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
-from tilewave.kernel.expressions import names_in
+from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operand, Operation
@@ -299,57 +299,32 @@ def _short_block(target: Target, guess: Guess) -> list[str]:
     return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
-def unwritten(
-    target: Target, guess: Guess, front: Mapping[str, Any], shape: trying.Shape
-) -> list[str]:
-    """Return the fault of a launch without blocks for some elements, which a larger grid writes with all others, but no more."""
+def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: Sizes) -> list[str]:
+    """Return the fault of a launch without blocks for many elements that another grid writes, with all others but no more."""
     launches, sides = target.source.launches(target.function.name), [*map(str, front["grid"])]
-    once = guess.place and len(launches) == 1 and not launches[0].scope.loops
-    once = once and "arguments" not in front.get("marks", {})
+    once = len(launches) == 1 and not launches[0].scope.loops and guess.place
+    sure = once and not (guess.unknown or "arguments" in front.get("marks", {}))
     fixed = [of for of in sides if not names_in(of) and of != "1"]
-    if not once or fixed or guess.unknown or trying.broken(trying.floored(front), shape):
+    outputs = [name for name, of in guess.operation.operands.items() if of.written]
+    operand, size = guess.operation.operands[outputs[0]], SIZES[front["dtypes"][outputs[0]]]
+    known = operand.given and not guess.operation.laid_out
+    if fixed or known or not sure or trying.broken(trying.floored(front), shape):
         return []
-    bare = {key: of for key, of in front.items() if key != trying.READS_C}
-    every = " * ".join(f"({side})" for side in sides)
-    along = [
-        [f"2 * {every}" if i == at else "1" for i in range(len(sides))] for at in range(len(sides))
-    ]
-    for name, operand in guess.operation.operands.items():
-        of = SIZES[front["dtypes"][name]]
 
-        def blank(grid: Sequence[Any], name: str = name, of: int = of) -> np.ndarray | None:
-            run = target.trial({**bare, "grid": grid}, shape)
-            return None if run.fatal else unset(run.buffers[name].view(f"V{of}")).nonzero()[0]
+    def blank(grid: Sequence[str]) -> np.ndarray | None:
+        run = target.trial({**front, "grid": grid, trying.READS_C: False}, shape)
+        return None if run.fatal else unset(run.buffers[outputs[0]].view(f"V{size}")).nonzero()[0]
 
-        missing = (
-            blank(sides)
-            if operand.written and (guess.operation.laid_out or not operand.given)
-            else None
-        )
-        many = LACKING * math.prod(operand.sizes(shape))
-        if missing is not None and missing.size >= max(many, 1):
-            others = (blank(grid) for grid in (sides[::-1], *along))
-            if any(of is not None and not of.size for of in others):
-                text = f"elements {missing[0]} to {missing[-1]} of {name} are never written under the launch in"
-                return [
-                    f"{text} {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"
-                ]
-    return []
-
-
-def tested_size(target: Target, derived: DerivedOperation, guess: Guess, failure: str) -> str:
-    """Return a size that a kernel tests, though it goes beyond an array that the host allocates with this size; else empty."""
-    past, grid = deriving.PAST.search(failure), " ; ".join(map(str, guess.front["grid"]))
-    sizes = names_in(" + ".join(derived.allocated.values() or ["0"]))
-    if not (guess.place and past and derived.exceeds(failure) and {*derived.dimensions} <= sizes):
-        return ""
-    many, down = derived.allocated[past[1]], {of for of, _ in FLOORED.findall(grid)}
-    if derived.loose or {*derived.indices} - {past[1]} or not (names_in(grid) or many in sizes):
-        return ""
-    tested = [of for name, of in derived.sizes.items() if target.function.tests(name)]
-    return next(
-        (of for of in tested if of in names_in(many) and of not in {*down, *guess.asserted}), ""
+    every, missing = f"2 * ({') * ('.join(sides)})", blank(sides)
+    if missing is None or missing.size < max(LACKING * math.prod(operand.sizes(shape)), 1):
+        return []
+    others = map(blank, (sides[::-1], [every], ["1", every][: len(sides)]))
+    if not any(of is not None and not of.size for of in others):
+        return []
+    text = (
+        f"elements {missing[0]} to {missing[-1]} of {outputs[0]} are never written under the launch"
     )
+    return [f"{text} in {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"]
 
 
 def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:

@@ -146,26 +146,22 @@ def recognised(
     numbers[REALS] += {of[0] for of in lists if len(of) == 1}.difference(numbers[REALS])
     changed = [name for name in operation.outputs(job) if name not in pure]
     # Zeros beside an array that is changed in place may be what the blocks tell each other.
-    beside = bool(changed) and all(operands[name].zeroed for name in pure)
-    sets = [changed, pure] if beside and pure else [pure or changed]
-    plain, words = {*read, *job.shape}, {*words_of(function.name)}
+    outputs = changed if changed and all(operands[of].zeroed for of in pure) else pure or changed
+    least = len(needed) if len(outputs) == 1 else 0
+    tried = [
+        (text, formula, letters)
+        for text, formula in candidates.items()
+        if len({*re.findall(r"\b[abcd]\b", formula)}) >= least
+        for letters in _letters(formula, [*read, *lists], numbers)
+    ]
+    plain = {*read, *job.shape}
+    tried.sort(key=lambda of: _unlikely(of[2], read, plain))
+    words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
-    for outputs in sets:
-        least = len(needed) if len(outputs) == 1 else 0
-        tried = [
-            (text, formula, letters)
-            for text, formula in candidates.items()
-            if len({*re.findall(r"\b[abcd]\b", formula)}) >= least
-            for letters in _letters(formula, [*read, *lists], numbers)
-            if not (beside and formula in CONSTANT)
-        ]
-        tried.sort(key=lambda of: _unlikely(of[2], read, plain))
-        fitting = list[list[Tried]]()
-        for output in outputs:
-            fitting.append(_fitting(samples, operation, output, tried, numbers, then))
-            if not fitting[-1]:
-                break
-        if all(fitting):
+    fitting = list[list[Tried]]()
+    for output in outputs:
+        fitting.append(_fitting(samples, operation, output, tried, numbers, then))
+        if not fitting[-1]:
             break
     exact = sole and len(outputs) == 1 and not fitting[0]
     for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
