@@ -195,15 +195,11 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
             None if blank and dtype == "f64" and output.scaled else blank
         )  # sums of doubles keep a NaN's bits
     judgement = judged(output, comparison, value, expected, blank=blank)
-    if blank is not False or output.given or output.whole:
-        return judgement
-    gaps = np.flatnonzero(unset(got) & (to_float64(got, dtype) != want))
-    text = (
-        f"; {gaps.size} of them are never written, as {output.element(int(gaps[0]))}"
-        if gaps.size
-        else ""
-    )
-    return replace(judgement, reason=judgement.reason + text)
+    if blank is False and not (output.given or output.whole) and unset(got).any():
+        gaps = np.flatnonzero(unset(got))
+        text = f"; {gaps.size} elements are never written, as {output.element(int(gaps[0]))}"
+        return replace(judgement, reason=judgement.reason + text)
+    return judgement
 
 
 PART = 1 << 13

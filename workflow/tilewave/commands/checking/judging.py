@@ -68,10 +68,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         document = verdict_on(judged, options, machine)
         if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
             return document
-        trials_of = document.get("trials", ())
-        equal = {of["case"] for of in trials_of if of["verdict"] == result.CORRECT}
-        telling = document.get("verdict") == result.WRONG and (judge.exact or len(equal) > 1)
-        if telling or document.get("verdict") == result.CORRECT:  # or not all was executed
+        ends = [of["verdict"] for of in document.get("trials", ())]
+        if ends.count(result.CORRECT) > 1 or (judge.exact and result.WRONG in ends):
             differing = differing or document
     if source.search:
         source.put(None)
@@ -97,15 +95,11 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
             fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
-            sides = shape_of(source.kernel) if right else {}
-            steps = re.findall(r"(\w+) % (\d+) == 0", " ".join([*source.where, *whole]))
-            less = {name: int(of) for name, of in steps if int(of) < sides.get(name, 0)}
-            least = [trying.size({**sides, name: step}) for name, step in less.items()]
+            least = _least(source, [*source.where, *whole]) if right else []
             for size in [*least, *_larger(source)] if right else ():
-                few = max(_blocks(source.kernel, of.case.sizes) for of in tried) < trying.FEW_BLOCKS
-                owed = size in least or few or _trust(tried, options)["idle"]
-                limit_s = SEVERAL * options.budget if owed else SHORT_S
-                if time.monotonic() - begun < limit_s:
+                few = all(_is_few(source.kernel, of.case.sizes) for of in tried)
+                owed = few or size in least or _trust(tried, options)["idle"]
+                if time.monotonic() - begun < (SEVERAL * options.budget if owed else SHORT_S):
                     entries = run(at_size(source.kernel, size))
                     tried += [entry for entry in entries if _is_sure(source, entry.outcome)]
         except UserError as error:  # of guessed front matter: its file is a temporary one
@@ -153,17 +147,23 @@ def _larger(source: CheckedKernel) -> list[str]:
     bound = any("==" in of and "%" not in of for of in source.where)
     sizes = list[str]()
     for names in [[*sides]] if bound else [[name] for name in sides]:
-        larger = [
-            {name: side * (times if name in names else 1) for name, side in sides.items()}
-            for times in (MANY, SEVERAL * MANY, SEVERAL**2 * MANY)
-        ]
-        enough = (of for of in larger if _blocks(source.kernel, of) >= trying.FEW_BLOCKS)
+        multiples = (MANY, SEVERAL * MANY, SEVERAL**2 * MANY)
+        larger = [sides | {name: sides[name] * times for name in names} for times in multiples]
+        enough = (of for of in larger if not _is_few(source.kernel, of))
         sizes.append(trying.size(next(enough, larger[0])))
     return sizes
 
 
-def _blocks(kernel: Kernel, sizes: Sizes) -> int:
-    return trying.threads({**vars(kernel.front), "block": []}, sizes)
+def _least(source: CheckedKernel, multiples: Sequence[str]) -> list[str]:
+    """Return shapes with the least of each size that must be a multiple, at which a tile reaches over both edges."""
+    sides = shape_of(source.kernel) if source.kernel else {}
+    steps = re.findall(r"(\w+) % (\d+) == 0", " ".join(multiples))
+    less = ({name: int(step)} for name, step in steps if int(step) < sides.get(name, 0))
+    return [trying.size(sides | of) for of in less]
+
+
+def _is_few(kernel: Kernel, sizes: Sizes) -> bool:
+    return trying.threads({**vars(kernel.front), "block": []}, sizes) < trying.FEW_BLOCKS
 
 
 def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:

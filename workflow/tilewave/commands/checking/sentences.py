@@ -51,7 +51,9 @@ def sentence(
         subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
         return f"{subject} {problem}: {end.reason}"
     right = [of for of in ran if of.exit_code == result.RIGHT]
-    equal = list(dict.fromkeys(size_of(of.case) for of in right))[:SHOWN]
+    differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
+    equal = list(dict.fromkeys(size_of(of.case) for of in right if differs))[:SHOWN]
+    alike = [f"it is equal at {' and at '.join(equal)}"] if equal else []
     multiples = right and any("%" in of for of in itertools.chain(*source.limits))
     down = rounded_down(source, right)[1] if multiples else ""
     if code == result.NOT_RIGHT and source.faults:
@@ -61,10 +63,7 @@ def sentence(
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
             ends += [f"it is right where {where}{down}"]
-        if source.judge and end.verdict == result.WRONG and equal:
-            ends += [
-                f"it equals {source.judge} at {' and at '.join(equal)}, but not at {size_of(case)}"
-            ]
+        ends += [f"{differs}at {size_of(case)}", *alike] if differs else []
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         faults = PATTERNS["twice"].sub("", faults)
@@ -72,10 +71,10 @@ def sentence(
     missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
     lines = [str(of["line"]) for of in missed if of["file"] == source.path.name]
     idle = f"no trial executed line{'s' * (len(lines) > 1)} {', '.join(lines)}"
-    if decisive.exit_code == result.RIGHT and code == result.UNCLEAR:
-        return f"{doubt}: {idle}; else it{_right(source, outcome, case, ran, down)}"
-    if code == result.RIGHT:
-        return name + _right(source, outcome, case, ran, down, f"; {idle}" * bool(lines))
+    if decisive.exit_code == result.RIGHT:
+        text = _right(source, outcome, case, ran, down)
+        ended = f"{name}{text}" + f"; {idle}" * bool(lines)
+        return ended if code == result.RIGHT else f"{doubt}: {idle}; else it{text}"
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     guessed = "operation" in case.kernel.marked(GUESSED)
@@ -87,9 +86,7 @@ def sentence(
     sizes = f" {size_of(case)}" if case.shape and not (constant and guessed) else ""
     place = f"at{sizes}{kind}: " if sizes or kind else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
-    at = "; ".join([place + reason, *hints])
-    differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
-    at += f"; it equals it at {' and at '.join(equal)}" * bool(differs and equal)
+    at = "; ".join([place + reason, *hints, *alike])
     if code == result.NOT_RIGHT:
         by_name = f" as {operation} " if guessed and problem == result.WRONG else " "
         as_named = f": {differs}" if differs or not place else by_name
@@ -142,12 +139,7 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
 
 
 def _right(
-    source: CheckedKernel,
-    outcome: Row,
-    case: Case,
-    ran: Sequence[TriedCase],
-    down: str,
-    idle: str = "",
+    source: CheckedKernel, outcome: Row, case: Case, ran: Sequence[TriedCase], down: str
 ) -> str:
     """Return the rest of the sentence on a kernel that is right: where, and what to fix first."""
     front, shapes = case.kernel.front, len({entry.case.id for entry in ran})
@@ -188,7 +180,6 @@ def _right(
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
-    sentence += idle
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]

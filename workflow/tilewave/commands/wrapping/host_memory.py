@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
 from tilewave.commands.wrapping.reading import Function, Launch, signature
 from tilewave.commands.wrapping.scopes import Scope, parts, spelled
@@ -15,14 +16,7 @@ from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
-VALUE, RANGE, CALLED = (
-    r"\b{} \[ [^;=]* \] = (?!=)([^;]+) ;",
-    re.compile(
-        r"(?:\( (?:\w+ )+\) )*(\( )?(?:\w+(?: :: \w+)*(?: \([^()]*\))?|\( [^%]* \)) (%|&) (\w+)(?(1) \))(?: ([-+]) (\w+))?"
-    ),
-    r"\b(\w+) \( ([^;()]*\b{}\b[^;()]*) \) ;",
-)
-"""How the host sets an element, a value below a bound, and the call of a function with an array."""
+TABLES = table_beside(__file__)
 SAMPLES, MOST_DRAWN = 8, 1 << 12
 APART = "apart, but the launch in"
 
@@ -106,21 +100,21 @@ def drawn(launch: Launch, argument: Tokens) -> tuple[int, int] | None:
     passed = {token.text for of in (*launch.arguments, *given.values()) for token in of}
     calls = _calls(around, spelled(argument))
     copied = [of[1] for called, of, _ in calls if called.startswith("cudaMemcpy") and of[1:]]
-    places = [(name, around) for of in (argument, *copied) if (name := _name(of))]
-    places += [
-        (_name(given[of]), around.caller) for of, _ in places if around.caller and of in given
-    ]
-    ends = set[tuple[int, int]]()
-    for name, scope in places:
-        for text, inside in _filled(name, scope) if name else ():
-            match = RANGE.fullmatch(text)
-            if match is None or match[3] in passed:
+    places = [(_name(of), around) for of in (argument, *copied)]
+    places += [(_name(given[of]), around.caller or around) for of, _ in places if of in given]
+    values = [value for name, scope in places if name for value in _filled(name, scope)]
+    matches = [(re.fullmatch(TABLES["drawn"], text), scope) for text, scope in values]
+    ends = list[tuple[int, int]]()
+    for match, scope in matches:
+        try:
+            if match is None or match["count"] in passed:
                 return None
-            with contextlib.suppress(Unknown):
-                count = number(syntax.tokens(match[3]), inside) + (match[2] == "&")
-                first = number(syntax.tokens(f"0 {match[4]} {match[5]}"), inside) if match[5] else 0
-                ends.add((first, first + count))
-    first, end = min((of for of, _ in ends), default=0), max((of for _, of in ends), default=0)
+            count = number(syntax.tokens(match["count"]), scope) + (match["sign"] == "&")
+            first = number(syntax.tokens(f"0 {match['first'] or ''}"), scope)
+        except Unknown:
+            return None
+        ends.append((first, first + count))
+    first, end = min(ends, default=(0, 0))[0], max((end for _, end in ends), default=0)
     return (first, end - first) if 1 < end - first <= MOST_DRAWN else None
 
 
@@ -128,16 +122,17 @@ def _name(argument: Tokens) -> str:
     return next((token.text for token in argument if token.word), "")
 
 
-def _filled(name: str, scope: Scope, depth: int = 0) -> Iterator[tuple[str, Scope]]:
+def _filled(name: str, scope: Scope, inside: bool = False) -> Iterator[tuple[str, Scope]]:
     """Yield the values that the host gives an array's elements, and where, also in a function that it passes the array to."""
     text = spelled(scope.body)
-    yield from ((of, scope) for of in re.findall(VALUE.format(re.escape(name)), text))
-    for called, inside in re.findall(CALLED.format(re.escape(name)), text) if not depth else ():
-        at = [name in of.split() for of in inside.split(" , ")].index(True)
+    yield from ((of, scope) for of in re.findall(TABLES["value"].format(re.escape(name)), text))
+    calls = re.findall(TABLES["called"].format(re.escape(name)), text)
+    for called, passed in () if inside else calls:
+        at = [name in of.split() for of in passed.split(" , ")].index(True)
         for path, item in scope.source.declarations(called):
             taken = signature(path, item).parameters if item.name == called and item.body else ()
             if at < len(taken):
-                yield from _filled(taken[at].name, Scope(scope.source, item.body, item.end), 1)
+                yield from _filled(taken[at].name, Scope(scope.source, item.body, item.end), True)
 
 
 def together(function: Function, launch: Launch) -> Iterator[str]:
