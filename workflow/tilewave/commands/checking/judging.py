@@ -47,9 +47,9 @@ from tilewave.pipeline.cases import Case
 from tilewave.report import advice
 from tilewave.theory import architectures
 
-SEVERAL, MANY = 4, 5
+SEVERAL, MANY, VAST = 4, 5, 16
 """Multiples at which a formula must be right, too: of a kernel's only size, whole blocks stay whole; of each size, more than
-a block of 1024 from 256 on."""
+a block of 1024 from 256 on, and where these are few blocks, or lines are not executed."""
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -74,7 +74,7 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
     if source.search:
         source.put(None)
         plain = replace(source, judges=(), search=None, sizes=())
-        return differing or verdict_on(plain, options, machine)
+        return differing if differing and not source.faults else verdict_on(plain, options, machine)
     if source.kernel is None:
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
@@ -96,10 +96,12 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
             least = _least(source, [*source.where, *whole]) if right else []
-            for size in [*least, *_larger(source)] if right else ():
+            vast = _larger(source, VAST) if right else []
+            for size in [*least, *_larger(source, MANY), *vast] if right else ():
                 few = all(_is_few(source.kernel, of.case.sizes) for of in tried)
-                owed = few or size in least or _trust(tried, options)["idle"]
-                if time.monotonic() - begun < (SEVERAL * options.budget if owed else SHORT_S):
+                owed = few or _trust(tried, options)["idle"]
+                limit_s = SEVERAL * options.budget if owed or size in least else SHORT_S
+                if time.monotonic() - begun < limit_s and (owed or size not in vast):
                     entries = run(at_size(source.kernel, size))
                     tried += [entry for entry in entries if _is_sure(source, entry.outcome)]
         except UserError as error:  # of guessed front matter: its file is a temporary one
@@ -138,20 +140,15 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
                 return
 
 
-def _larger(source: CheckedKernel) -> list[str]:
+def _larger(source: CheckedKernel, times: int) -> list[str]:
     """Return larger shapes than those at which a formula was right: many blocks, and other ratios of two sizes."""
     assert source.kernel is not None
     sides = shape_of(source.kernel)
     if any(map(FIXED.fullmatch, source.where)):
         return []
     bound = any("==" in of and "%" not in of for of in source.where)
-    sizes = list[str]()
-    for names in [[*sides]] if bound else [[name] for name in sides]:
-        multiples = (MANY, SEVERAL * MANY, SEVERAL**2 * MANY)
-        larger = [sides | {name: sides[name] * times for name in names} for times in multiples]
-        enough = (of for of in larger if not _is_few(source.kernel, of))
-        sizes.append(trying.size(next(enough, larger[0])))
-    return sizes
+    grown = [[*sides]] if bound else [[name] for name in sides]
+    return [trying.size(sides | {name: sides[name] * times for name in of}) for of in grown]
 
 
 def _least(source: CheckedKernel, multiples: Sequence[str]) -> list[str]:

@@ -120,7 +120,8 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     )
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     invented = [of.partition(" is a guess")[0] for of in source.guesses if INVENTED in of]
-    faults += [f"{', '.join(invented)}: of Tilewave's choice (--arguments)"] * bool(invented)
+    text = f"the value of {', '.join(invented)} is Tilewave's choice (--arguments)"
+    faults += [text] * bool(invented)
     if problem != result.NOT_CHECKED:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])

@@ -128,7 +128,8 @@ def _filled(name: str, scope: Scope, inside: bool = False) -> Iterator[tuple[str
     yield from ((of, scope) for of in re.findall(TABLES["value"].format(re.escape(name)), text))
     calls = re.findall(TABLES["called"].format(re.escape(name)), text)
     for called, passed in () if inside else calls:
-        at = [name in of.split() for of in passed.split(" , ")].index(True)
+        parts_of = passed.split(" , ")
+        at = next((i for i, of in enumerate(parts_of) if name in of.split()), len(parts_of))
         for path, item in scope.source.declarations(called):
             taken = signature(path, item).parameters if item.name == called and item.body else ()
             if at < len(taken):
