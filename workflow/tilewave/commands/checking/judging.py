@@ -35,6 +35,7 @@ from tilewave.commands.checking.tried import (
 )
 from tilewave.commands.wrapping import trying
 from tilewave.commands.wrapping.host_reference import Reference
+from tilewave.commands.wrapping.recognising import CONSTANT
 from tilewave.execution import least, trust
 from tilewave.kernel import result
 from tilewave.kernel.expressions import Sizes
@@ -69,7 +70,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
             return document
         ends = [of["verdict"] for of in document.get("trials", ())]
-        if ends.count(result.CORRECT) > 1 or (judge.exact and result.WRONG in ends):
+        telling = ends.count(result.CORRECT) > 1 and not any(of in judge.text for of in CONSTANT)
+        if telling or (judge.exact and result.WRONG in ends):
             differing = differing or document
     if source.search:
         source.put(None)
