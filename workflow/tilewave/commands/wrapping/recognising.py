@@ -14,10 +14,12 @@ import numpy as np
 
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
+from tilewave.commands.wrapping.arithmetic import Unknown, number, outside
 from tilewave.commands.wrapping.guessing import constant, meanings
 from tilewave.commands.wrapping.host_reference import Reference, words_of
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.scopes import spelled
+from tilewave.compiling.declarations import tokens
 from tilewave.kernel import operations
 from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import Kernel
@@ -36,8 +38,8 @@ SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
 LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
-COMBINED = 2000
-"""About the most combinations of a formula's sizes, the first of which are the kernel's own."""
+COMBINED, HUGE = 2000, 10**12
+"""About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
 ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
@@ -278,6 +280,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     whole = [int(of) for of in (*values, *named, *literals) if of == int(of) and 1 < of <= LARGEST]
     reals = [*map(float, values), *literals]
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
+    reals += filter(None, (_divisor(of, source) for of in bodies if "/" in of))
     passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
     sums = (IDENTIFIER.sub(lambda of: passed.get(of[0], of[0]), of) for of in SUM.findall(code))
     sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
@@ -292,6 +295,14 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
         TURNS: [1, 2, 4, 8, 16, 32],
         REACH: [1, 2, 3, *job.shape],
     }
+
+
+def _divisor(text: str, source: Source) -> float:
+    """Return by what a macro's text behind a `/` divides: by 224 for `(26 + 6) / 7`, which has no brackets; else 0."""
+    try:
+        return float(round(HUGE / number(tokens(f"{HUGE} / {text}"), outside(source))))
+    except (Unknown, ZeroDivisionError):
+        return 0.0
 
 
 def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Letters]:
