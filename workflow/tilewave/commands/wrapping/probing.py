@@ -307,8 +307,8 @@ def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: Siz
     fixed = [of for of in sides if not names_in(of) and of != "1"]
     outputs = [name for name, of in guess.operation.operands.items() if of.written]
     operand, size = guess.operation.operands[outputs[0]], SIZES[front["dtypes"][outputs[0]]]
-    known = operand.given and not guess.operation.laid_out
-    if fixed or known or not sure or trying.broken(trying.floored(front), shape):
+    begun = operand.given and not guess.operation.laid_out
+    if fixed or begun or not sure or trying.broken(trying.floored(front), shape):
         return []
 
     def blank(grid: Sequence[str]) -> np.ndarray | None:
