@@ -1,6 +1,7 @@
 """The verdict on a kernel: what its trials decide, and how far a guess of `wrap` bears on it."""
 
 import functools
+import math
 import re
 import tempfile
 import time
@@ -198,7 +199,10 @@ def _document(
     edges = [of for of in off if of.case.id != deciding[0].case.id]
     whole = trying.floored(vars(kernel.front))
     edges.sort(key=lambda of: bool(trying.broken(whole, of.case.sizes)))
-    if edges and len(edges) == len(off) and not any(map(trying.rounded_up, kernel.front.grid)):
+    sides = [math.prod(of.case.sizes.values()) for of in (*edges, deciding[0])]
+    least = max(sides) == sides[-1]  # a tile reaches over both edges
+    up = any(map(trying.rounded_up, kernel.front.grid)) and not least
+    if edges and len(edges) == len(off) and not up:
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]

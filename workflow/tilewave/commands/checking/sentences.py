@@ -62,7 +62,7 @@ def sentence(
         edges = all(fault.startswith(f"{wrap.FAULT}although ") for fault in source.faults)
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
-            ends += [f"it is right where {where}{down}"]
+            ends += [f"it is right where {where}{down}{source.edge}"]
         ends += [f"{differs}at {size_of(case)}", *alike] if differs else []
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")

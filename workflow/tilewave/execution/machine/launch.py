@@ -39,7 +39,7 @@ from tilewave.theory import architectures
 # Device address of the first buffer: above 32 bits, so that arithmetic without the upper word fails.
 ORIGIN = 0x7_0000_0000
 ALIGNMENT = 512  # of a buffer
-GAP = 1 << 16  # bytes after a buffer in which an access beyond it is seen, and is its own
+GAP = 1 << 20  # bytes after a buffer in which an access beyond it is seen, and is its own
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
 SMS = 132  # of an H200
