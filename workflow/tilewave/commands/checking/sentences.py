@@ -21,8 +21,6 @@ from tilewave.pipeline import trials
 from tilewave.pipeline.cases import Case
 from tilewave.report.cells import plural
 
-SHOWN = 2
-"""Shapes that a sentence names where results are equal."""
 NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
 ALLOCATED = "; the host allocates no more"
@@ -52,7 +50,7 @@ def sentence(
         return f"{subject} {problem}: {end.reason}"
     right = [of for of in ran if of.exit_code == result.RIGHT]
     differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
-    equal = list(dict.fromkeys(size_of(of.case) for of in right if differs))[:SHOWN]
+    equal = list(dict.fromkeys(size_of(of.case) for of in right if differs))[:2]
     alike = [f"it is equal at {' and at '.join(equal)}"] if equal else []
     multiples = right and any("%" in of for of in itertools.chain(*source.limits))
     down = rounded_down(source, right)[1] if multiples else ""
