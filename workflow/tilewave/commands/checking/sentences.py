@@ -29,7 +29,7 @@ INVENTED = " (--arguments changes it)"
 """End of a note on an argument that nothing ties to others."""
 NAMED = re.compile(r"(?:grid|block|shared_bytes) |\w+ is a guess: \d+ \(--entry")
 """Notes on guesses that the sentence on a right kernel names."""
-MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)])| {0} up to"
+MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)]| are)| {0} up to"
 """Where a sentence names a size or an array, which `{0}` stands for."""
 GUESSING = "front matter cannot be guessed"
 JUDGED_BY = "; judged by what "
