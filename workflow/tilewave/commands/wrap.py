@@ -206,11 +206,6 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if trying.right(tried[1]):
                 square.notes.append(f"requires is inferred from this failure: {failure}")
                 derived, guess, (front, outcome, shape) = by_side, square, tried
-        if not (trying.right(outcome) or options.operation or options.shape):
-            by_block = probing.sums_of_blocks(target, guess)
-            retried = _tried(target, by_block, by_block.shape) if by_block else None
-            if by_block and retried and trying.right(retried[1]):
-                guess, (front, outcome, shape) = by_block, retried
         if outcome["verdict"] in (result.WRONG, result.NOT_CHECKED) and not guess.faults:
             guess.faults += probing.unwritten(target, guess, front, shape)
     operation, numbers = guess.operation, all(isinstance(side, int) for side in front["block"])

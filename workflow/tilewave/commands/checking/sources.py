@@ -90,8 +90,7 @@ class CheckedKernel:
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = map(str, of) if name == "conditions" else sizes
-                summed = r"each block sums \1 elements"
-                texts[name in names].extend(PATTERNS["each"].sub(summed, text) for text in texts_of)
+                texts[name in names].extend(texts_of)
         return texts
 
     @property

@@ -314,10 +314,12 @@ def settled(
     shapes: Callable[[float], Iterator[dict[str, int]]],
     aligned: bool,
     roomy: bool,
+    blocks: str,
 ) -> tuple[DerivedOperation, dict[str, int], int, list[str], bool]:
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, notes,
     and whether each shape touches each array to its end.
-    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
+    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead; blocks: of the
+    launch, as many as an array may have elements."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
     ended, slow = list[dict[str, int]](), math.inf
@@ -351,6 +353,9 @@ def settled(
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
         extents, many = _extents(derived.dimensions, last), derived.allocated.get(name)
+        if names_in(blocks) and names_in(blocks) <= {*derived.dimensions}:
+            by_block = all(end == int(evaluate(blocks, shape)) for shape, end in last)
+            extents = (blocks,) if by_block and len(seen) > 1 else extents
         constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
         constant = constant and not (derived.indices or names_in(many or ""))
         within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)

@@ -21,7 +21,6 @@ from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
 from tilewave.kernel.expressions import Sizes, names_in
-from tilewave.kernel.front_matter import INFERRED
 from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operand, Operation
 from tilewave.kernel.padding import POISON, unset
@@ -45,11 +44,8 @@ LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 
 LOCAL = re.compile(
     r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
 )
-STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
 LACKING = 0.25
 """Least part of an array that a launch leaves unwritten for want of blocks."""
-CLOSE = 1e-2
-"""Difference of two sums of a block, of numbers up to 1, that is rounding."""
 
 
 def new_operation(
@@ -141,12 +137,15 @@ def new_operation(
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
+        blocks = " * ".join(f"({side})" for side in grid)
         shapes = functools.partial(deriving.trials, *given, times=times)
-        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
+        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, blocks)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
             guess.front["requires"] = {"conditions": filled}
             guess.notes += [f"{WHERE} {of}" for of in filled]
-            settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
+            settled = deriving.settled(
+                derived, dtypes, touch, shapes, aligned, options.roomy, blocks
+            )
         writes = any(of.written for of in settled[0].operands.values())
         if settled[2] > best or (writes and not wrote and times > 1):
             best, wrote, best_settled, best_grid = settled[2], writes, settled, grid
@@ -249,54 +248,6 @@ def with_tile(target: Target, guess: Guess) -> None:
     guess.tile |= dict(zip(map(str, extents), sides))
     guess.notes[:] = [note for note in guess.notes if not note.startswith("grid is a guess")]
     guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: hence the grid")
-
-
-def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
-    """Guess that a reduction leaves a sum for each block; None where it touches no rows of equal length."""
-    options = target.options
-    if guess.operation.name != "reduction" or options.grid or options.arguments:
-        return None
-    meanings = {"x": "x", "total": "sums", "n": "blocks * each"}
-    arguments = zip(target.function.parameters, guess.front["arguments"])
-    roles = {item.name: meanings.get(str(argument), "") for item, argument in arguments}
-    try:
-        by_block = target.guess(operations.load("block_sums"), roles)
-    except UserError:  # its sizes do not say what the launch needs
-        return None
-    by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
-    by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
-    by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
-    once = trying.threads({**by_block.front, "grid": []}, {}) * target.function.strides_by_grid
-    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": SHORT * (once or WIDE)}
-    trial, of = target.trial(by_block.front, shape), by_block.front["dtypes"]["x"]
-    end = max(trial.touched.get("x", (0, 0))) // SIZES[of]
-    if trial.fatal or not end or end % trying.FEW_BLOCKS:
-        return None
-    total, sums = (trial.buffers[name].view(STORED.get(of, "u1")).sum() for name in ("x", "sums"))
-    if once and not np.isclose(float(total), float(sums), rtol=0, atol=CLOSE):
-        return None  # a thread that takes several elements
-    by_block.shape = {**shape, "each": once or end // trying.FEW_BLOCKS}
-    by_block.front["requires"] = {"conditions": [f"each == {by_block.shape['each']}"]}
-    by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
-    if guess.place and "ceil" in str(guess.front["grid"]):
-        by_block.faults += _short_block(target, by_block)
-    return by_block
-
-
-def _short_block(target: Target, guess: Guess) -> list[str]:
-    """Return the fault of the last of several blocks that has an element less, which the launch allows; empty if none."""
-    arguments, dtypes = guess.front["arguments"], {*guess.front["dtypes"].values()}
-    of = np.dtype(STORED.get(dtypes.pop(), "V1") if len(dtypes) == 1 else "V1")
-    shorter = [f"{value} - 1" if value == "blocks * each" else value for value in arguments]
-    trial = target.trial({**guess.front, "arguments": shorter}, guess.shape)
-    if trial.fatal or shorter == arguments or of.kind == "V":
-        return []
-    rows = trial.buffers["x"].view(of).reshape(trying.FEW_BLOCKS, -1).astype(np.float64)
-    expected, total = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
-    if np.isclose(total, expected, rtol=0, atol=CLOSE):
-        return []
-    up = f"the launch in {guess.place} rounds its size up to whole blocks, but the sum of"
-    return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
 
 
 def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: Sizes) -> list[str]:
