@@ -311,9 +311,8 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     if {*taken} & {*operation.dimensions}:  # which the kernel ignores, perhaps for constants
         values = {constant(source.near, of) for of in target.function.declaration.identifiers}
         sides = {of: side for of, side in guess.launched.items() if side in values} | sides
-    elif not sides and (guess.fixed or not operation.dimensions[1:]):
-        alike = dict.fromkeys(operation.dimensions, guess.fixed)
-        sides = alike if guess.fixed else _touched(target, guess)
+    elif not sides and guess.fixed:
+        sides = dict.fromkeys(operation.dimensions, guess.fixed)
     if len(sides) < len(operation.dimensions):
         return None
     shape = {name: sides[name] for name in operation.dimensions}
@@ -330,15 +329,3 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     if guess.literal and shape == guess.launched:
         trying.as_launched(guess, shape)
     return shape
-
-
-def _touched(target: Target, guess: Guess) -> trying.Shape:
-    """Return the size of an operation with one, from what a grid of numbers reads; empty if unknown."""
-    (name,) = guess.operation.dimensions
-    if any(not str(side).isdigit() for side in guess.front["grid"]):
-        return {}
-    trial = target.trial(guess.front, {name: deriving.MOST})
-    dtypes = guess.front["dtypes"]
-    touched = ((of, max(ends)) for of, ends in trial.touched.items() if of in dtypes)
-    ends = [end // SIZES[dtypes[of]] for of, end in touched]
-    return {} if trial.fatal or not any(ends) else {name: max(ends)}
