@@ -53,7 +53,7 @@ TW void* on_host(tw_size bytes)
 TW void* on_device(tw_size bytes)
 {
     char* at = device + device_used;
-    device_used += (bytes + 511) / 512 * 512 + 512;
+    device_used += (bytes + 511) / 512 * 512 + TW_GAP;
     if (device_used > device_size) { printf("~memory\n"); asm volatile("exit;"); }
     printf("~array %lu %lu\n", (tw_size) (at - device), bytes);
     fill(at, 0xcd, bytes);

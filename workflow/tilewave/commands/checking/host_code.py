@@ -17,6 +17,7 @@ from tilewave.compiling import declarations as syntax
 from tilewave.compiling import nvcc
 from tilewave.compiling.declarations import Unreadable
 from tilewave.compiling.source import TOKEN as LITERAL
+from tilewave.execution.machine.launch import GAP
 from tilewave.kernel import includes
 
 RUNTIME = Path(__file__).with_suffix(".cuh").read_text(encoding="utf-8")
@@ -45,7 +46,8 @@ class HostCode:
 
     @property
     def text(self) -> str:
-        head = f"{TABLES['head']}#define TW_MEMBERS {self.members}\n{RUNTIME}\n{self.declarations}"
+        head = f"{TABLES['head']}#define TW_GAP {GAP}\n#define TW_MEMBERS {self.members}\n"
+        head += f"{RUNTIME}\n{self.declarations}"
         match = MAIN.search(self.code)
         given = match[1].strip() if match else ""
         count = 0 if given in ("", "void") else min(given.count(",") + 1, 2)

@@ -37,7 +37,7 @@ from tilewave.kernel.variants import variant
 from tilewave.pipeline import single
 
 FILE = "tilewave_program.cu"
-ROOMS, TEXT_BYTES = (1 << 24, 1 << 27), 1 << 16
+ROOMS, TEXT_BYTES = (1 << 25, 1 << 27), 1 << 16
 """Memory of the device, and at most; the host has four times as much, and begins with what main prints."""
 SIDES = {0: 20_000_000, 512: 20_000_000, 128: 80_000_000}
 """Most that constants are, if the file's, 0, take too long -> warp instructions of main, and of a kernel."""
