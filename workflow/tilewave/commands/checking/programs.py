@@ -23,7 +23,7 @@ import numpy as np
 from tilewave.basics import memory
 from tilewave.basics.errors import BadLaunch, UserError
 from tilewave.basics.paths import relative
-from tilewave.commands import execute
+from tilewave.commands import execute, flags
 from tilewave.commands.checking import host_code
 from tilewave.commands.checking.host_code import PATTERNS, TABLES
 from tilewave.commands.wrapping import finding, writing
@@ -128,6 +128,11 @@ class _Setting:
     machine: Any
     end: float
     most: int = 0
+
+    @property
+    def macros(self) -> list[tuple[str, str, str]]:
+        """The command line's macros, each ``NAME``, ``=`` and its value."""
+        return [definition.partition("=") for definition in self.options.macro]
 
     def loaded(self, file: Path) -> tuple[Any, Places]:
         """Compile and load a kernel file. Raises Unsuited."""
@@ -303,19 +308,17 @@ class _Program:
         home = self.home / str(len(self.kernels))
         home.mkdir()
         file = home / f"{writing.TRIAL}.cu"
-        text = writing.text(
-            {**TABLES["kernel"], "entry": entry}, source, self.setting.folders, file
-        )
+        macros = {name: [value or 1] for name, _, value in self.setting.macros}
+        front = {**TABLES["kernel"], "entry": entry, "macros": macros}
+        text = writing.text(front, source, self.setting.folders, file)
         if self.text:
             (home / self.setting.path.name).write_text(self.text, encoding="utf-8")
             text = f'{text.partition("#include")[0]}#include "{self.setting.path.name}"\n'
         file.write_text(text, encoding="utf-8")
         program, places = self.setting.loaded(file)
         image = program.image
-        held = {
-            **image.globals_,
-            **({CONSTANT: image.constants[3]} if 3 in image.constants else {}),
-        }
+        constants = {CONSTANT: image.constants[of] for of in (3,) if of in image.constants}
+        held = {**image.globals_, **constants}
         variables = {of: np.frombuffer(bytearray(data), np.uint8) for of, data in held.items()}
         return program, places, variables, function
 
@@ -363,11 +366,13 @@ def _read(
 def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Iterator[ProgramRun]:
     """Yield executions of a file's program, with smaller constants if it takes too long. Raises Unsuited."""
     end = time.monotonic() + BUDGETS * options.budget
-    source, folders = finding.read(path.resolve(), (), (*options.macro,))
+    given = (*flags.allow_headers(options),)
+    source, folders = finding.read(path.resolve(), given, (*options.macro,))
     files = _files(source)
     includes.allow([*(file.parent for file in files), *folders])
     setting = _Setting(files[0], source, folders, options, machine, end)
-    text = host_code.whole_text(files, folders)
+    text = "".join(f"#define {name} {value or 1}\n" for name, _, value in setting.macros)
+    text += host_code.whole_text(files, folders)
     for side, most in SIDES.items():
         chosen, notes = host_code.smaller(text, side) if side else (text, [])
         if side and not notes:
