@@ -317,8 +317,9 @@ class _Program:
         file.write_text(text, encoding="utf-8")
         program, places = self.setting.loaded(file)
         image = program.image
-        constants = {CONSTANT: image.constants[of] for of in (3,) if of in image.constants}
-        held = {**image.globals_, **constants}
+        held = {**image.globals_}
+        if 3 in image.constants:
+            held[CONSTANT] = image.constants[3]
         variables = {of: np.frombuffer(bytearray(data), np.uint8) for of, data in held.items()}
         return program, places, variables, function
 
