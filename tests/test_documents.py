@@ -94,7 +94,7 @@ def test_operations_by_example(alone, monkeypatch, capfd):
     monkeypatch.setenv("TILEWAVE_OPERATIONS", "my_operations")
     for name in ("dense_gelu", "histogram"):
         assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
-    (command,) = re.findall(r"^    tilewave (wrap .*block_sums.*)$", text, re.M)
+    (command,) = re.findall(r"^    tilewave (execute .*block_sums.*)$", text, re.M)
     assert main(command.split()) == 0
     wrapped = Path("my_kernels/histogram.cu")
     front = wrapped.read_text().replace("operation: hist", "operation: uneven #")

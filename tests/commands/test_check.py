@@ -96,7 +96,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    "allocated checked filters fixed host inactive judged limits products program recognised requantised sizes unended".split(),
+    "allocated checked filters fixed host inactive judged launched limits products program recognised requantised sizes unended".split(),
 )
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
@@ -110,6 +110,53 @@ def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     assert str(tmp_path / "tilewave-") not in json.dumps(document)
     half = "it is correct with dtypes a f16in32; b f16in32; c f32; accumulate f32"
     assert name != "products" or half in entries["gemm_of_pairs"]["wrapped"]
+
+
+HALVES = """#include "halves.h"
+__global__ void halve(Rows in, float** out) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < in.n) out[i % 2][i / 2] = in.x[i] * 2.5f;
+}
+void run_halve(Rows in, float** out) { halve<<<BLOCKS>>>(in, out); }
+"""
+HALVES_MAIN = """#include <iostream>
+#include <vector>
+#include "halves.h"
+using namespace std;
+int main() {
+    const int n = 5001;
+    vector<float> h(n, 0.5f), r(n + 1);
+    float *x, *y, **rows;
+    cudaMalloc(&x, n * sizeof(float)); cudaMalloc(&y, (n + 1) * sizeof(float)); cudaMalloc(&rows, 16);
+    cudaMemcpy(x, h.data(), n * sizeof(float), cudaMemcpyHostToDevice);
+    float* both[2] = {y, y + (n + 1) / 2};
+    cudaMemcpy(rows, both, sizeof(both), cudaMemcpyHostToDevice);
+    run_halve({x, n}, rows);
+    cudaMemcpy(r.data(), y, n * sizeof(float), cudaMemcpyDeviceToHost);
+    double error = 0;
+    for (int i = 0; i < n; i++) error = max(error, (double) fabs(r[i] - 1.25f));
+    cout << "max error: " << error << endl;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocks", "code", "text"),
+    [
+        ("(in.n + 255) / 256, 256", 0, "is right, as launched in line 6 of halves.cu: main prints"),
+        ("256, (in.n + 255) / 256 * 256", 1, "failed to launch: block is [5120, 1, 1]"),
+    ],
+)
+def test_a_program_in_several_files(capsys, tmp_path, blocks, code, text):
+    """Nobody knows what the kernel computes, and only main makes its rows; the last grid is too small."""
+    (tmp_path / "halves.h").write_text(
+        "#pragma once\nstruct Rows { float* x; int n; };\nvoid run_halve(Rows in, float** out);\n"
+    )
+    (tmp_path / "main.cu").write_text(HALVES_MAIN)
+    path = tmp_path / "halves.cu"
+    path.write_text(HALVES.replace("BLOCKS", blocks))
+    exit_code, document = check(capsys, path, "--budget", 2)
+    assert exit_code == code and text in document["sentence"]
 
 
 def test_kernels_of_a_header_and_a_host_function_of_the_same_name(capsys, tmp_path):

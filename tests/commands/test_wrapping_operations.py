@@ -83,8 +83,6 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
          {"macros": {}, "block": [32, 8], "arguments": ["a", "b", "c", "m", "n", "k", 1.0, 0.0]},
          "ignores its parameters alpha, beta", "33x70x5"),
         ("gemv_rows", "", {"operation": "matmul", "arguments": ["a", "b", "c", "m", "k"]}, "", "70x1x33"),
-        ("reduce_pairs", "", {"operation": "block_sums", "grid": ["blocks"]}, "each block leaves a sum", "5x256"),
-        ("reduce_strided", "", {"requires": {"conditions": ["each == 128"]}}, "each block leaves a sum", "5x128"),
         ("softmax_of_row", "", {"block": ["T_THREADS"], "arguments": ["x", "y", "rows * columns"],
          "requires": {"conditions": ["columns == 128"]}}, "inferred from this failure: wrong at rows = 3, columns = 129", "9x128"),
         ("copy_hidden", "", {"entry": "::copy_hidden", "grid": ["ceil(n / 64)"]}, "", "70"),

@@ -81,7 +81,7 @@ int main()
     return 0;
 }
 
-// weighed: 0, launches it in line 70: main prints 'weighed: 0 mismatches, passed', and 'weighed: ... with other values in the last elements
-// shifted: 1, is not right at n = 64: race
-// folded: 3, launches it in line 78, no race, uninitialised read or invalid access was found; main prints 'folded: wrong at 0'
-// unread: 1, launches it in line 80: uninitialised read: threads (0, 0, 0) to (31, 0, 0) of block (0, 0, 0) read byte 0 (element 0) of scale
+// weighed: 0, as launched in line 70 of program.cuh: main prints 'weighed: 0 mismatches, passed', and 'weighed: ... with other values in the last elements
+// shifted: 1, is not right ... : race: thread (31, 0, 0)
+// folded: 3, as launched in line 78 of program.cuh, no race, uninitialised read or invalid access was found; main prints 'folded: wrong at 0'
+// unread: 1, as launched in line 80 of program.cuh: uninitialised read: threads (0, 0, 0) to (31, 0, 0) of block (0, 0, 0) read byte 0 (element 0) of scale

@@ -160,7 +160,7 @@ void of_tensors(torch::Tensor x, torch::Tensor w, torch::Tensor y) {
 // transpose_tested: 1, is right only where m == n
 // twice_of_cube: 0, equal to each element times a number at 2 shapes from 75 to 76
 // soften: 3, the size of x could not be found out: 1201 elements are touched
-// reduce_short: 1, rounds its size up to whole blocks
+// reduce_short: 1, rounds n up to whole blocks
 // gather: 3, arrays of pointers cannot be filled (rows)
 // sums_before: 3, no race or uninitialised read was found at length = 75 with 4096 threads
 // scale_rows: 3, no race or uninitialised read was found at columns = 128, x_size_0 = 256 with 65,536 threads

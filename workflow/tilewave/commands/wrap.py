@@ -177,6 +177,10 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         front, outcome, shape = _tried(target, guess, fixed_shape)
         if derived and "" in derived.sizes and outcome["status"] == result.NOT_MEASURED:
             raise probing.too_large(shape)
+        if derived and outcome["status"] == result.INVALID_ACCESS:
+            drawn = probing.new_operation(target, Path(trials) / "drawn", drawing=True)
+            if drawn[0].letters and trying.right((tried := _tried(target, drawn[1], None))[1]):
+                (derived, guess), (front, outcome, shape) = drawn, tried
         off = {name: of for name, of in guess.tile.items() if derived and shape[name] % of}
         if off and (guess.place or options.grid) and not trying.right(outcome):
             by_tile, whole = probing.new_operation(target, Path(trials) / "whole", tile=True)
@@ -195,19 +199,20 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             if trying.right(tried[1]):
                 square.notes.append(f"requires is inferred from this failure: {failure}")
                 derived, guess, (front, outcome, shape) = by_side, square, tried
-        if not (trying.right(outcome) or options.operation or options.shape):
-            by_block = probing.sums_of_blocks(target, guess)
-            retried = _tried(target, by_block, by_block.shape) if by_block else None
-            if by_block and retried and trying.right(retried[1]):
-                guess, (front, outcome, shape) = by_block, retried
+        if outcome["verdict"] in (result.WRONG, result.NOT_CHECKED) and not guess.faults:
+            guess.faults += probing.unwritten(target, guess, front, shape)
     operation, numbers = guess.operation, all(isinstance(side, int) for side in front["block"])
     refused = outcome["status"] == result.UNSUPPORTED and "block" in outcome["reason"]
     if refused and guess.place and numbers and "--block" not in guess.unknown and not options.block:
         guess.faults.append(f"as launched in {guess.place}: {outcome['reason']}")
     if derived is not None:
-        failure = trying.described(outcome, shape)
-        if guess.place and derived.exceeds(failure, constant=True):
-            guess.faults.append(failure)
+        tests, inferred = target.function.tests, "inferred from this failure: "
+        tested = {of for name, of in derived.sizes.items() if tests(name)} - {*guess.asserted}
+        free = derived.loose or derived.dimensions[1:] or "//" in str(guess.front["grid"])
+        failures = [of.partition(inferred)[2] for of in guess.notes if inferred in of]
+        for failure in [trying.described(outcome, shape), *failures] if guess.place else []:
+            if not guess.faults and derived.exceeds(failure, {*()} if free else tested):
+                guess.faults.append(failure)
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
     if outcome["verdict"] in result.FINDINGS and not probing.sized(

@@ -292,9 +292,9 @@ def _needed(declaration: Declaration, named: set[str], called: set[str]) -> bool
     """Return whether device code with these names needs a declaration: of the host's, NVRTC takes only constants."""
     variable = declaration.kind == "variable"
     keywords = syntax.CONSTANT_KEYWORDS | ({"const", "concept"} if variable else set())
-    fixed = bool(declaration.identifiers & keywords)
     if declaration.kind == "function":
-        return fixed and declaration.name in called
+        return declaration.name in called and any(of.text in keywords for of in declaration.head)
+    fixed = bool(declaration.identifiers & keywords)
     return (fixed or not variable) and not named.isdisjoint(declaration.names)
 
 

@@ -11,6 +11,8 @@ COMPARED_ARCH = 90
 TABLES = table_beside(__file__)
 APPROXIMATE = [(re.compile(pattern), why) for pattern, why in TABLES["approximate"].items()]
 TENSOR = re.compile(r"(?:[BHIOQ]|HG|IG|QG|D)MMA\b")
+IDLE = 0.25
+"""Part of the lines with an access to memory that is not executed by any trial of a kernel which nobody calls right."""
 ACCESS = re.compile(r"LD(?!C|EPC)|ST|RED(?!UX)|ATOM|SU|UBLK|UTMA")
 NOT_LOOKED_FOR = TABLES["not_looked_for"]
 
@@ -21,14 +23,13 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
     cases: the rows of every instruction (`CaseExecution.rows`) of each case of one variant."""
     exact: set[str] = set()
     approximate: dict[str, set[str]] = {}
-    lines: dict[tuple[str, int], tuple[str, bool]] = {}
-    accesses: set[tuple[str, int]] = set()
+    accesses: dict[tuple[str, int], tuple[str, bool]] = {}
     for row in (row for rows in cases for row in rows):
         place = str(row["file"]), int(row["line"] or 0)
         reached = bool(row["executed"])
-        lines[place] = str(row["text"]), reached or lines.get(place, ("", False))[1]
+        if place[1] and ACCESS.match(str(row["opcode"])):
+            accesses[place] = str(row["text"]), reached or accesses.get(place, ("", False))[1]
         if not reached:
-            accesses |= {place} if ACCESS.match(str(row["opcode"])) else set()
             continue
         base = str(row["opcode"]).partition(".")[0]
         reasons = [why for pattern, why in APPROXIMATE if pattern.search(str(row["sass"]))]
@@ -38,10 +39,11 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             approximate.setdefault(why, set()).add(base)
         if not reasons:
             exact.add(base)
-    missed = sorted((*at, lines[at][0]) for at in accesses if at[1] and not lines[at][1])
+    missed = sorted((*at, text) for at, (text, reached) in accesses.items() if not reached)
     return {
         "exact": sorted(exact),
         "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],
         "not_reached": [{"file": file, "line": line, "text": text} for file, line, text in missed],
+        "idle": bool(missed) and len(missed) >= IDLE * len(accesses),
         "compared": arch == COMPARED_ARCH,
     }

@@ -26,7 +26,7 @@ MOST_BITS = 128
 """Limit of an intermediate number: a product of two of 64 bits, before its remainder is taken."""
 ROUNDING = {"ceil": math.ceil, "floor": math.floor}
 FUNCTIONS: dict[str, Callable[..., Any]] = {**ROUNDING, "min": min, "max": max, "abs": abs}
-FUNCTIONS["size"] = SIZES.__getitem__
+FUNCTIONS |= {"log2": math.log2, "size": SIZES.__getitem__}
 
 
 def _for_arrays(

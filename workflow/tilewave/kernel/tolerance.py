@@ -179,7 +179,12 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
         blank = (
             None if blank and dtype == "f64" and output.scaled else blank
         )  # sums of doubles keep a NaN's bits
-    return judged(output, comparison, value, expected, blank=blank)
+    judgement = judged(output, comparison, value, expected, blank=blank)
+    if blank is False and not (output.given or output.whole) and unset(got).any():
+        gaps = np.flatnonzero(unset(got))
+        text = f"; {gaps.size} elements are never written, as {output.element(int(gaps[0]))}"
+        return replace(judgement, reason=judgement.reason + text)
+    return judgement
 
 
 PART = 1 << 13

@@ -53,7 +53,7 @@ TW void* on_host(tw_size bytes)
 TW void* on_device(tw_size bytes)
 {
     char* at = device + device_used;
-    device_used += (bytes + 511) / 512 * 512 + 512;
+    device_used += (bytes + 511) / 512 * 512 + TW_GAP;
     if (device_used > device_size) { printf("~memory\n"); asm volatile("exit;"); }
     printf("~array %lu %lu\n", (tw_size) (at - device), bytes);
     fill(at, 0xcd, bytes);
@@ -131,20 +131,20 @@ TW void bytes(const void* value, int size)
 template <class T> TW void number(T value) { bytes((char*) &value, sizeof(T)); }
 template <class... A> TW void launched(const char* name, const A&... values) { last = 14695981039346656037ul; printf("~kernel %s\n", name); (number(values), ...); }
 __device__ tw_size before;
-TW void configured(int line, dim3 grid, dim3 block, tw_size shared = 0)
+TW void configured(const char* file, int line, dim3 grid, dim3 block, tw_size shared = 0)
 {
     const tw_size* header = (const tw_size*) effects;
     last = (last ^ (line * 31 + grid.x + grid.y * 7 + grid.z)) * 1099511628211ul;
     if (launches && launches == header[0] && header[1] && last == before) { printf("~again\n"); return; }
     before = last;
-    printf("~launch %d %u %u %u %u %u %u %lu\n", line, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared);
+    printf("~launch %d %u %u %u %u %u %u %lu %s\n", line, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, file);
     if (launches == header[0]) asm volatile("exit;");
     const Run* runs = (const Run*) (header + 4);
     for (tw_size at = 0; at < header[2]; ++at)
         if (runs[at].launch == launches) copy(device + runs[at].at, effects + runs[at].from, runs[at].bytes);
     ++launches;
 }
-template <class S> TW void configured(int line, dim3 grid, dim3 block, tw_size shared, S) { configured(line, grid, block, shared); }
+template <class S> TW void configured(const char* file, int line, dim3 grid, dim3 block, tw_size shared, S) { configured(file, line, grid, block, shared); }
 TW void changed() { before = 0; }
 
 struct Any {
@@ -254,6 +254,7 @@ TW int tw_strcmp(const char* a, const char* b) { while (*a && *a == *b) { ++a; +
 template <class... A> TW int tw_strncmp(const char* a, const char* b, A...) { return tw_strcmp(a, b); }
 TW tw_size tw_strlen(const char* a) { tw_size n = 0; while (a[n]) ++n; return n; }
 TW int tw_memcmp(const void* a, const void* b, tw_size n) { const char *x = (const char*) a, *y = (const char*) b; for (; n; --n, ++x, ++y) if (*x != *y) return *x - *y; return 0; }
+TW int tw_time(cuda::std::nullptr_t) { return 0; }
 TW_ANY(srand) TW_ANY(srand48) TW_ANY(srandom) TW_ANY(time) TW_ANY(clock) TW_ANY(gettimeofday) TW_ANY(clock_gettime) TW_ANY(fflush) TW_ANY(putchar)
 TW_ANY(fclose) TW_ANY(fread) TW_ANY(fwrite) TW_ANY(fscanf) TW_ANY(scanf) TW_ANY(fseek) TW_ANY(usleep) TW_ANY(sleep) TW_ANY(getchar) TW_ANY(system) TW_ANY(rewind)
 struct tw_ofstream : tilewave::Out { template <class... A> TW tw_ofstream(A...) {} template <class... A> TW void open(A...) {} TW bool is_open() const { return false; } TW void close() {} };

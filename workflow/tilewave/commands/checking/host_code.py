@@ -17,6 +17,7 @@ from tilewave.compiling import declarations as syntax
 from tilewave.compiling import nvcc
 from tilewave.compiling.declarations import Unreadable
 from tilewave.compiling.source import TOKEN as LITERAL
+from tilewave.execution.machine.launch import GAP
 from tilewave.kernel import includes
 
 RUNTIME = Path(__file__).with_suffix(".cuh").read_text(encoding="utf-8")
@@ -45,7 +46,8 @@ class HostCode:
 
     @property
     def text(self) -> str:
-        head = f"{TABLES['head']}#define TW_MEMBERS {self.members}\n{RUNTIME}\n{self.declarations}"
+        head = f"{TABLES['head']}#define TW_GAP {GAP}\n#define TW_MEMBERS {self.members}\n"
+        head += f"{RUNTIME}\n{self.declarations}"
         match = MAIN.search(self.code)
         given = match[1].strip() if match else ""
         count = 0 if given in ("", "void") else min(given.count(",") + 1, 2)
@@ -70,10 +72,11 @@ def of_text(text: str) -> HostCode:
     code = _as_device_code(text)
     words = {*re.findall(r"\w+", code)}
     using = "".join(f"using std::{of}; " for of in TABLES["of_std"].split() if of in words)
+    using += "namespace chrono = std::chrono; " * ("chrono" in words)
     code = PATTERNS["std"].sub(using, code, count=1)
     for pattern, instead in TABLES["instead"].items():
         code = re.sub(pattern, instead, code)
-    names = {one or other for one, other in PATTERNS["renamed"].findall(RUNTIME)}
+    names = {name or declared for name, declared in PATTERNS["renamed"].findall(RUNTIME)}
     lines = [f"#define {name} tw_{name}" for name in sorted(names & words)]
     lines += [
         line
@@ -89,11 +92,13 @@ def of_text(text: str) -> HostCode:
 
 def _declared(name: str, code: str) -> str:
     """Return a declaration of a name, by its uses: a value, a function or a type."""
-    if name.isupper():
-        return f"__device__ const int {name} = 0;\n"
-    if re.search(rf"\b{name}\s*\(", code):
+    called = re.search(rf"\b{name}\s*\(", code)
+    if name.isupper():  # a macro, as those around calls of CUDA's runtime
+        arguments, value = ("(...)", "((void) 0, ##__VA_ARGS__)") if called else ("", "0")
+        return f"#define {name}{arguments} {value}\n"
+    if called:
         return f"template <class... A> TW tilewave::Any {name}(A&&...) {{ return {{}}; }}\n"
-    typed = re.search(rf"\b{name}\s+\w", code)
+    typed = re.search(rf"\b{name}[\s*&]+\w", code)
     return f"typedef int {name};\n" if typed else f"__device__ tilewave::Any {name};\n"
 
 
@@ -118,7 +123,7 @@ def _as_device_code(text: str) -> str:
             continue
         if len(parts) > 3 * MOST_LAUNCHES:
             raise Unreadable(f"it has more than {MOST_LAUNCHES} launches")
-        how = f", tilewave::configured(__LINE__, {text[begin + 3 : close.start()]})"
+        how = f", tilewave::configured(__FILE__, __LINE__, {text[begin + 3 : close.start()]})"
         end = _end(text, close.end())
         parts += [text[at:begin], text[close.end() : end], how]
         at = end
@@ -135,8 +140,8 @@ def _end(text: str, at: int) -> int:
     raise Unreadable("a bracket is not closed")
 
 
-def whole_text(path: Path, folders: Sequence[Path]) -> str:
-    """Return a file without comments, with its own headers in place of their includes, each once."""
+def whole_text(files: Sequence[Path], folders: Sequence[Path]) -> str:
+    """Return files without comments, with their own headers in place of their includes, each once."""
     seen = set[Path]()
 
     def of(file: Path) -> str:
@@ -144,9 +149,9 @@ def whole_text(path: Path, folders: Sequence[Path]) -> str:
         lines = file.read_text("utf-8-sig", "replace").splitlines()
         for at, line in enumerate(lines):
             if match := includes.INCLUDE.match(line):
-                places = (place / match[2] for place in (file.parent, path.parent, *folders))
+                places = (place / match[2] for place in (file.parent, *folders))
                 header = next((place.resolve() for place in places if place.is_file()), None)
-                if header is not None and lies_in(header, [path.parent, *folders]):
+                if header is not None and lies_in(header, [file.parent, *folders]):
                     inner = "" if header in seen else of(header)
                     back = f'#line {at + 2} "{file.name}"'
                     lines[at] = f'#line 1 "{header.name}"\n{inner}\n{back}'
@@ -154,12 +159,15 @@ def whole_text(path: Path, folders: Sequence[Path]) -> str:
                     lines[at] = ""
         return "\n".join(lines)
 
-    text = LITERAL.sub(
-        lambda of: "\n" * of[0].count("\n") or " " if of["comment"] else of[0], of(path)
-    )
+    every = "\n".join(f'#line 1 "{file.name}"\n{of(file)}' for file in files if file not in seen)
+    text = LITERAL.sub(_without_comment, every)
     if len(text) > MOST_TEXT:
         raise Unreadable(f"it has more than {MOST_TEXT} characters")
-    return f'#line 1 "{path.name}"\n{text}\n'
+    return f"{text}\n"
+
+
+def _without_comment(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n") or " " if match["comment"] else match[0]
 
 
 def smaller(text: str, most: int) -> tuple[str, list[str]]:

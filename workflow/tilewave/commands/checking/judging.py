@@ -1,6 +1,7 @@
 """The verdict on a kernel: what its trials decide, and how far a guess of `wrap` bears on it."""
 
 import functools
+import math
 import re
 import tempfile
 import time
@@ -35,8 +36,10 @@ from tilewave.commands.checking.tried import (
 )
 from tilewave.commands.wrapping import trying
 from tilewave.commands.wrapping.host_reference import Reference
+from tilewave.commands.wrapping.recognising import CONSTANT
 from tilewave.execution import least, trust
 from tilewave.kernel import result
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.kernel.job import Job
@@ -46,9 +49,9 @@ from tilewave.pipeline.cases import Case
 from tilewave.report import advice
 from tilewave.theory import architectures
 
-SEVERAL, MANY = 4, 5
+SEVERAL, MANY, VAST = 4, 5, 16
 """Multiples at which a formula must be right, too: of a kernel's only size, whole blocks stay whole; of each size, more than
-a block of 1024 from 256 on."""
+a block of 1024 from 256 on, and where these are few blocks, or lines are not executed."""
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -67,12 +70,14 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         document = verdict_on(judged, options, machine)
         if document["exit_code"] in (result.RIGHT, result.NOT_RIGHT):
             return document
-        if judge.exact and document.get("verdict") == result.WRONG:
+        ends = [of["verdict"] for of in document.get("trials", ())]
+        telling = ends.count(result.CORRECT) > 1 and not any(of in judge.text for of in CONSTANT)
+        if telling or (judge.exact and result.WRONG in ends):
             differing = differing or document
     if source.search:
         source.put(None)
         plain = replace(source, judges=(), search=None, sizes=())
-        return differing or verdict_on(plain, options, machine)
+        return differing if differing and not source.faults else verdict_on(plain, options, machine)
     if source.kernel is None:
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
@@ -90,9 +95,16 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
             begun = time.monotonic()
             tried = [entry for kernel in kernels for entry in run(kernel)]
-            right = source.judge and all(entry.exit_code == result.RIGHT for entry in tried)
-            for size in _larger(source) if right else ():
-                if time.monotonic() - begun < SHORT_S:
+            whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
+            fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
+            right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
+            least = _least(source, [*source.where, *whole]) if right else []
+            vast = _larger(source, VAST) if right else []
+            for size in [*least, *_larger(source, MANY), *vast] if right else ():
+                few = all(_is_few(source.kernel, of.case.sizes) for of in tried)
+                owed = few or _trust(tried, options)["idle"]
+                limit_s = SEVERAL * options.budget if owed or size in least else SHORT_S
+                if time.monotonic() - begun < limit_s and (owed or size not in vast):
                     entries = run(at_size(source.kernel, size))
                     tried += [entry for entry in entries if _is_sure(source, entry.outcome)]
         except UserError as error:  # of guessed front matter: its file is a temporary one
@@ -131,7 +143,7 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
                 return
 
 
-def _larger(source: CheckedKernel) -> list[str]:
+def _larger(source: CheckedKernel, times: int) -> list[str]:
     """Return larger shapes than those at which a formula was right: many blocks, and other ratios of two sizes."""
     assert source.kernel is not None
     sides = shape_of(source.kernel)
@@ -139,10 +151,26 @@ def _larger(source: CheckedKernel) -> list[str]:
         return []
     bound = any("==" in of and "%" not in of for of in source.where)
     grown = [[*sides]] if bound else [[name] for name in sides]
-    return [
-        "x".join(str(side * (MANY if name in names else 1)) for name, side in sides.items())
-        for names in grown
-    ]
+    return [trying.size(sides | {name: sides[name] * times for name in of}) for of in grown]
+
+
+def _least(source: CheckedKernel, multiples: Sequence[str]) -> list[str]:
+    """Return shapes with the least of each size that must be a multiple, at which a tile reaches over both edges."""
+    sides = shape_of(source.kernel) if source.kernel else {}
+    steps = re.findall(r"(\w+) % (\d+) == 0", " ".join(multiples))
+    less = ({name: int(step)} for name, step in steps if int(step) < sides.get(name, 0))
+    return [trying.size(sides | of) for of in less]
+
+
+def _is_few(kernel: Kernel, sizes: Sizes) -> bool:
+    return trying.threads({**vars(kernel.front), "block": []}, sizes) < trying.FEW_BLOCKS
+
+
+def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:
+    """Return how the instructions of the trials that were completed were executed."""
+    complete = (of.done for of in tried if of.done and of.outcome.status == result.OK)
+    number = architectures.number(execute.arch_of(options))
+    return trust.of_instructions([of.rows() for of in complete], number)
 
 
 def _is_sure(source: CheckedKernel, end: Result) -> bool:
@@ -169,7 +197,12 @@ def _document(
         deciding = finite or deciding
     off = [of for of in deciding if source.judge and of.outcome.verdict == result.WRONG]
     edges = [of for of in off if of.case.id != deciding[0].case.id]
-    if edges and edges == off and not any(map(trying.rounded_up, kernel.front.grid)):
+    whole = trying.floored(vars(kernel.front))
+    edges.sort(key=lambda of: bool(trying.broken(whole, of.case.sizes)))
+    sides = [math.prod(of.case.sizes.values()) for of in (*edges, deciding[0])]
+    least = max(sides) == sides[-1]  # a tile reaches over both edges
+    up = any(map(trying.rounded_up, kernel.front.grid)) and not least
+    if edges and len(edges) == len(off) and not up:
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
@@ -192,6 +225,9 @@ def _document(
     if unlaunched or is_promised(source, decisive):
         code, unclear = result.NOT_RIGHT, False
     code = result.NOT_RIGHT if code == result.RIGHT and source.faults else code
+    trusted, limits = _trust(ran, options), any(map(PATTERNS["failure"].search, source.notes))
+    idle = trusted["idle"] and kernel.path != source.path and not limits
+    unclear = unclear or (code == result.RIGHT and idle)
     arch = execute.arch_of(options)
     outcome = {
         "exit_code": result.UNCLEAR if unclear else code,
@@ -207,8 +243,7 @@ def _document(
         "fix": [],
     }
     complete = [entry for entry in ran if entry.outcome.status == result.OK]
-    rows = [entry.done.rows() for entry in complete if entry.done is not None]
-    outcome["trust"] = trust.of_instructions(rows, architectures.number(arch)) | {
+    outcome["trust"] = trusted | {
         "not_run": [
             f"{entry.name or entry.case.id}: {entry.outcome.reason}"
             for entry in tried

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from tilewave.basics import memory
-from tilewave.basics.errors import UserError
+from tilewave.basics.errors import BadLaunch, UserError
 from tilewave.basics.paths import relative
-from tilewave.commands import execute
+from tilewave.commands import execute, flags
 from tilewave.commands.checking import host_code
 from tilewave.commands.checking.host_code import PATTERNS, TABLES
 from tilewave.commands.wrapping import finding, writing
@@ -37,7 +37,7 @@ from tilewave.kernel.variants import variant
 from tilewave.pipeline import single
 
 FILE = "tilewave_program.cu"
-ROOMS, TEXT_BYTES = (1 << 24, 1 << 27), 1 << 16
+ROOMS, TEXT_BYTES = (1 << 25, 1 << 27), 1 << 16
 """Memory of the device, and at most; the host has four times as much, and begins with what main prints."""
 SIDES = {0: 20_000_000, 512: 20_000_000, 128: 80_000_000}
 """Most that constants are, if the file's, 0, take too long -> warp instructions of main, and of a kernel."""
@@ -51,6 +51,11 @@ SMALL = 1e-3
 CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
 ENDED = ("unsupported", "timed out")
 Row = dict[str, Any]
+NOWHERE: Row = {
+    "kind": result.FAILED_TO_LAUNCH, "via": "", "opcode": "", "address": -1, "threads": [],
+    "addresses": [], "other_line": 0, "count": 1,
+}  # fmt: skip
+"""A fault of a launch that has no instruction."""
 Ranges = Sequence[tuple[int, int]]
 
 
@@ -63,12 +68,13 @@ class TooLarge(Unsuited):
 
 
 @dataclass(frozen=True)
-class Launched:
+class ReachedLaunch:
     """A launch that main reaches. kernel: its name with its template's arguments, as the compiler prints them; values:
     the bytes of each argument; arrays: offset and bytes of each allocation; memory: of the device, uint8; symbols:
     name, offset and bytes of what main copied to variables of the device."""
 
     kernel: str
+    file: str
     line: int
     grid: Sequence[int]
     block: Sequence[int]
@@ -98,16 +104,15 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Execution:
+class ProgramRun:
     """A program that was executed. said: the lines that main printed, and its exit code; spoilt: those where a kernel
     leaves other values in all that it writes, or in the last elements; smaller: constants in place of the file's;
-    whole: whether all that it calls is known."""
+    whole: whether all that it calls is known, and main needs no arguments."""
 
-    launches: Sequence[Launched]
+    launches: Sequence[ReachedLaunch]
     faults: Mapping[str, Sequence[Row]]
     said: Sequence[str]
     spoilt: Callable[[str, bool], Sequence[str]]
-    file: Path = Path()
     smaller: Sequence[str] = ()
     whole: bool = True
 
@@ -124,6 +129,11 @@ class _Setting:
     end: float
     most: int = 0
 
+    @property
+    def macros(self) -> list[tuple[str, str, str]]:
+        """The command line's macros, each ``NAME``, ``=`` and its value."""
+        return [definition.partition("=") for definition in self.options.macro]
+
     def loaded(self, file: Path) -> tuple[Any, Places]:
         """Compile and load a kernel file. Raises Unsuited."""
         kernel = variant(load_kernel(file), {}, file, "macros")
@@ -138,7 +148,7 @@ class _Setting:
     def execute(
         self, program: Any, grid: Any, block: Any, values: Any, races: bool = True, **how: Any
     ) -> Any:
-        """Execute a launch. Raises Unsuited."""
+        """Execute a launch. Raises Unsuited, and BadLaunch."""
         left = max(self.end - time.monotonic(), 0.1)
         limits = self.machine.Limits(self.most, left, races=races)
         try:
@@ -146,7 +156,9 @@ class _Setting:
                 done = self.machine.execute(program, grid, block, values, limits=limits, **how)
         except MemoryError as error:
             raise TooLarge from error
-        except (self.machine.BadLaunch, self.machine.Unsupported, ValueError) as error:
+        except BadLaunch:
+            raise
+        except (self.machine.Unsupported, ValueError) as error:
             raise Unsuited(str(error)) from error
         for fault in done.faults:
             if fault.kind in ENDED:
@@ -172,9 +184,9 @@ class _Program:
                     raise
         raise Unsuited("it calls too much that is unknown")
 
-    def run(self) -> Execution:
+    def run(self) -> ProgramRun:
         """Execute main and what it launches. Raises Unsuited."""
-        launches, effects, faults = list[Launched](), list[Effect](), dict[str, list[Row]]()
+        launches, effects, faults = list[ReachedLaunch](), list[Effect](), dict[str, list[Row]]()
         while True:
             launch, said = self._main(effects)
             if launch is None and not launches and self.code.takes_arguments:
@@ -194,9 +206,9 @@ class _Program:
             kept = [of.spoilt(last) if launch.name == kernel else of for launch, of in pairs]
             return self._main(kept)[1]
 
-        return Execution(launches, faults, said, spoilt)
+        return ProgramRun(launches, faults, said, spoilt, whole=self.code.whole and self.count == 1)
 
-    def _main(self, effects: Sequence[Effect]) -> tuple[Launched | None, list[str]]:
+    def _main(self, effects: Sequence[Effect]) -> tuple[ReachedLaunch | None, list[str]]:
         """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
         machine, runs, data = self.setting.machine, list[int](), list[np.ndarray]()
         every = [(at, *piece) for at, effect in enumerate(effects) for piece in effect.pieces]
@@ -226,7 +238,7 @@ class _Program:
             return self._main(effects)
         return _read(printed, device, host)
 
-    def _kernel(self, launch: Launched) -> tuple[Effect, list[Row]]:
+    def _kernel(self, launch: ReachedLaunch) -> tuple[Effect, list[Row]]:
         """Execute a launch; return its effect and its faults. Raises Unsuited."""
         if launch.kernel not in self.kernels:
             self.kernels[launch.kernel] = self._compiled(launch)
@@ -255,10 +267,19 @@ class _Program:
             )
         values = [np.frombuffer(value, np.uint8) for value in launch.values]
         more = [machine.Buffer(*of) for of in variables.items() if of[0] != CONSTANT and of[1].size]
-        done = self.setting.execute(
-            program, launch.grid, launch.block, values, shared_bytes=launch.shared_bytes,
-            memory=[*buffers, *more], footprint=1,
-        )  # fmt: skip
+        about = {"kernel": launch.name, "file": launch.file, "line": launch.line}
+        try:
+            done = self.setting.execute(
+                program, launch.grid, launch.block, values, shared_bytes=launch.shared_bytes,
+                memory=[*buffers, *more], footprint=1,
+            )  # fmt: skip
+        except BadLaunch as error:
+            about = {
+                "kernel": launch.name,
+                "file": relative(self.setting.path),
+                "line": launch.line,
+            }
+            return Effect(()), [{**NOWHERE, **about, "message": str(error)}]
         after, wrote = launch.memory.copy(), list[tuple[int, int]]()
         for (at, size), buffer in zip(launch.arrays, buffers):
             after[at : at + size] = buffer.array.view(np.uint8)
@@ -275,7 +296,9 @@ class _Program:
         pieces = [(begin, after[begin:end].copy()) for begin, end in changed]
         return Effect(pieces, wrote), by_lines(faults)
 
-    def _compiled(self, launch: Launched) -> tuple[Any, Places, dict[str, np.ndarray], Function]:
+    def _compiled(
+        self, launch: ReachedLaunch
+    ) -> tuple[Any, Places, dict[str, np.ndarray], Function]:
         source = self.setting.source
         function = next((of for of in source.functions() if of.name == launch.name), None)
         if function is None:
@@ -285,19 +308,18 @@ class _Program:
         home = self.home / str(len(self.kernels))
         home.mkdir()
         file = home / f"{writing.TRIAL}.cu"
-        text = writing.text(
-            {**TABLES["kernel"], "entry": entry}, source, self.setting.folders, file
-        )
+        macros = {name: [value or 1] for name, _, value in self.setting.macros}
+        front = {**TABLES["kernel"], "entry": entry, "macros": macros}
+        text = writing.text(front, source, self.setting.folders, file)
         if self.text:
             (home / self.setting.path.name).write_text(self.text, encoding="utf-8")
             text = f'{text.partition("#include")[0]}#include "{self.setting.path.name}"\n'
         file.write_text(text, encoding="utf-8")
         program, places = self.setting.loaded(file)
         image = program.image
-        held = {
-            **image.globals_,
-            **({CONSTANT: image.constants[3]} if 3 in image.constants else {}),
-        }
+        held = {**image.globals_}
+        if 3 in image.constants:
+            held[CONSTANT] = image.constants[3]
         variables = {of: np.frombuffer(bytearray(data), np.uint8) for of, data in held.items()}
         return program, places, variables, function
 
@@ -306,7 +328,9 @@ CONSTANT = ".nv.constant3"
 """The section of ``__constant__`` memory."""
 
 
-def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched | None, list[str]]:
+def _read(
+    printed: str, device: np.ndarray, host: np.ndarray
+) -> tuple[ReachedLaunch | None, list[str]]:
     """Read what main wrote down: its last launch, or the lines that it printed. Raises Unsuited."""
     arrays, values, symbols = list[tuple[int, int]](), list[bytes](), list[tuple[str, int, bytes]]()
     launch, name = None, ""
@@ -325,11 +349,13 @@ def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched 
             at, size, offset = map(int, next(records).split())
             symbols.append((rest, offset, host[at : at + size].tobytes()))
         elif kind == "launch":
-            line, *sides = map(int, rest.split())
+            *numbers, file = rest.split(maxsplit=8)
+            line, *sides = map(int, numbers)
             end = max((at + size for at, size in arrays), default=0)
             held = device[: -(-end // ALIGNMENT) * ALIGNMENT].copy()
             grid, block, shared = sides[:3], sides[3:6], sides[6]
-            launch = Launched(name, line, grid, block, shared, values, [*arrays], held, [*symbols])
+            about = grid, block, shared, values, [*arrays], held, [*symbols]
+            launch = ReachedLaunch(name, file, line, *about)
         elif kind == "end":
             text = host[:TEXT_BYTES].tobytes().partition(b"\0")[0].decode("utf-8", "replace")
             return None, [*(line[:MOST_LINE] for line in text.splitlines()), f"exit code {rest}"]
@@ -338,18 +364,16 @@ def _read(printed: str, device: np.ndarray, host: np.ndarray) -> tuple[Launched 
     return launch, []
 
 
-def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Iterator[Execution]:
+def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Iterator[ProgramRun]:
     """Yield executions of a file's program, with smaller constants if it takes too long. Raises Unsuited."""
     end = time.monotonic() + BUDGETS * options.budget
-    source, folders = finding.read(path.resolve(), (), (*options.macro,))
-    others = [of for of, text in source.texts.items() if f'{source.path.name}"' in text]
-    files = (of for of in (source.path, *others) if host_code.MAIN.search(source.texts[of]))
-    file = next(files, None)
-    if file is None:
-        raise Unsuited("no main")
-    includes.allow([file.parent, *folders])
-    setting = _Setting(file, source, folders, options, machine, end)
-    text = host_code.whole_text(file, folders)
+    given = (*flags.allow_headers(options),)
+    source, folders = finding.read(path.resolve(), given, (*options.macro,))
+    files = _files(source)
+    includes.allow([*(file.parent for file in files), *folders])
+    setting = _Setting(files[0], source, folders, options, machine, end)
+    text = "".join(f"#define {name} {value or 1}\n" for name, _, value in setting.macros)
+    text += host_code.whole_text(files, folders)
     for side, most in SIDES.items():
         chosen, notes = host_code.smaller(text, side) if side else (text, [])
         if side and not notes:
@@ -363,7 +387,24 @@ def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Ite
                 ran = _Program(at_side, code, chosen if side else "", place).run()
             except (Unreadable, UserError, ValueError) as error:
                 raise Unsuited(str(error)) from error
-            yield replace(ran, file=file, smaller=notes, whole=code.whole)
+            yield replace(ran, smaller=notes)
+
+
+def _files(source: Source) -> list[Path]:
+    """Return the file with main that launches a file's kernels: it, or one that includes it, or one that calls a function
+    of it, and then both. Raises Unsuited."""
+    path = source.path
+    mains = [of for of in (path, *source.texts) if host_code.MAIN.search(source.texts[of])]
+    of_path = (item for file, item in source.declarations() if file == path)
+    launching = "|".join(
+        of.name for of in of_path if "<<<" in source.texts[path][of.start : of.end]
+    )
+    for file in mains:
+        if file == path or f'{path.name}"' in source.texts[file]:
+            return [file]
+        if launching and re.search(rf"\b(?:{launching})\s*\(", source.texts[file]):
+            return [file, path]
+    raise Unsuited("no main")
 
 
 class Programs:
@@ -371,12 +412,12 @@ class Programs:
 
     def __init__(self, options: Namespace, machine: Any, home: Path) -> None:
         self._options, self._machine, self._home = options, machine, home
-        self._runs: dict[Path, list[Execution]] = {}
+        self._runs: dict[Path, list[ProgramRun]] = {}
 
-    def runs(self, path: Path) -> list[Execution]:
+    def runs(self, path: Path) -> list[ProgramRun]:
         """Return the executions of a file's program; none if it cannot be executed."""
         if path not in self._runs:
-            home, runs = Path(tempfile.mkdtemp(dir=self._home)), list[Execution]()
+            home, runs = Path(tempfile.mkdtemp(dir=self._home)), list[ProgramRun]()
             with contextlib.suppress(Unsuited):
                 for ran in _executions(path, self._options, self._machine, home):
                     runs.append(ran)
@@ -392,8 +433,8 @@ class Programs:
         if not runs:
             return document
         ran = runs[-1]
-        line = next(of.line for of in ran.launches if of.name == name)
-        where = f"as {ran.file.name} launches it in line {line}"
+        launch = next(of for of in ran.launches if of.name == name)
+        where = f"as launched in line {launch.line} of {launch.file}"
         smaller = f" (with smaller constants than the file's: {', '.join(ran.smaller)})"
         smaller = smaller if ran.smaller else ""
         places = [{(of["kind"], of["line"]) for of in ran.faults[name]} for ran in runs]
@@ -417,7 +458,7 @@ class Programs:
         return document | {"sentence": f"{document['sentence']}; {where}, {also}"}
 
 
-def _accepts(ran: Execution, name: str, last: bool) -> str:
+def _accepts(ran: ProgramRun, name: str, last: bool) -> str:
     """Return how main accepts a kernel's results, and not other values in all or the last elements; else empty."""
     try:
         other = ran.spoilt(name, last)

@@ -25,9 +25,11 @@ NOTABLE = 0.1
 """The least amount of an advice that the sentence has."""
 ALLOCATED = "; the host allocates no more"
 """End of a note on an access behind an array."""
+INVENTED = " (--arguments changes it)"
+"""End of a note on an argument that nothing ties to others."""
 NAMED = re.compile(r"(?:grid|block|shared_bytes) |\w+ is a guess: \d+ \(--entry")
 """Notes on guesses that the sentence on a right kernel names."""
-MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)])| {0} up to"
+MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)]| are)| {0} up to"
 """Where a sentence names a size or an array, which `{0}` stands for."""
 GUESSING = "front matter cannot be guessed"
 JUDGED_BY = "; judged by what "
@@ -47,6 +49,9 @@ def sentence(
         subject = relative(source.path) if code == result.USAGE else f"{doubt}:"
         return f"{subject} {problem}: {end.reason}"
     right = [of for of in ran if of.exit_code == result.RIGHT]
+    differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
+    equal = list(dict.fromkeys(size_of(of.case) for of in right if differs))[:2]
+    alike = [f"it is equal at {' and at '.join(equal)}"] if equal else []
     multiples = right and any("%" in of for of in itertools.chain(*source.limits))
     down = rounded_down(source, right)[1] if multiples else ""
     if code == result.NOT_RIGHT and source.faults:
@@ -55,13 +60,19 @@ def sentence(
         edges = all(fault.startswith(f"{wrap.FAULT}although ") for fault in source.faults)
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
-            ends += [f"it is right where {where}{down}"]
+            ends += [f"it is right where {where}{down}{source.edge}"]
+        ends += [f"{differs}at {size_of(case)}", *alike] if differs else []
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
         faults = PATTERNS["twice"].sub("", faults)
         return f"{name} is {faults}{_named(source, faults)}"
-    if code == result.RIGHT:
-        return name + _right(source, outcome, case, ran, down)
+    missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
+    lines = [str(of["line"]) for of in missed if of["file"] == source.path.name]
+    idle = f"no trial executed line{'s' * (len(lines) > 1)} {', '.join(lines)}"
+    if decisive.exit_code == result.RIGHT:
+        text = _right(source, outcome, case, ran, down)
+        ended = f"{name}{text}" + f"; {idle}" * bool(lines)
+        return ended if code == result.RIGHT else f"{doubt}: {idle}; else it{text}"
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
     reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
     guessed = "operation" in case.kernel.marked(GUESSED)
@@ -73,8 +84,7 @@ def sentence(
     sizes = f" {size_of(case)}" if case.shape and not (constant and guessed) else ""
     place = f"at{sizes}{kind}: " if sizes or kind else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
-    at = "; ".join([place + reason, *hints])
-    differs = f"it differs from {source.judge} " if source.judge and problem == result.WRONG else ""
+    at = "; ".join([place + reason, *hints, *alike])
     if code == result.NOT_RIGHT:
         by_name = f" as {operation} " if guessed and problem == result.WRONG else " "
         as_named = f": {differs}" if differs or not place else by_name
@@ -107,6 +117,9 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
         note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED, probing.NOTHING))
     )
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
+    invented = [of.partition(" is a guess")[0] for of in source.guesses if INVENTED in of]
+    text = f"the value of {', '.join(invented)} is Tilewave's choice (--arguments)"
+    faults += [text] * bool(invented)
     if problem != result.NOT_CHECKED:
         chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
         return "; ".join([why, chosen + at, *faults])
@@ -166,11 +179,6 @@ def _right(
     special = [row for row in outcome["trials"] if row["trial"] == trials.NAMES[SPECIAL]]
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
-    missed = outcome["trust"]["not_reached"] if case.kernel.path != source.path else []
-    lines = [of["line"] for of in missed if of["file"] == source.path.name]
-    if lines:
-        several = "s" * (len(lines) > 1)
-        sentence += f"; no trial executed line{several} {', '.join(map(str, lines))}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]

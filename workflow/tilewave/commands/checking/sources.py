@@ -90,8 +90,7 @@ class CheckedKernel:
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = map(str, of) if name == "conditions" else sizes
-                summed = r"each block sums \1 elements"
-                texts[name in names].extend(PATTERNS["each"].sub(summed, text) for text in texts_of)
+                texts[name in names].extend(texts_of)
         return texts
 
     @property
@@ -240,7 +239,7 @@ def _in_file(function: Function | None, kernel: Kernel | None) -> dict[str, str]
     operation = operations.load(kernel.front.operation)
     named = {*operation.dimensions, *operation.operands}
     pairs = zip(leaves(kernel.front.arguments), (of.name for of in function.parameters))
-    return {str(of): name for of, name in pairs if of in named and of != name.lower()}
+    return {str(of): name for of, name in pairs if of in named and of.lower() != name.lower()}
 
 
 def _later(function: Function, source: Source, options: Mapping[str, Any]) -> Iterator[str]:

@@ -209,6 +209,8 @@ class _Translation(ast.NodeTransformer):
             arguments = {name: f"({ast.unparse(of)})" for name, of in zip(macro.arguments, args)}
             inner = _Translation(self.scope, {**self.names, **arguments}, self.depth + 1)
             return inner.expression(tokens(macro.body))
+        if name in ("log2", "log2f") and args:  # the whole number that it becomes cuts it off
+            return ast.Call(ast.Name("floor"), [ast.Call(ast.Name("log2"), args, [])], [])
         if name not in KEPT:
             raise Unknown(ast.unparse(node))
         node.args = list(map(_divided, args)) if name in ("ceil", "floor") else args
@@ -240,6 +242,8 @@ def _ceil(over: ast.expr, under: ast.expr) -> ast.expr:
 
 def _divided(node: ast.expr) -> ast.expr:
     """Return a division of real numbers: ``n / 32`` for ``n / 8 / 4``."""
+    if ast.unparse(node).startswith("floor(log2("):
+        return cast(ast.Call, node).args[0]
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Div)):
         return node
     over, under = node.left, node.right

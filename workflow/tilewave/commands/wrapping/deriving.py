@@ -11,7 +11,7 @@ import operator
 import re
 import string
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -92,11 +92,13 @@ class DerivedOperation:
         """Return whether the host allocates as many elements as an array has."""
         return (*map(str, operand.extents),) == (self.allocated.get(name),)
 
-    def exceeds(self, failure: str, constant: bool = False) -> bool:
-        """Return whether an access is behind what the host allocates; constant: as many elements at all sizes."""
+    def exceeds(self, failure: str, tested: Set[str] | None = None) -> bool:
+        """Return whether an access is behind what the host allocates; tested: which is no size but one that the kernel tests."""
         past = PAST.search(failure)
-        stated = past is not None and self.states(past[1], self.operands[past[1]])
-        return stated and not (constant and past and names_in(self.allocated[past[1]]))
+        if past is None or not self.states(past[1], self.operands[past[1]]):
+            return False
+        many, others = self.allocated[past[1]], {*self.indices} - {past[1]}
+        return tested is None or not names_in(many) or (many in tested and not others)
 
     def operation(self) -> Operation:
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
@@ -253,10 +255,10 @@ def _alike(scope: Scope) -> dict[str, str]:
 
 
 def _line(argument: Tokens, scope: Scope) -> str:
-    """Return an argument, or the value of a name, which may be a macro's number."""
+    """Return an argument, or the value of a name, which may be a number of macros and constants outside of functions."""
     value = scope.literal(argument)
     with contextlib.suppress(Unknown):
-        named = spelled(value) in scope.source.macros
+        named = any(token.word for token in value)
         return str(number(value, outside(scope.source))) if named else spelled(value)
     return spelled(value)
 
@@ -312,10 +314,12 @@ def settled(
     shapes: Callable[[float], Iterator[dict[str, int]]],
     aligned: bool,
     roomy: bool,
+    blocks: str,
 ) -> tuple[DerivedOperation, dict[str, int], int, list[str], bool]:
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, notes,
     and whether each shape touches each array to its end.
-    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead."""
+    roomy: an array that is touched outside of its extents at this shape has the size that was touched instead; blocks: of the
+    launch, as many as an array may have elements."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
     ended, slow = list[dict[str, int]](), math.inf
@@ -349,6 +353,9 @@ def settled(
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
         extents, many = _extents(derived.dimensions, last), derived.allocated.get(name)
+        if names_in(blocks) and names_in(blocks) <= {*derived.dimensions}:
+            by_block = all(end == int(evaluate(blocks, shape)) for shape, end in last)
+            extents = (blocks,) if by_block and len(seen) > 1 else extents
         constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
         constant = constant and not (derived.indices or names_in(many or ""))
         within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)

@@ -342,13 +342,22 @@ def _with_numbers(
 ) -> list[str]:
     """Set unknown numbers from the launch, else guess real ones; return what is still unknown."""
     function, launch = code.function, code.launch
+    for twin in () if launch.place else code.source.functions():
+        if twin.parameters == function.parameters:  # what belongs together there does so here
+            launch = next(iter(code.source.launches(twin.name)), launch)
     values = function.launch_arguments(launch.arguments)
     derived = type(guess.operation).reference is Operation.reference
-    small = _requantising(function, unknown)
+    small, sizes = _requantising(function, unknown), dict[str, set[Any]]()
+    for of, argument in zip(values, arguments):
+        sizes.setdefault(spelled(of), set()).add(argument)
     for at, parameter in enumerate(function.parameters):
         kind = types.get(parameter.type, parameter.type)
         missing = parameter.name in unknown and not parameter.stars
         if missing and values[at] and {*kind.split()} <= scopes.NUMBERS:
+            tied = sizes.get(spelled(values[at]), set()) & {*guess.operation.dimensions}
+            if len(tied) == 1 and values[at][0].word:
+                (arguments[at],) = tied  # a stride is the size that the host passes for both
+                continue
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
                 if re.search(
@@ -591,7 +600,7 @@ def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -
         return flat, of.mentions("threadIdx", ".", "y"), of.template
 
     twins = [of for of in code.source.functions() if interface(of) == interface(function)]
-    for twin in twins if not function.template else ():
+    for twin in twins:
         words = function.declaration.identifiers, twin.declaration.identifiers
         alike = len(words[0] & words[1]) / len(words[0] | words[1])
         for launch in code.source.launches(twin.name)[:1] if alike > likest else ():

@@ -7,15 +7,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.arithmetic import SIDES, Unknown, number, of_tokens, plain
-from tilewave.commands.wrapping.reading import Function, Launch
+from tilewave.commands.wrapping.reading import Function, Launch, signature
 from tilewave.commands.wrapping.scopes import Scope, parts, spelled
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
-SAMPLES = 8
+TABLES = table_beside(__file__)
+SAMPLES, MOST_DRAWN = 8, 1 << 12
 APART = "apart, but the launch in"
 
 
@@ -50,7 +52,7 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
             of_type, each, whole = SIZEOF.search(text), size, text
             with contextlib.suppress(Unknown):
                 each = number(syntax.tokens(of_type[0].strip(" *")), scope) if of_type else size
-            if each == size:  # bytes of another type stay bytes
+            if each == size or not size:  # bytes of another type stay bytes
                 text = SIZEOF.sub("", text, count=1)
             if not size and text == whole:
                 return ""
@@ -89,6 +91,49 @@ def padded(function: Function, launch: Launch, arguments: Iterable[Any]) -> dict
             if len({*several}) > 2 and math.gcd(*several) > 1:
                 multiples[str(argument)] = math.gcd(*several)
     return multiples
+
+
+def drawn(launch: Launch, argument: Tokens) -> tuple[int, int] | None:
+    """Return the least value and the number of values with which the host fills an array of whole numbers, as `rand() % 10 - 5`;
+    None if it has no such bound, or if the bound is a size of the launch."""
+    around, given = launch.scope, launch.scope.given if launch.scope.caller else {}
+    passed = {token.text for of in (*launch.arguments, *given.values()) for token in of}
+    calls = _calls(around, spelled(argument))
+    copied = [of[1] for called, of, _ in calls if called.startswith("cudaMemcpy") and of[1:]]
+    places = [(_name(of), around) for of in (argument, *copied)]
+    places += [(_name(given[of]), around.caller or around) for of, _ in places if of in given]
+    values = [value for name, scope in places if name for value in _filled(name, scope)]
+    matches = [(re.fullmatch(TABLES["drawn"], text), scope) for text, scope in values]
+    ends = list[tuple[int, int]]()
+    for match, scope in matches:
+        try:
+            if match is None or match["count"] in passed:
+                return None
+            count = number(syntax.tokens(match["count"]), scope) + (match["sign"] == "&")
+            first = number(syntax.tokens(f"0 {match['first'] or ''}"), scope)
+        except Unknown:
+            return None
+        ends.append((first, first + count))
+    first, end = min(ends, default=(0, 0))[0], max((end for _, end in ends), default=0)
+    return (first, end - first) if 1 < end - first <= MOST_DRAWN else None
+
+
+def _name(argument: Tokens) -> str:
+    return next((token.text for token in argument if token.word), "")
+
+
+def _filled(name: str, scope: Scope, inside: bool = False) -> Iterator[tuple[str, Scope]]:
+    """Yield the values that the host gives an array's elements, and where, also in a function that it passes the array to."""
+    text = spelled(scope.body)
+    yield from ((of, scope) for of in re.findall(TABLES["value"].format(re.escape(name)), text))
+    calls = re.findall(TABLES["called"].format(re.escape(name)), text)
+    for called, passed in () if inside else calls:
+        parts_of = passed.split(" , ")
+        at = next((i for i, of in enumerate(parts_of) if name in of.split()), len(parts_of))
+        for path, item in scope.source.declarations(called):
+            taken = signature(path, item).parameters if item.name == called and item.body else ()
+            if at < len(taken):
+                yield from _filled(taken[at].name, Scope(scope.source, item.body, item.end), True)
 
 
 def together(function: Function, launch: Launch) -> Iterator[str]:

@@ -13,17 +13,17 @@ import numpy as np
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
-from tilewave.commands.wrapping import deriving, matching, trying
+from tilewave.commands.wrapping import deriving, host_memory, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
-from tilewave.kernel.front_matter import INFERRED
+from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operand, Operation
-from tilewave.kernel.padding import POISON
+from tilewave.kernel.padding import POISON, unset
 from tilewave.theory.dtypes import DTYPES, SIZES
 
 LONGER = 4
@@ -44,16 +44,16 @@ LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 
 LOCAL = re.compile(
     r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
 )
-STORED = {"f32": "f4", "f64": "f8", "i32": "i4"}
-CLOSE = 1e-2
-"""Difference of two sums of a block, of numbers up to 1, that is rounding."""
+LACKING = 0.25
+"""Least part of an array that a launch leaves unwritten for want of blocks."""
 
 
 def new_operation(
-    target: Target, home: Path, tile: bool = False, sides: Sequence[str] = ()
+    target: Target, home: Path, tile: bool = False, sides: Sequence[str] = (), drawing: bool = False
 ) -> tuple[DerivedOperation, Guess]:
     """Derive an operation from what the kernel touches, and guess the kernel's front matter. Raises UserError.
-    tile: at sizes of whole tiles; sides: at sizes that are equal by these conditions."""
+    tile: at sizes of whole tiles; sides: at sizes that are equal by these conditions; drawing: with the host's
+    values of whole numbers, also where none is negative."""
     options, function = target.options, target.function
     if not any(parameter.stars for parameter in function.parameters):
         classes = [
@@ -83,10 +83,18 @@ def new_operation(
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
-    indices = tuple(name for name in inputs if name in whole)
-    derived = replace(derived, indices=indices, letters=texts)
     ends = f"'{chr(drawn[0])}' to '{chr(sum(drawn) - 1)}'" if letter else ""
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
+    for launch in target.source.launches(function.name)[:1]:
+        for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
+            name = deriving.label(item.name)
+            of_host = host_memory.drawn(launch, value) if name in {*inputs} - {*texts} else None
+            if of_host and DTYPES[dtypes[name]].whole and (drawing or of_host[0] < 0):
+                texts[name] = of_host
+                first, count = of_host
+                guess.notes.append(f"{WHERE} {name} holds {first} to {first + count - 1}")
+    indices = tuple(name for name in inputs if name in whole and name not in texts)
+    derived = replace(derived, indices=indices, letters=texts)
     counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:
@@ -97,7 +105,7 @@ def new_operation(
 
     def touch(candidate: DerivedOperation, shape: dict[str, int]) -> case.UnjudgedRun:
         least, most = 0, deriving.SOME
-        while True:
+        while deriving.room(shape) <= deriving.LIMIT:
             many, all_room = (deriving.room(shape, least, of) for of in (most, deriving.MOST))
             held = {name: replace(of, extents=(many,)) for name, of in candidate.operands.items()}
             keep(replace(candidate, operands=held))
@@ -113,6 +121,7 @@ def new_operation(
                 raise UserError.because(HERE, problem, "Check a copy with smaller constants")
             else:
                 least = 2 * least or deriving.MOST
+        return case.UnjudgedRun({}, TOO_LARGE, True)
 
     say(f"{function.name}: executing it on the CPU to see what it touches")
     grids = [guess.front["grid"]]
@@ -128,12 +137,15 @@ def new_operation(
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
+        blocks = " * ".join(f"({side})" for side in grid)
         shapes = functools.partial(deriving.trials, *given, times=times)
-        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
+        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, blocks)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
             guess.front["requires"] = {"conditions": filled}
             guess.notes += [f"{WHERE} {of}" for of in filled]
-            settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy)
+            settled = deriving.settled(
+                derived, dtypes, touch, shapes, aligned, options.roomy, blocks
+            )
         writes = any(of.written for of in settled[0].operands.values())
         if settled[2] > best or (writes and not wrote and times > 1):
             best, wrote, best_settled, best_grid = settled[2], writes, settled, grid
@@ -238,52 +250,32 @@ def with_tile(target: Target, guess: Guess) -> None:
     guess.notes.append(f"a block writes {sides[0]} x {sides[1]} of {written}: hence the grid")
 
 
-def sums_of_blocks(target: Target, guess: Guess) -> Guess | None:
-    """Guess that a reduction leaves a sum for each block; None where it touches no rows of equal length."""
-    options = target.options
-    if guess.operation.name != "reduction" or options.grid or options.arguments:
-        return None
-    meanings = {"x": "x", "total": "sums", "n": "blocks * each"}
-    arguments = zip(target.function.parameters, guess.front["arguments"])
-    roles = {item.name: meanings.get(str(argument), "") for item, argument in arguments}
-    try:
-        by_block = target.guess(operations.load("block_sums"), roles)
-    except UserError:  # its sizes do not say what the launch needs
-        return None
-    by_block.front |= {"grid": ["blocks"], "block": guess.front["block"]}
-    by_block.front["marks"] = {"requires": f"{INFERRED}: conditions"}
-    by_block.notes[:] = [note for note in by_block.notes if not note.startswith("grid")]
-    once = trying.threads({**by_block.front, "grid": []}, {}) * target.function.strides_by_grid
-    by_block.alternatives, shape = [], {"blocks": trying.FEW_BLOCKS, "each": SHORT * (once or WIDE)}
-    trial, of = target.trial(by_block.front, shape), by_block.front["dtypes"]["x"]
-    end = max(trial.touched.get("x", (0, 0))) // SIZES[of]
-    if trial.fatal or not end or end % trying.FEW_BLOCKS:
-        return None
-    total, sums = (trial.buffers[name].view(STORED.get(of, "u1")).sum() for name in ("x", "sums"))
-    if once and not np.isclose(float(total), float(sums), rtol=0, atol=CLOSE):
-        return None  # a thread that takes several elements
-    by_block.shape = {**shape, "each": once or end // trying.FEW_BLOCKS}
-    by_block.front["requires"] = {"conditions": [f"each == {by_block.shape['each']}"]}
-    by_block.notes.append("each block leaves a sum: the operation is block_sums, a block a row")
-    if guess.place and "ceil" in str(guess.front["grid"]):
-        by_block.faults += _short_block(target, by_block)
-    return by_block
-
-
-def _short_block(target: Target, guess: Guess) -> list[str]:
-    """Return the fault of the last of several blocks that has an element less, which the launch allows; empty if none."""
-    arguments, dtypes = guess.front["arguments"], {*guess.front["dtypes"].values()}
-    of = np.dtype(STORED.get(dtypes.pop(), "V1") if len(dtypes) == 1 else "V1")
-    shorter = [f"{value} - 1" if value == "blocks * each" else value for value in arguments]
-    trial = target.trial({**guess.front, "arguments": shorter}, guess.shape)
-    if trial.fatal or shorter == arguments or of.kind == "V":
+def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: Sizes) -> list[str]:
+    """Return the fault of a launch without blocks for many elements that another grid writes, with all others but no more."""
+    launches, sides = target.source.launches(target.function.name), [*map(str, front["grid"])]
+    once = len(launches) == 1 and not launches[0].scope.loops and guess.place
+    sure = once and not (guess.unknown or "arguments" in front.get("marks", {}))
+    fixed = [of for of in sides if not names_in(of) and of != "1"]
+    outputs = [name for name, of in guess.operation.operands.items() if of.written]
+    operand, size = guess.operation.operands[outputs[0]], SIZES[front["dtypes"][outputs[0]]]
+    begun = operand.given and not guess.operation.laid_out
+    if fixed or begun or not sure or trying.broken(trying.floored(front), shape):
         return []
-    rows = trial.buffers["x"].view(of).reshape(trying.FEW_BLOCKS, -1).astype(np.float64)
-    expected, total = rows[-1, :-1].sum(), float(trial.buffers["sums"].view(of).flat[-1])
-    if np.isclose(total, expected, rtol=0, atol=CLOSE):
+
+    def blank(grid: Sequence[str]) -> np.ndarray | None:
+        run = target.trial({**front, "grid": grid, trying.READS_C: False}, shape)
+        return None if run.fatal else unset(run.buffers[outputs[0]].view(f"V{size}")).nonzero()[0]
+
+    every, missing = f"2 * ({') * ('.join(sides)})", blank(sides)
+    if missing is None or missing.size < max(LACKING * math.prod(operand.sizes(shape)), 1):
         return []
-    up = f"the launch in {guess.place} rounds its size up to whole blocks, but the sum of"
-    return [f"{up} {rows.shape[1] - 1} elements is {total:g}, expected {expected:g}"]
+    others = map(blank, (sides[::-1], [every], ["1", every][: len(sides)]))
+    if not any(of is not None and not of.size for of in others):
+        return []
+    text = (
+        f"elements {missing[0]} to {missing[-1]} of {outputs[0]} are never written under the launch"
+    )
+    return [f"{text} in {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"]
 
 
 def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:
@@ -319,9 +311,8 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     if {*taken} & {*operation.dimensions}:  # which the kernel ignores, perhaps for constants
         values = {constant(source.near, of) for of in target.function.declaration.identifiers}
         sides = {of: side for of, side in guess.launched.items() if side in values} | sides
-    elif not sides and (guess.fixed or not operation.dimensions[1:]):
-        alike = dict.fromkeys(operation.dimensions, guess.fixed)
-        sides = alike if guess.fixed else _touched(target, guess)
+    elif not sides and guess.fixed:
+        sides = dict.fromkeys(operation.dimensions, guess.fixed)
     if len(sides) < len(operation.dimensions):
         return None
     shape = {name: sides[name] for name in operation.dimensions}
@@ -338,15 +329,3 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     if guess.literal and shape == guess.launched:
         trying.as_launched(guess, shape)
     return shape
-
-
-def _touched(target: Target, guess: Guess) -> trying.Shape:
-    """Return the size of an operation with one, from what a grid of numbers reads; empty if unknown."""
-    (name,) = guess.operation.dimensions
-    if any(not str(side).isdigit() for side in guess.front["grid"]):
-        return {}
-    trial = target.trial(guess.front, {name: deriving.MOST})
-    dtypes = guess.front["dtypes"]
-    touched = ((of, max(ends)) for of, ends in trial.touched.items() if of in dtypes)
-    ends = [end // SIZES[dtypes[of]] for of, end in touched]
-    return {} if trial.fatal or not any(ends) else {name: max(ends)}

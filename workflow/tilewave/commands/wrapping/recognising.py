@@ -144,7 +144,9 @@ def recognised(
         for text in filter(WEIGHTS.fullmatch, texts)
     ]
     numbers[REALS] += {of[0] for of in lists if len(of) == 1}.difference(numbers[REALS])
-    outputs = pure or operation.outputs(job)
+    changed = [name for name in operation.outputs(job) if name not in pure]
+    # Zeros beside an array that is changed in place may be what the blocks tell each other.
+    outputs = changed if changed and all(operands[of].zeroed for of in pure) else pure or changed
     least = len(needed) if len(outputs) == 1 else 0
     tried = [
         (text, formula, letters)

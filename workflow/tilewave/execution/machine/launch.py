@@ -38,7 +38,8 @@ from tilewave.theory import architectures
 
 # Device address of the first buffer: above 32 bits, so that arithmetic without the upper word fails.
 ORIGIN = 0x7_0000_0000
-ALIGNMENT = 512  # of a buffer, and the least gap after it
+ALIGNMENT = 512  # of a buffer
+GAP = 1 << 20  # bytes after a buffer in which an access beyond it is seen, and is its own
 LOCAL_FREE = 1 << 16  # bytes of local memory of a thread, where a kernel uses any
 ADDRESS = 8  # bytes of a pointer
 SMS = 132  # of an H200
@@ -100,7 +101,7 @@ def _layout(buffers: Sequence[Buffer], room: int = 0) -> tuple[np.ndarray, np.nd
         size = buffer.array.nbytes
         starts.append(at)
         ranges.append((ORIGIN + at, ORIGIN + at + size))
-        at += -(-max(size, room * buffer.array.itemsize) // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+        at += -(-max(size, room * buffer.array.itemsize) // ALIGNMENT) * ALIGNMENT + GAP
     memory = np.zeros(at // 4, np.uint32)
     view = memory.view(np.uint8)
     end = 0

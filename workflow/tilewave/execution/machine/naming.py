@@ -10,6 +10,7 @@ from tilewave.execution.machine.arguments import Buffer
 from tilewave.execution.machine.program import Program
 
 MOST = 4  # threads named one by one
+LONGER = 15
 NEAR = 1 << 20  # bytes: an address farther from a buffer is not described by it
 ORDINALS = {2: "second", 3: "third"}
 
@@ -122,8 +123,8 @@ class Names:
     def global_spot(self, address: int) -> tuple[str, str]:
         """Locate an address in a buffer, or next to the nearest one."""
 
-        def distance(start: int, buffer: Buffer) -> int:
-            return max(start - address, address - (start + buffer.array.nbytes) + 1, 0)
+        def distance(start: int, buffer: Buffer) -> int:  # overruns are longer than what is before
+            return max(LONGER * (start - address), address - (start + buffer.array.nbytes) + 1, 0)
 
         # A section of the module is near only by chance.
         near = [of for of in self.buffers if of[1].name[:1] != "." or not distance(*of)]
