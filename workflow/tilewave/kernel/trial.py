@@ -14,6 +14,7 @@ from tilewave.kernel.variants import DEVICE_NAMES, Variant, names_used
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import SIZES
 
+PLACES: list[list[str]] = table_beside(__file__)
 TRIAL_SIZE = 256
 FALLBACK_ARCH = 90
 """The architecture without a live or recorded GPU."""
@@ -70,7 +71,7 @@ def _check_places(variant: Variant) -> None:
     probe, compiled = front.operation == "probe", variant.kernel.provider == "nvrtc"
     holds = {"probe": probe, "not probe": not probe, "not compiled": not compiled}
     holds |= {"no rows": not operation.stride_names(), "no beta": "beta" not in operation.scalars}
-    for key, condition, problem in table_beside(__file__):
+    for key, condition, problem in PLACES:
         if holds[condition] and getattr(front, key):
             problem = f"{key}: {problem.format(operation=front.operation)}"
             raise UserError.because(path, problem, "Remove the key", key)
