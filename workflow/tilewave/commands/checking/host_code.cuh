@@ -273,6 +273,7 @@ __device__ FILE *const stdin = nullptr, *const stdout = nullptr, *const stderr =
 namespace std {
 using namespace cuda::std;
 __device__ const tilewave::Out cout, cerr, clog;
+__device__ const tilewave::Any cin;
 __device__ const tilewave::Manner fixed, scientific, left, right, boolalpha, dec, hex;
 TW const tilewave::Out& endl(const tilewave::Out& out) { tilewave::word("\n"); return out; }
 TW const tilewave::Out& flush(const tilewave::Out& out) { return out; }
@@ -306,12 +307,28 @@ template <class T, class A = int> struct vector {
     TW const T* data() const { return first; }
     TW T* begin() { return first; }
     TW T* end() { return first + n; }
+    TW const T* cbegin() const { return first; }
+    TW const T* cend() const { return first + n; }
     TW const T* begin() const { return first; }
     TW const T* end() const { return first + n; }
     TW tw_size size() const { return n; }
     TW bool empty() const { return n == 0; }
     TW T& front() { return *first; }
     TW T& back() { return first[n - 1]; }
+};
+template <class F> struct function;
+template <class R, class... A> struct function<R(A...)> {
+    void* of = nullptr;
+    R (*run)(void*, A...) = nullptr;
+    TW function() {}
+    template <class F> TW function(F f)
+    {
+        of = tilewave::on_host(sizeof(F));
+        tilewave::copy(of, &f, sizeof(F));
+        run = [](void* held, A... given) -> R { return (*(F*) held)(given...); };
+    }
+    TW R operator()(A... given) const { return run(of, given...); }
+    TW explicit operator bool() const { return run != nullptr; }
 };
 struct string {
     const char* text = "";
@@ -321,6 +338,7 @@ struct string {
     template <class A, class B> TW string(A*, B*) {}
     TW const char* c_str() const { return text; }
     TW tw_size size() const { return tw_strlen(text); }
+    TW tw_size length() const { return tw_strlen(text); }
     TW bool empty() const { return !*text; }
     TW bool operator==(const string& of) const { return !tw_strcmp(text, of.text); }
     TW bool operator!=(const string& of) const { return !(*this == of); }

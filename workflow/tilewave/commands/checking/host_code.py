@@ -176,7 +176,7 @@ def smaller(text: str, most: int) -> tuple[str, list[str]]:
     values, places, notes = dict[str, str](), dict[tuple[int, int], str](), list[str]()
     for match in PATTERNS["constant"].finditer(text):
         name, value = match[1] or match[2], 1
-        for factor in match[3].split("*"):
+        for factor in match[3].replace("'", "").split("*"):
             number, _, shift = factor.partition("<<")
             value *= int(number) << min(int(shift or 0), MOST_BITS)
         side = value

@@ -67,6 +67,9 @@ def new_operation(
     if PRINTS.search(function.text) and not STORES.search(function.text):
         problem = f"{function.name} prints, and writes no array"
         raise UserError.because(HERE, problem, "There is nothing to compare")
+    if all(of.constant for of in function.parameters if of.stars):
+        problem = f"{function.name} writes none of the arrays that it takes"
+        raise UserError.because(HERE, problem, "There is nothing to compare")
     named = options.new_operation, target.source, options.arguments, options.grid
     derived = deriving.first(function, *named)
     arrays = {item.name: deriving.label(item.name) for item in function.parameters if item.stars}
