@@ -85,9 +85,8 @@ def of_text(text: str) -> HostCode:
     ]
     foreign = [of for of in sorted(words) if PATTERNS["libraries"].fullmatch(of)]
     stubs = "".join(_declared(name, code) for name in foreign)
-    return HostCode(
-        code, "\n".join([*lines, stubs]), takes_arguments="argv" in words, whole=not foreign
-    )
+    whole = not (foreign or words & {*TABLES["reading"].split()})
+    return HostCode(code, "\n".join([*lines, stubs]), "", "argv" in words, whole)
 
 
 def _declared(name: str, code: str) -> str:

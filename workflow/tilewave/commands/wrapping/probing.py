@@ -88,6 +88,8 @@ def new_operation(
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
     ends = f"'{chr(drawn[0])}' to '{chr(sum(drawn) - 1)}'" if letter else ""
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
+    chosen = deriving.modes(function).items()
+    guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
     for launch in target.source.launches(function.name)[:1]:
         for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
             name = deriving.label(item.name)
