@@ -19,18 +19,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 from PIL import Image
 
 import house
-from tilewave.commands import execute
-from tilewave.execution import case
-from tilewave.execution.lanes import captured
-from tilewave.kernel.job import Job
-from tilewave.report import accesses
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -41,13 +35,8 @@ RATED = 4096
 """The size with cuBLAS' TFLOP/s in the table."""
 FIGURES = ("ladder", "wave_quantization")
 KERNEL = "matmul_async"
-LANES = ("kernels/ladder/matmul_async.cu", "--shape", "256")
-AT = "sgemm_tile.cuh", 102
-"""An access with most of that kernel's excess wavefronts."""
-ALONE = (
-    "<style>svg{color:#1f2328;background:#fff}"
-    "@media(prefers-color-scheme:dark){svg{color:#e6edf3;background:#0d1117}}</style>"
-)
+LANES = ("kernels/ladder/matmul_async.cu", "--shape", "256", "--lanes", "sgemm_tile.cuh:102")
+"""The access with most of that kernel's excess wavefronts."""
 DARK = (
     "<style>@media (prefers-color-scheme: dark)"
     " { svg { filter: invert(.91) hue-rotate(180deg); } }</style>"
@@ -110,20 +99,14 @@ def with_tables(text: str, tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 def lanes() -> str:
-    """Return the drawing of an access, executed here, as a file with its own colours."""
-    options = execute.options_of([str(ROOT / LANES[0]), *LANES[1:]])
+    """Return the drawing of an access, executed here."""
     with tempfile.TemporaryDirectory() as folder:
-        _, job, _ = execute.planned(options, Path(folder))
-        assert isinstance(job, Job)
-        (launch,) = case.run(replace(job, watch=True), execute.engine_of(options)).ran
-
-    def line_of(address: int) -> tuple[str, int]:
-        return launch.places(address).file, launch.places(address).line
-
-    diagrams = captured.diagrams(captured.patterns(launch), line_of)
-    drawing = str(next(accesses.drawn(each) for each in diagrams if (each.file, each.line) == AT))
-    drawing = drawing.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
-    return drawing.replace("</desc>", f"</desc>{ALONE}", 1)
+        path = Path(folder) / "lanes.svg"
+        subprocess.run(
+            [sys.executable, "-m", "tilewave", "execute", *LANES, "--output", str(path)],
+            check=True, capture_output=True, cwd=ROOT,
+        )  # fmt: skip
+        return path.read_text(encoding="utf-8")
 
 
 def screenshot(reports: Path) -> None:

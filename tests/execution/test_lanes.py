@@ -15,6 +15,9 @@ import pytest
 
 import executing_support as support
 from samples import ROOT, a_job, needs_nvrtc, shipped
+from tilewave.__main__ import main
+from tilewave.basics.errors import UserError
+from tilewave.commands import lanes
 from tilewave.execution import case, engine
 from tilewave.execution.lanes import captured, layout
 from tilewave.execution.machine.access import Access
@@ -201,6 +204,37 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
         assert worst.wavefronts >= first.wavefronts == layout.laid_out(first).wavefronts
         counted = seen.counts["shared_wavefronts"][index]
         assert worst.wavefronts * seen.counts["shared_requests"][index] >= counted
+
+
+@needs_nvrtc
+def test_the_command_draws_a_line(alone, capsys):
+    kernel = str(ROOT / "kernels" / "probes" / "shared_access.cu")
+    given = ["execute", kernel, "--case", "load_32_conflict"]
+    assert main([*given, "--lanes", "1"]) == 2
+    message = capsys.readouterr().err
+    assert "--lanes: line 1 " in message and "shared memory" in message
+    line = message.rstrip().rpartition(": ")[2].split(", ")[0]
+    assert main([*given, "--lanes", line]) == 0
+    out, drawing = capsys.readouterr().out, alone / f"shared_access_line_{line}.svg"
+    assert f"drawn in {drawing.name}" in out and "\n  wavefront 1, transaction 1: " in out
+    ElementTree.parse(drawing)
+    assert "<style" in drawing.read_text()
+    assert main([*given, "--lanes", f"shared_access.cu:{line}", "--output", "a.svg"]) == 0
+    assert (alone / "a.svg").read_text() == drawing.read_text()
+
+
+def test_the_line_with_the_most_excess_comes_first() -> None:
+    places = (5, 0, "broadcast"), (9, 16, "2-way"), (9, 32, "32-way")
+    diagrams = captured.worst_first(
+        captured.Diagram("k.cu", line, "LDS", address, layout.laid_out(example(kind)))
+        for line, address, kind in places
+    )
+    assert [(drawing.line, drawing.address) for drawing in diagrams] == [(9, 32), (9, 16), (5, 0)]
+    assert lanes.at_line(diagrams, "9", "k.cu").address == 32
+    with pytest.raises(UserError, match=r"line 6 .* shared memory.*: 5, 9"):
+        lanes.at_line(diagrams, "6", "k.cu")
+    with pytest.raises(UserError, match=r"no thread .* accesses shared memory"):
+        lanes.at_line([], "6", "k.cu")
 
 
 def launched(*accesses: Access) -> SimpleNamespace:

@@ -12,7 +12,7 @@ import pytest
 
 from samples import a_job, shipped
 from tilewave.basics.errors import UserError
-from tilewave.gpu.cublaslt import FP8_SCALES, SCALE_PITCH, ProductPlan, contiguous_layouts
+from tilewave.gpu.cublaslt import METHOD, ProductPlan, contiguous_layouts
 from tilewave.gpu.device import CudaError, cuda_errors
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import load_kernel
@@ -172,7 +172,7 @@ class FakeLt:
         out[...] = product
 
 
-SCALES = np.array(FP8_SCALES, np.float32).repeat(SCALE_PITCH // 4)
+SCALES = np.array(METHOD.fp8_scales, np.float32).repeat(METHOD.scale_pitch // 4)
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def test_the_watch_at_the_end_of_a_case_serves_the_next_case(monkeypatch):
 def test_the_error_of_a_ratio_forgets_a_clock_that_both_share():
     clock = np.repeat(1 + 0.1 * np.random.default_rng(1).random(20), 2)
     samples = {"duration_us": list(10 * clock)}
-    assert timing._error(samples) > timing.ENOUGH_ERROR
+    assert timing._error(samples) > timing.METHOD.enough_error
     assert timing._error(samples | {"baseline_us": list(9 * clock)}) < 1e-12
 
 

@@ -78,7 +78,7 @@ def flawed(folder: Path, **flaw: str) -> Path:
 def test_a_flaw_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flaw: dict[str, str], trial: str, reason: str
 ) -> None:
-    monkeypatch.setattr(trials, "CUBES", (131,))
+    monkeypatch.setattr(trials.JUDGE, "cubes", (131,))
     results = judged(flawed(tmp_path, **flaw))
     worst = trials.worst(results)
     assert (worst.trial.name, worst.result.verdict) == (trial, "wrong"), trials.summary(results)
@@ -112,7 +112,7 @@ def test_an_overwritten_input_is_wrong(tmp_path: Path) -> None:
 
 
 def test_a_right_kernel_passes_all_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "CUBES", (131,))
+    monkeypatch.setattr(trials.JUDGE, "cubes", (131,))
     results = judged(flawed(tmp_path), "40")
     assert all(outcome.right for outcome in results), trials.summary(results)
     assert results[0].trial.sizes == {"m": 40, "n": 40, "k": 40}
@@ -141,7 +141,7 @@ def test_an_operation_of_a_user_has_uniform_numbers_only(
     alone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may inherit a product's reference and clamp it, so neither NaN nor random vectors are for it."""
-    monkeypatch.setattr(trials, "CUBES", (131,))
+    monkeypatch.setattr(trials.JUDGE, "cubes", (131,))
     (alone / "relu.py").write_text(
         "import numpy as np\nfrom tilewave.kernel.operations.matmul import Matmul\n\n\nclass Relu(Matmul):\n"
         "    def reference(self, *args):\n"

@@ -3,6 +3,7 @@
     tilewave check FILE|FOLDER [--macro NAME=VALUE ...] [--json]
     tilewave execute KERNEL.cu --shape 128x128x64 [--macro NAME=VALUE ...] [--arch sm_90]
     tilewave execute PROBE.cu --case NAME
+    tilewave execute KERNEL.cu --shape 128 --lanes LINE [--output FILE.svg]
     tilewave wrap FILE.cu [--kernel NAME] [--operation NAME] [-o NAME.cu]
     tilewave report [--kernels FOLDER ...] [--shapes SHAPE ...] [--only NAMES]
     tilewave record

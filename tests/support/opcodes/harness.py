@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class Source:
     path: Path
     text: str
     entries: tuple[str, ...] = ()
+    front: ClassVar[Any] = SimpleNamespace(compiler=SimpleNamespace(options=()))
 
     @property
     def headers(self) -> dict[str, str]:

@@ -30,7 +30,7 @@ def _needs(path: Path) -> frozenset[Path]:
         names.add(package)
         names |= {f"{package}.{member}" for member in WORD.findall(members)}
     beside = (file for file in path.parent.iterdir() if file.is_file() and file.suffix != ".py")
-    data = {file for file in beside if file.name in text or file.stem == path.stem}
+    data = {file for file in beside if file.name in text or file.name.split(".")[0] == path.stem}
     return frozenset(filter(None, map(_file, names))) | data
 
 

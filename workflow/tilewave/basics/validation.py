@@ -3,6 +3,7 @@
 import functools
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -20,6 +21,20 @@ MOST_VALUES, MOST_DEPTH = 20_000, 64
 """Limits of a document: its keys and values, and the levels of nesting."""
 PHRASES: dict[str, str] = table_beside(__file__)
 """pydantic's phrases, as patterns, and what a message says instead."""
+
+
+class Described(BaseModel):
+    """A model whose keys are described in the YAML document beside its module, by class and key."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        table = _descriptions(str(sys.modules[cls.__module__].__file__))
+        for name, text in table.get(cls.__name__, {}).items():
+            cls.model_fields[name].description = text
+        cls.model_rebuild(force=True)
+
+
+_descriptions = functools.cache(table_beside)
 
 
 class NoYaml(UserError):

@@ -20,7 +20,7 @@ from tilewave import execution
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.paths import RECORDED, place
 from tilewave.basics.progress import say
-from tilewave.commands import flags
+from tilewave.commands import flags, lanes
 from tilewave.commands import outcome as outcomes
 from tilewave.compiling import nvrtc
 from tilewave.execution import case, least, predicted
@@ -203,14 +203,17 @@ def execute(options: Namespace, timed: bool = True) -> dict[str, Any]:
         kernel_reference.execute, done = reference_kernel.outputs, None
         if isinstance(job, Job):
             options.machine = engine_of(options)
-            done = case.run(job, options.machine, lenient=() if timed else case.LENIENT)
+            watched_job = replace(job, watch=options.lanes is not None)
+            done = case.run(watched_job, options.machine, lenient=() if timed else case.LENIENT)
         shown = done if timed or done is None else replace(done, ran=())
         outcome = outcomes.document(arch_of(options), selected, job, entry, shown)
         if timed and done and isinstance(job, Job) and (gpu := gpu_of(options)) is not None:
             outcome["bound"] = least.of_execution(done, job, gpu)
             if done.result.status == result.OK:
                 outcome["time"] = predicted.of_case(job, gpu, options.machine)
-        if options.budget > 0 and done is not None and done.result.verdict == result.CORRECT:
+        if options.lanes is not None and done is not None:
+            outcome["lanes"] = lanes.drawn(done, options.lanes, options.kernel, options.output)
+        elif options.budget > 0 and done is not None and done.result.verdict == result.CORRECT:
             outcome |= _trials(options, selected, entry, done)
         return outcome
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from tilewave.basics.columns import filled
 from tilewave.basics.errors import HERE, UserError
+from tilewave.commands import flags
 from tilewave.commands.report import latest
 
 if TYPE_CHECKING:
@@ -28,14 +30,7 @@ def add(commands: Any) -> None:
         "figure", help="draw one figure of the last report for a paper, with caption and data",
         description="Draw a study's figure from the results of the last `tilewave report` in this folder.",
     )  # fmt: skip
-    parser.add_argument("study", metavar="STUDY", help="a study of the config, such as ladder")
-    parser.add_argument("--dtypes", default="", help="f32,f16: only these, in this order")
-    parser.add_argument("--variants", default="", help="a,b,c: only these, in this order")
-    parser.add_argument("--width", default="", metavar="WIDTH", help="85mm, 17.8cm or 3.3in")
-    parser.add_argument("--configfile", type=Path, metavar="FILE", help="the config of that report")
-    parser.add_argument(
-        "-o", "--output", required=True, type=Path, metavar="FILE", help=".pdf, .svg or .png"
-    )
+    flags.add(parser, "figure")
     parser.set_defaults(run=run)
 
 
@@ -71,12 +66,9 @@ def run(options: Namespace) -> int:
     caption = figures.caption_text(content.study, figure)
     file.with_suffix(".txt").write_text(caption, encoding="utf-8")
     sentences = " ".join(f"{line.removesuffix('.')}." for line in caption.splitlines())
-    lines = [
-        r"\begin{figure}", r"  \centering", f"  \\includegraphics[width={style.width_mm:g}mm]{{{file.name}}}",
-        f"  \\caption{{{cells.escaped(sentences)}}}", f"  \\label{{fig:{options.study}}}",
-        r"\end{figure}",
-    ]  # fmt: skip
-    file.with_suffix(".tex").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    facts = {"width": style.width_mm, "file": file.name, "study": options.study}
+    tex = filled(__file__, "figure", caption=cells.escaped(sentences), **facts) + "\n"
+    file.with_suffix(".tex").write_text(tex, encoding="utf-8")
     print(f"{file}, with .csv, .txt and .tex beside it")
     return 0
 
@@ -88,7 +80,7 @@ def millimetres(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(mm|cm|in)", text)
     width = float(match[1]) * _UNITS[match[2]] if match else 0
     if not 60 <= width <= 400:
-        raise UserError(HERE, "--width", text, "a number with mm, cm or in, 60 to 400 mm")
+        raise UserError(HERE, "--width", text, "a number with mm, cm or in, from 60 to 400 mm")
     return width
 
 

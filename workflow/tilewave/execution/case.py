@@ -39,13 +39,7 @@ from tilewave.theory import architectures
 from tilewave.theory.data_sheets import DataSheet
 
 # A fault gives the case a status or, where the case ended, a verdict. The most severe come first.
-STATUSES = {
-    "unsupported": model.UNSUPPORTED,
-    "invalid access": model.INVALID_ACCESS,
-    "assertion failed": model.ASSERTION_FAILED,
-    "trap": model.TRAPPED,
-    "timed out": model.TIMED_OUT,
-}
+STATUSES = (model.UNSUPPORTED, *model.ENDS)
 OVERWRITTEN = "overwritten input"
 LENIENT = (model.CORRECT, model.NOT_CHECKED)
 """Verdicts beside which a read of unwritten memory may be a hint (`run`), which ends with `UNUSED`."""
@@ -53,12 +47,7 @@ UNUSED = ", but no output depends on it"
 UNWRITTEN = re.compile(" of (?:shared|the thread's local) memory, which nothing")
 FILLINGS = (0xFFFFFFFF, 0x7B7B7B7B, 0xFBFBFBFB)
 """Contents of unwritten memory: the default (NaN, -1), and large numbers of either sign, of any type."""
-VERDICTS = {
-    "barrier": model.BARRIER,
-    OVERWRITTEN: model.WRONG,
-    "race": model.RACE,
-    "uninitialised read": model.UNINITIALISED,
-}
+VERDICTS = (model.BARRIER, OVERWRITTEN, model.RACE, model.UNINITIALISED)
 SEVERITY = (*STATUSES, *VERDICTS)
 HERE = "executed on the CPU"
 UNALIGNED = "an array in shared memory is declared with an alignment of {} bytes, and the memory begins at byte {} on sm_{}"
@@ -394,7 +383,7 @@ def run(
     }
     verdict, reason = judged.verdict, judged.reason
     kind, message = _worst(case.faults)
-    status = STATUSES.get(kind, model.OK)
+    status = kind if kind in STATUSES else model.OK
     if kind == "unsupported":
         first = next(fault for fault in case.faults if fault["kind"] == kind)
         message = _named(first["opcode"], first["address"], case.places[first["kernel"]])
@@ -408,7 +397,7 @@ def run(
         )
         case.spent = max(case.spent, job.limit_s)  # at least
     if kind:
-        verdict = VERDICTS.get(kind, verdict)
+        verdict = model.WRONG if kind == OVERWRITTEN else kind if kind in VERDICTS else verdict
         reason = f"{HERE}: {message}" + (f"; {reason}" if reason else "")
     values: dict[str, float] = {}
     more: dict[str, Any] = {}

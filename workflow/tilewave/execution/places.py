@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewave.basics.columns import filled
 from tilewave.basics.paths import relative
 from tilewave.compiling import mangling, origins, sass
 from tilewave.compiling.origins import CALLS, Origin
@@ -74,29 +75,6 @@ def _location(line: int, file: str, via: str) -> str:
     return f"line {line} of {file}{called}" if line else file
 
 
-def _three(values: Sequence[int]) -> str:
-    return "(" + ", ".join(str(int(value)) for value in values) + ")"
-
-
-def _threads(threads: Sequence[Mapping[str, Any]]) -> str:
-    """Return the first few as ``threads (0, 0, 0), (1, 0, 0) of block (0, 0, 0)``."""
-    blocks: dict[str, list[str]] = {}
-    for thread in threads[:SHOWN]:
-        blocks.setdefault(_three(thread["block"]), []).append(_three(thread["thread"]))
-    parts = [
-        f"thread{'s' if len(names) > 1 else ''} {', '.join(names)} of block {block}"
-        for block, names in blocks.items()
-    ]
-    more = len(threads) - SHOWN
-    return ", ".join(parts) + (f" and {more} more" if more > 0 else "")
-
-
-def _addresses(addresses: Sequence[int]) -> str:
-    shown = ", ".join(f"{int(address):#x}" for address in addresses[:SHOWN])
-    word = "addresses" if len(addresses) > 1 else "address"
-    return f"{word} {shown}" + (" ..." if len(addresses) > SHOWN else "")
-
-
 def _with_lines(message: str, places: Places) -> str:
     """Return the machine's message with the source lines of its SASS addresses."""
 
@@ -145,22 +123,13 @@ def by_lines(faults: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(merged.values())
 
 
-def in_short(fault: Mapping[str, Any]) -> str:
-    """Return the kind and the lines of a `described` fault."""
-    other = f" and line {fault['other_line']}" if fault["other_line"] else ""
-    other = " and itself" if fault["other_line"] == fault["line"] and other else other
-    where = _location(fault["line"], fault["file"], fault["via"])
-    times = f" ({fault['count']} times)" if fault["count"] > 1 else ""
-    return f"{fault['kind']} at {where}{other}{times}"
+def _text(fault: Mapping[str, Any], short: bool) -> str:
+    facts = {"where": _location(fault["line"], fault["file"], fault["via"]), "shown": SHOWN}
+    function = mangling.function(fault["kernel"])
+    return filled(__file__, "places", fault=fault, short=short, function=function, **facts)
 
 
-def sentence(fault: Mapping[str, Any]) -> str:
-    location = _location(fault["line"], fault["file"], fault["via"])
-    parts = [f"{mangling.function(fault['kernel'])}, {location}"]
-    if fault["opcode"]:
-        parts.append(f"{fault['opcode']} at SASS address {fault['address']:#06x}")
-    if fault["threads"] and "thread" not in fault["message"]:
-        parts.append(_threads(fault["threads"]))
-    if fault["addresses"]:
-        parts.append(_addresses(fault["addresses"]))
-    return f"{fault['kind']}: {fault['message']} ({'; '.join(parts)})"
+in_short = functools.partial(_text, short=True)
+"""Return the kind and the lines of a `described` fault."""
+sentence = functools.partial(_text, short=False)
+"""Return a `described` fault in a sentence."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.basics.columns import filled
 from tilewave.basics.errors import BadLaunch, NoTime, Unsupported
 from tilewave.execution import case
 from tilewave.execution.least import duration, named
@@ -70,13 +71,6 @@ def by_line(launches: Sequence[case.TimedLaunch]) -> dict[tuple[str, int, str], 
 
 def sentence(document: Mapping[str, Any]) -> str:
     """Return ``about 312 us on an H200 at 1.98 GHz: 58 % of the warps' time at line 74, for a busy pipe``."""
-    if "reason" in document:
-        return f"no time is predicted for {named(document['gpu'])}: {document['reason']}"
-    text = (
-        f"about {duration(document['microseconds'])} on {named(document['gpu'])} at {document['clock_mhz'] / 1e3:.2f} GHz "
-        f"(half of all cases are within {100 * TYPICAL:.0f} %)"
-    )
-    if not document["waits"]:
-        return text
-    first = document["waits"][0]
-    return f"{text}: {100 * first['share']:.0f} % of the warps' time at {first['file']}:{first['line']}, for {first['reason']}"
+    time = duration(document["microseconds"]) if "microseconds" in document else ""
+    facts = {"gpu": named(document["gpu"]), "time": time, "typical": 100 * TYPICAL}
+    return filled(__file__, "predicted", document=document, **facts)

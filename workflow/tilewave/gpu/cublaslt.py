@@ -2,7 +2,7 @@
 
 The baseline computes the same as the kernel. f32 is true single precision (COMPUTE_32F excludes TF32), tf32 is
 COMPUTE_32F_FAST_TF32 on f32 storage. f16 accumulates in the job's f32 or f16, i8 in i32 with whole alpha and
-beta. FP8 has a scale for each operand, `FP8_SCALES`. An accumulator f22 means FAST_ACCUM; f32 means that the
+beta. FP8 has a scale for each operand, `fp8_scales`. An accumulator f22 means FAST_ACCUM; f32 means that the
 library promotes partial sums to f32.
 """
 
@@ -16,10 +16,12 @@ import statistics
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewave.basics.tables import table_beside
 from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
 from tilewave.kernel.operations.matmul import Matmul
@@ -33,18 +35,8 @@ WORKSPACE_BYTES = 32 << 20
 # Reductions of split-K: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C, ..._COMPUTE_TYPE in a workspace;
 # ..._OUTPUT_TYPE is excluded (cuBLAS documentation).
 INPLACE, COMPUTE_TYPE = 1, 2
-REQUESTED_ALGORITHMS = 8
-FP8_SCALES = (0.5, 2.0)
-"""Factors of A and B in products of FP8, which cancel."""
-SCALE_PITCH = 16
-"""Bytes between the scales: the product refuses a scale at another alignment (measured, cuBLAS 13.1)."""
-EQUAL = 1.005
-"""Ratio up to which two algorithms count as equally fast: their order is noise."""
-BEATEN = 1.5
-"""Ratio of first blocks to the fastest from which an algorithm is dropped: no clock moves so far in a block."""
-CLOSE = 1.15
-"""Ratio of first two blocks to the fastest's up to which an algorithm runs a third: where the clock rises by
-half meanwhile, the ratio of equally fast ones is at most 1.11, because the order alternates."""
+METHOD = SimpleNamespace(**table_beside(__file__))
+"""How algorithms are requested and chosen, and operands scaled; cublaslt.yaml has the reasons."""
 MISSING = "cuBLASLt is not installed: pip install -r requirements/gpu.txt"
 
 
@@ -104,8 +96,10 @@ class CublasLt:
         self.gpu = gpu
         self._memory = DeviceMemory(gpu)
         self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
-        self.scales = self._memory.new("scales", SCALE_PITCH * len(FP8_SCALES), guarded=False)
-        self.scales.upload(np.array(FP8_SCALES, np.float32).repeat(SCALE_PITCH // 4))
+        self.scales = self._memory.new(
+            "scales", METHOD.scale_pitch * len(METHOD.fp8_scales), guarded=False
+        )
+        self.scales.upload(np.array(METHOD.fp8_scales, np.float32).repeat(METHOD.scale_pitch // 4))
 
     def close(self) -> None:
         self._memory.close()
@@ -156,7 +150,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                     self._describe(key, ctypes.c_int32(transposed))  # CUBLAS_OP_N = 0, _T = 1
                 if operand.fp8:
                     scale_a = library.scales.pointer
-                    scale_b = ctypes.c_void_p(scale_a + SCALE_PITCH)
+                    scale_b = ctypes.c_void_p(scale_a + METHOD.scale_pitch)
                     self._describe(attribute.FAST_ACCUM, ctypes.c_int8(self.scale == "f22"))
                     self._describe(attribute.A_SCALE_POINTER, ctypes.c_void_p(scale_a))
                     self._describe(attribute.B_SCALE_POINTER, scale_b)
@@ -199,7 +193,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
     def algorithms(self) -> list[bytes]:
         """Opaque cublasLtMatmulAlgo_t in the order of the heuristic. Raises CudaError if none fits the workspace."""
         lt = self.library.lt
-        results = np.zeros(REQUESTED_ALGORITHMS, lt.matmul_heuristic_result_dtype)
+        results = np.zeros(METHOD.requested_algorithms, lt.matmul_heuristic_result_dtype)
         returned = ctypes.c_int(0)
         first, second = (self._layouts[name] for name in self._names)
         with cuda_errors():
@@ -212,7 +206,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                 _set(setter, preference, key.REDUCTION_SCHEME_MASK, schemes)
                 lt.matmul_algo_get_heuristic(
                     self.library.handle, self._operation, first, second, self._layouts["c"],
-                    self._layouts["c"], preference, REQUESTED_ALGORITHMS,
+                    self._layouts["c"], preference, METHOD.requested_algorithms,
                     results.ctypes.data, ctypes.addressof(returned),
                 )  # fmt: skip
             finally:
@@ -255,7 +249,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
     def _file(self, cache: Path) -> Path:
         gpu = self.library.gpu
         key = [gpu.uuid, self.library.version, self.shape, self.dtypes, self.layouts]
-        limits = [WORKSPACE_BYTES, REQUESTED_ALGORITHMS, EQUAL, self._reductions]
+        limits = [WORKSPACE_BYTES, METHOD.requested_algorithms, METHOD.equal, self._reductions]
         key += [self.strides] if self.strides else []  # stored choices keep their file names
         text = json.dumps([*key, *limits], sort_keys=True)
         return cache / "cublaslt" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
@@ -278,7 +272,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
         if not times:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "no algorithm ran")
         best = min(times.values())
-        rank = min(index for index, us in times.items() if us <= EQUAL * best)
+        rank = min(index for index, us in times.items() if us <= METHOD.equal * best)
         chosen = self.algorithms[rank]
         if cache is not None:
             record = {"rank": rank, "algorithm": chosen.hex()}
@@ -300,7 +294,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
             # Each block has run once while it was built.
             runs = {rank: [block.us()] for rank, block in blocks.items()}
             ranks = list(runs)
-            for most in (BEATEN, CLOSE):
+            for most in (METHOD.beaten, METHOD.close):
                 limit = most * min((sum(runs[rank]) for rank in ranks), default=0.0)
                 ranks = [rank for rank in reversed(ranks) if sum(runs[rank]) <= limit]
                 for rank in ranks:

@@ -12,13 +12,7 @@ from uuid import UUID
 
 from tilewave.basics.packages import nvrtc_version
 from tilewave.basics.tables import table_beside
-from tilewave.records.environment import (
-    cpu_environment,
-    driver_version,
-    environment_id,
-    find_ncu,
-    output_of,
-)
+from tilewave.records import environment as machine
 
 ATTRIBUTES: dict[str, str] = table_beside(__file__)
 """Device facts, and the name of their CUdevice_attribute."""
@@ -102,15 +96,15 @@ def _sensor_facts(uuid: str) -> dict[str, Any]:
 
 def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
     """Return the environment from this process, which initialises CUDA. See `environment.probe`."""
-    path = find_ncu()
-    output = output_of([path, "--version"]) if path else ""
+    path = machine.find_ncu()
+    output = machine.output_of([path, "--version"]) if path else ""
     match = re.search(r"Version\s+(\d+\.\d+\.\d+)", output)
-    environment = cpu_environment()
+    environment = machine.cpu_environment()
     del environment["gpu_reason"]
     with contextlib.suppress(Exception):  # a missing package or library raises various types
         environment["nvrtc"] = nvrtc_version()
     environment |= {
-        "driver": driver_version() or None,
+        "driver": machine.driver_version() or None,
         "cublas": _cublas_version(),
         "ncu": match.group(1) if match else "",
     }
@@ -119,7 +113,7 @@ def probe_here(gpu_index: int | None = None) -> dict[str, Any]:
         environment |= _sensor_facts(environment["uuid"])
     except Exception as error:  # no package, no libcuda, no device, no such device
         environment["gpu_reason"] = f"{type(error).__name__}: {error}".splitlines()[0]
-    environment["id"] = environment_id(environment)
+    environment["id"] = machine.environment_id(environment)
     return environment
 
 

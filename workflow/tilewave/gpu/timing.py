@@ -9,8 +9,8 @@
 * Rounds: at least those of `timing` (5; of launches over 10 ms two), more while the spread exceeds 0.5 %, at most
   20, and at most one second (from two rounds on) or the case's limit. A GPU at its power limit never gets below
   that spread; from 8 rounds on a ratio known to 0.2 % is enough.
-* Clock: each round counts the SM clock. Until the load has lasted `SETTLED_S`, rounds before a clock change are
-  dropped, and no timing ends before `STEADY_S`.
+* Clock: each round counts the SM clock. Until the load has lasted `settled_s`, rounds before a clock change are
+  dropped, and no timing ends before `steady_s`.
 * Disturbance: the GPU is watched for other processes before and after the rounds (`Support.paused`). A time
   beside one, or on a GPU slowed down by heat, is marked, and the next run times the case again.
 
@@ -26,10 +26,12 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from tilewave.basics.tables import table_beside
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory, KeptBuffers, Sets
 from tilewave.gpu.cpu_kernels import time_cpu
@@ -44,28 +46,8 @@ from tilewave.kernel.launches import Scratch
 from tilewave.kernel.result import COUNTED_CLOCK, DISTURBED, Result
 from tilewave.records.counters.figures import figure
 
-MAX_ROUNDS, ENOUGH_S, ENOUGH_SPREAD = 20, 1.0, 0.005
-FEWEST_ROUNDS = 2
-"""Fewest rounds of launches that take long. On an H200 the ratios of the five longest launches (0.13 to 0.25 s)
-differ by at most 0.8 % from those of five rounds."""
-LONG_US = 10_000.0
-"""Launches this long need no more than FEWEST_ROUNDS if their spread is small: in 24 cases of an H200 the ratios then
-differ by 0.03 % (median) and 0.65 % (worst) from those of all rounds."""
-RATIO_ROUNDS, ENOUGH_ERROR = 8, 0.002
-"""Early end of the rounds. Of 822 cases that took all rounds on an H200 it ends half: their ratios then differ by
-0.15 % from those of all rounds (median); the first and the second half of the rounds differ by 0.75 %."""
-STEADY_S, SETTLED_S = 0.06, 0.15
-"""Seconds until the SM clock has followed a load, without and with the power limit (H200: the limit acts after
-40 ms, then the clock moves in steps of 20 ms until 150 ms)."""
-MOVED = 0.03
-"""Share by which the SM clock must change to count as moved: steps at the power limit are smaller."""
-LIGHT_US = 20.0
-"""Shorter launches do not reach the power limit: the clock must only recover from the work before."""
-CHOICE_US = 1000.0
-"""Length of a block in the choice of cuBLASLt's fastest algorithm."""
-MAX_SETS = 64
-MOST_PAUSED = 0.2
-"""Share of the time that other processes may have the GPU: a display takes some percent, and disturbs few blocks."""
+METHOD = SimpleNamespace(**table_beside(__file__))
+"""How launches are timed; timing.yaml has the reasons."""
 
 Samples = dict[str, list[float]]
 Prepare = Callable[[Mapping[str, int]], Callable[[], None]]
@@ -82,7 +64,7 @@ def fill_sets(session: Session, job: Job, kept: KeptBuffers) -> tuple[Sets, bool
 
     def allocate(memory: DeviceMemory) -> Sets:
         first = new_set(memory)
-        count = min(enough, MAX_SETS, 1 + gpu.free_bytes() // 2 // nbytes)
+        count = min(enough, METHOD.max_sets, 1 + gpu.free_bytes() // 2 // nbytes)
         return [first, *(new_set(memory) for _ in range(count - 1))]
 
     sets = kept.sets(wanted, allocate)
@@ -108,7 +90,7 @@ def cost_s(job: Job, *launches_us: float) -> float:
     # Warm-up takes five launches and a block, or three launches that are blocks themselves.
     warm = sum(3 * us if us >= block_us else 5 * us + block_us for us in launches_us)
     round_us = 2 * sum(max(us, block_us) for us in launches_us)
-    fewest = min(rounds, max(FEWEST_ROUNDS, 1 + int(1e6 * ENOUGH_S / round_us)))
+    fewest: int = min(rounds, max(METHOD.fewest_rounds, 1 + int(1e6 * METHOD.enough_s / round_us)))
     return 1e-6 * (warm + fewest * round_us)
 
 
@@ -144,7 +126,7 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
         launch_us = min(launch_us, first_launch_us(session.gpu, launches[-1]))
         rival_launches = list(map(prepare_rival, pointers)) if prepare_rival else []
         rival_us = [first_launch_us(session.gpu, launch) for launch in rival_launches[:1]]
-        predicted = cost_s(job, launch_us, *rival_us) + SETTLED_S + time.monotonic() - began
+        predicted = cost_s(job, launch_us, *rival_us) + METHOD.settled_s + time.monotonic() - began
         if refused := over_limit(job, predicted):
             return refused
         block = build(session.support, launches, block_us, launch_us)
@@ -158,32 +140,32 @@ def _time_on_gpu(session: Session, job: Job, stack: contextlib.ExitStack) -> Res
     if rival is not None:
         samples["baseline_us"] = []
     paused = session.support.paused(lately=True)
-    steady_s = 0.0 if launch_us < LIGHT_US else STEADY_S
+    steady_s = 0.0 if launch_us < METHOD.light_us else METHOD.steady_s
     rounds, started = 0, time.monotonic()
-    if launch_us >= LONG_US:
-        least_rounds = min(least_rounds, FEWEST_ROUNDS)
+    if launch_us >= METHOD.long_us:
+        least_rounds = min(least_rounds, METHOD.fewest_rounds)
     with span("measure"):
-        while rounds < max(MAX_ROUNDS, least_rounds):
+        while rounds < max(METHOD.max_rounds, least_rounds):
             _round(session, block, rival, samples)
             spent = time.monotonic() - started
-            if spent < SETTLED_S and clocks.moved(MOVED):
+            if spent < METHOD.settled_s and clocks.moved(METHOD.moved):
                 samples = {name: series[-2:] for name, series in samples.items()}
             rounds = len(samples["duration_us"]) // 2
             # Half of the limit, because the supervisor also counts set-up and the next round.
-            if rounds >= FEWEST_ROUNDS and spent > min(ENOUGH_S, job.limit_s / 2):
+            if rounds >= METHOD.fewest_rounds and spent > min(METHOD.enough_s, job.limit_s / 2):
                 break
             if spent < steady_s or rounds < least_rounds:
                 continue
-            if all(_spread(series) < ENOUGH_SPREAD for series in samples.values()):
+            if all(_spread(series) < METHOD.enough_spread for series in samples.values()):
                 break
-            if rounds >= RATIO_ROUNDS and _error(samples) < ENOUGH_ERROR:
+            if rounds >= METHOD.ratio_rounds and _error(samples) < METHOD.enough_error:
                 break
     notes["clock"] = COUNTED_CLOCK
     notes |= {"repeats": block.repeats, "rounds": rounds, "throttle": clocks.throttle()}
     notes["alpha"], notes["beta"] = 1.0, 0.0
     paused, slowed = max(paused, session.support.paused()), clocks.slowed()
     reasons = [f"the GPU was slowed down: {slowed}"] if slowed else []
-    if paused > MOST_PAUSED:
+    if paused > METHOD.most_paused:
         reasons.insert(0, f"another process used this GPU, {paused:.0%} of the time")
     if reasons:
         notes["disturbed"] = "; ".join(reasons)
@@ -213,8 +195,8 @@ def contestants(
     def block_of(algorithm: bytes) -> Block:
         launches = [plan.prepare(addresses, algorithm=algorithm) for addresses in pointers]
         us = min(first_launch_us(session.gpu, launch) for launch in (launches[0], launches[-1]))
-        block = build(session.support, launches, CHOICE_US, us)
-        if us >= CHOICE_US:
+        block = build(session.support, launches, METHOD.choice_us, us)
+        if us >= METHOD.choice_us:
             block.run()
         return block
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from tilewave.basics import files
 from tilewave.basics.errors import KernelRefused, NoKernel, UserError, shown
 from tilewave.basics.paths import HEADERS, has_parts, relative
-from tilewave.basics.validation import NoYaml, mapping, validated, yaml_of
+from tilewave.basics.validation import Described, NoYaml, mapping, validated, yaml_of
 from tilewave.kernel import includes, operations
 from tilewave.kernel.expressions import Expression, Names
 from tilewave.kernel.launches import MEMBERS, Provider, Typed
@@ -48,10 +48,10 @@ MOST_VARIANTS = 100_000
 """Limit of the combinations of a kernel's macros: a study may look at all of them."""
 
 
-class _Keys(BaseModel):
-    """Keys of front matter. An attribute's docstring describes it in messages and in docs/front_matter.md."""
+class _Keys(Described, BaseModel):
+    """Keys of front matter. front_matter.yaml describes them, for messages and docs/front_matter.md."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class DeclaredBuffer(_Keys):
@@ -63,9 +63,7 @@ class DeclaredBuffer(_Keys):
     """
 
     dtype: str
-    """dtype of the elements"""
     size: Expression
-    """number of elements"""
     expect: Expression | None = None
     report: dict[str, str] | None = None
     zeroed: bool = False
@@ -75,19 +73,12 @@ class DeclaredTensorMap(_Keys):
     """A tensor map (TMA descriptor) of an operand or scratch memory; lists have the contiguous dimension first."""
 
     of: str
-    """an array or buffer"""
     box: list[Expression] = Field(min_length=RANKS[0], max_length=RANKS[-1])
-    """elements of a copy, one to five numbers of at most 256; the contiguous dimension comes first, here and below"""
     sizes: list[Expression] | None = None
-    """elements of the array; default: the array's own"""
     strides: list[Expression] | None = None
-    """elements from one to the next along each dimension but the first; default: the array's own, or no gaps"""
     element_strides: list[Expression] | None = None
-    """every how many elements a box takes one; the driver ignores the first"""
     swizzle: Expression = 0
-    """0 (default), 32, 64 or 128 bytes"""
     l2: Expression = 128
-    """bytes that L2 fetches: 0, 64, 128 (default) or 256"""
 
     @property
     def expressions(self) -> Iterator[tuple[str, Expression]]:
@@ -115,11 +106,8 @@ class ProbeCase(_Keys):
     claimed: dict[str, float] = {}
     instruction: str | None = None
     status: str = "ok"
-    """How the case ends on purpose, e.g. `timed out`."""
     finds: Literal["", "race", "uninitialised read", "barrier"] = ""
-    """What executing the case finds on purpose."""
     limit_s: float | None = Field(None, gt=0)
-    """Shortens the check's limit."""
     note: str = ""
 
 
@@ -166,15 +154,10 @@ class Launched(_Keys):
     """The keys of one launch."""
 
     block: list[Expression] = [1]
-    """threads of a block, one to three expressions"""
     grid: list[Expression] = [1]
-    """blocks of the grid, one to three expressions; blocks also with a cluster"""
     cluster: list[Expression] | None = None
-    """thread blocks of a cluster, at most 16"""
     shared_bytes: Expression = 0
-    """dynamic shared memory of a block"""
     arguments: list[Expression | bool | Typed | tuple[Any, ...] | None] = []
-    """in the kernel's order, see below"""
 
     @field_validator("arguments", mode="before")
     @classmethod
@@ -186,71 +169,38 @@ class SeriesLaunch(Launched):
     """A launch of a series; all kernels of the series are in the file."""
 
     entry: str
-    """the `__global__` function of this launch"""
 
 
 class FrontMatter(Launched):
     """The YAML block at the top of a kernel file."""
 
     title: str
-    """one line"""
     operation: str
-    """what the kernel computes: `matmul`, `batched_matmul`, `block_scaled_matmul`, `copy`, `transpose`, `reduction`,
-    `softmax`, `vector_add`, `reverse`, `probe`, or a user-defined operation"""
     follows: str | None = None
-    """the rung before"""
     idea: str = ""
-    """text, for files without a comment"""
     provider: Provider | None = None
-    """who runs it; required in a `.yaml` file without `cubin`"""
     dtypes: dict[str, str] = {}
-    """of each array, and `accumulate`: f64 f32 tf32 f16in32 (f16 in f32) f16 bf16 e4m3 e5m2 i8 i32 i64 u32, f22
-    for FP8 sums; or an expression of macros"""
     layouts: dict[str, str] = {}
-    """`row` (default) or `col` of each matrix"""
     strides: dict[str, Expression] = {}
-    """of padded memory: `lda`, `ldb`, `ldc`, in a batch `stride_a` and so on"""
     macros: dict[str, list[Scalar]] = {}
-    """name: list of values; the first is the default. The compiler gets `-DNAME=value`"""
     where: list[str] = []
-    """conditions that a combination of macros must meet"""
     let: dict[str, Expression] = {}
-    """named expressions; each may use the ones before it"""
     tile: list[Expression] | None = None
-    """output rows, output columns and k step of a block"""
     working_blocks: Expression | None = None
-    """blocks that have work, if fewer than the grid"""
     programmatic: Expression = 0
-    """1: a launch may begin before the one before it ends. The kernel waits by `griddepcontrol.wait` before it uses
-    global memory"""
     cooperative: bool = False
-    """`true`: all blocks are resident at a time, for `grid.sync()`. Only a GPU runs it"""
     requires: dict[str, Any] = {}
-    """`arch` (compute capability times ten), divisors of sizes (`n: 8`), `conditions`"""
     architecture_specific: bool = False
-    """`true`: compiled for sm_90a instead of sm_90 (wgmma, setmaxnreg)"""
     entry: str | None = None
-    """name of the `__global__` function, by default the file's; with `<` or `::` a template that NVRTC instantiates"""
     compiler: Compiler = Compiler()
-    """`options` of NVRTC (`{MACRO}` is its value), `include` folders of headers (others than the file's need
-    `--include`), `constants`: values of `__constant__` memory, and of macros and constants instead of the file's"""
     cubin: str | None = None
-    """file that something else compiled; `{MACRO}` in its name ([wrapping.md](wrapping.md))"""
     buffers: dict[str, DeclaredBuffer] = {}
-    """scratch memory: `dtype` and `size`; `zeroed: true` is zero before the first launch, and each launch must leave
-    it so"""
     tensor_maps: dict[str, DeclaredTensorMap] = {}
-    """TMA descriptors, see below"""
     launches: list[SeriesLaunch] = []
-    """several launches that are one case, see below"""
     reads_c: bool | Literal["adds"] = False
-    """`true`: C is read even where beta is 0, and has numbers, no NaN; `adds`: beta is 1"""
     flop_rate: float | None = Field(None, gt=0)
-    """of CPU kernels: FLOP/s that are surely reached"""
     work: WorkOf | None = None
-    """of probes: `flop` and `byte` of a launch"""
     cases: dict[str, ProbeCase] = {}
-    """of probes: values, scalars and what is expected (`kernels/probes/shared_access.cu`)"""
 
 
 @dataclass(frozen=True)

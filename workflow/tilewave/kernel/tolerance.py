@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from tilewave.basics.columns import filled
 from tilewave.kernel import result
 from tilewave.kernel.inputs import to_float64
 from tilewave.kernel.job import Job
@@ -121,29 +122,13 @@ def judged(
     blank: whether the element holds what memory holds before a launch, if that is known."""
     bound, reason = output.bound, ""
     alpha, beta = output.scaled or (1.0, 0.0)
-    scaled = f" with alpha = {alpha:g}, beta = {beta:g}" if output.scaled else ""
-    if comparison.wrong:
-        unwritten = ""
-        blank = False if output.given else blank
-        if not (beta or output.special) and (blank or math.isnan(value)):
-            read = ", or C was read although beta is 0, which `reads_c: true` allows"
-            ways = ["never written"] if blank is not False else []
-            ways += ["computed so"] if blank and output.whole else []
-            ways += [] if blank else [f"computed as NaN{read if output.scaled else ''}"]
-            unwritten = f" ({', or '.join(ways)})"
-        digits = ".0f" if output.whole else ".6g"
-        allowed = bound.absolute + bound.relative_out * abs(expected)
-        near = allowed > 0 and abs(value - expected) < NEAR * allowed
-        reason = (
-            f"{comparison.wrong} of {output.count} elements are wrong{scaled}; "
-            f"{output.element(comparison.first)} is {value:{digits}}{unwritten}, expected {expected:{digits}}"
-            f"{f' within {allowed:.2g}' if near else ''}"
-        )
-    elif not comparison.relative_error <= bound.frobenius:
-        reason = (
-            f"relative error {comparison.relative_error:.3g} of the whole output (Frobenius){scaled} "
-            f"exceeds {bound.frobenius:.3g}"
-        )
+    if comparison.wrong or not comparison.relative_error <= bound.frobenius:
+        blank, allowed = False if output.given else blank, bound.absolute
+        allowed += bound.relative_out * abs(expected)
+        facts = {"value": value, "expected": expected, "blank": blank, "allowed": allowed}
+        facts["maybe_unwritten"] = not (beta or output.special) and (blank or math.isnan(value))
+        facts["near"] = allowed > 0 and abs(value - expected) < NEAR * allowed
+        reason = filled(__file__, "tolerance", output=output, comparison=comparison, **facts)
     correct = not reason
     if correct and output.read:
         reason = READS_C

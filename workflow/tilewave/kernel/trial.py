@@ -5,6 +5,7 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 
 from tilewave.basics.errors import UserError
+from tilewave.basics.tables import table_beside
 from tilewave.kernel import includes
 from tilewave.kernel.expressions import FUNCTIONS, LAYOUTS, WORDS, names_in
 from tilewave.kernel.front_matter import Launched
@@ -67,19 +68,12 @@ def _check_places(variant: Variant) -> None:
     """Check that the file has only keys that its operation and its provider can have, and lists of their lengths."""
     front, path, operation = variant.kernel.front, variant.kernel.path, variant.operation
     probe, compiled = front.operation == "probe", variant.kernel.provider == "nvrtc"
-    no_beta = "beta" not in operation.scalars
-    for key, refused, problem in (
-        ("launches", probe, "a probe has one launch"),
-        ("launches", not compiled, "only a .cu file or a cubin has several kernels"),
-        ("let", probe, "a probe has no named expressions"),
-        ("strides", not operation.stride_names(), f"no array of {front.operation} has rows"),
-        ("strides", not compiled, "only a kernel that NVRTC compiles has strides"),
-        ("work", not probe, "only a probe states its work"),
-        ("reads_c", no_beta, f"the operation {front.operation} has no beta"),
-        ("tensor_maps", probe, "a probe has no tensor maps"),
-    ):
-        if refused and getattr(front, key):
-            raise UserError.because(path, f"{key}: {problem}", "Remove the key", key)
+    holds = {"probe": probe, "not probe": not probe, "not compiled": not compiled}
+    holds |= {"no rows": not operation.stride_names(), "no beta": "beta" not in operation.scalars}
+    for key, condition, problem in table_beside(__file__):
+        if holds[condition] and getattr(front, key):
+            problem = f"{key}: {problem.format(operation=front.operation)}"
+            raise UserError.because(path, problem, "Remove the key", key)
     for key in Launched.model_fields if front.launches else ():
         if key in front.model_fields_set:
             problem = f"{key}: each entry of `launches` has its own"

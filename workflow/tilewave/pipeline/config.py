@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from tilewave.basics.errors import UserError
 from tilewave.basics.paths import place
-from tilewave.basics.validation import NoYaml, check_data, validated
+from tilewave.basics.validation import Described, NoYaml, check_data, validated
 from tilewave.kernel.launches import Provider
 
 MOST_CASES = 20_000
@@ -42,10 +42,10 @@ MetricSet = Literal[
 ]
 
 
-class Model(BaseModel):
-    """Keys of the config. An attribute's docstring describes it in messages and in config/schema.json."""
+class Model(Described, BaseModel):
+    """Keys of the config. config.yaml beside this file describes them, for messages and config/schema.json."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Range(Model):
@@ -60,51 +60,31 @@ class CaseBlock(Model):
     """Variants and the shapes they meet."""
 
     kernels: Texts | Text = "all"
-    """Kernel names, or `all` of the block's operation (new files included)."""
     without: Texts = []
-    """Names that `all` skips."""
     operation: Text = "matmul"
-    """What `all` selects."""
     macros: Text | Annotated[dict[Text, Any], Field(max_length=MOST_ITEMS)] = "each_dtype"
-    """`defaults`, `each_dtype` (the plainest variant of every dtype), `one_at_a_time`, `product`, or a mapping of macros
-    to a value or list."""
     dtypes: Texts = []
-    """Keep only variants with these dtype labels."""
     shapes: Annotated[list[Size | Text | dict[Text, Any]], Field(max_length=MOST_ITEMS)] = []
-    """4096; `512x256x128`; or a mapping of dimensions to a number, an expression over `sms`, a list, or {from, to, step}.
-    Probes bring their own cases."""
     providers: Annotated[list[Provider], Field(max_length=3)] = []
-    """Keep only kernels that one of these runs."""
     most: int | None = Field(None, ge=1, le=MOST_CASES)
-    """Skip kernels with more variants than this in the block."""
     time: bool | None = None
-    """Overrides the study's `time` for this block."""
     tune: bool | None = None
-    """Overrides the study's `tune` for this block."""
     counters: MetricSet | Literal["none"] | None = None
-    """Overrides the study's `counters` for this block."""
     execute: bool | None = None
-    """Overrides the study's `execute` for this block."""
 
 
 class Study(Model):
     """A question with its cases and its figure."""
 
     plot: Text
-    """Module of tilewave.plots that draws it."""
     title: Text
     question: str = Field("", max_length=1000)
     time: bool = False
-    """Time the cases with CUDA events."""
     tune: bool = False
-    """Tuning run: time all kernels of one operation, shape and dtype in turn, and drop slow ones early."""
     counters: MetricSet | Literal["none"] = "none"
-    """Metric set to collect under Nsight Compute."""
     execute: bool = False
-    """Execute the cases' machine code on the CPU, besides measuring."""
     cases: list[CaseBlock] = Field(min_length=1, max_length=MOST_ITEMS)
     options: Annotated[dict[Text, Any], Field(max_length=MOST_ITEMS)] = {}
-    """Options of the plot module: docs/options.md."""
 
     @property
     def tunes(self) -> bool:
@@ -116,18 +96,14 @@ class Timing(Model):
     """Settings of a timing."""
 
     block_ms: float = Field(2.0, ge=0.01, le=10_000)
-    """Length of one block of gated launches."""
     rounds: int = Field(5, ge=1, le=10_000)
-    """Rounds of A B B A, the baseline paired."""
     case_limit_s: Seconds = 5.0
-    """A case predicted to take longer is not timed."""
 
 
 class Check(Model):
     """Settings of a check."""
 
     case_limit_s: Seconds = 20.0
-    """A check that takes longer is timed out."""
 
 
 class Counters(Model):
@@ -136,24 +112,19 @@ class Counters(Model):
     clock_control: Literal["none", "base"] = "none"
     cache_control: Literal["all", "none"] = "all"
     case_limit_s: Seconds = 20.0
-    """Longest time for one case under ncu."""
 
 
 class Execute(Model):
     """Settings of executing machine code on the CPU."""
 
     when: Literal["no_gpu", "always", "never"] = "no_gpu"
-    """`no_gpu`: on a machine without a GPU, the cases without a recorded value; `always`: every case; `never`. Studies
-    with `execute: true` are executed unless `never`."""
     case_limit_s: Seconds = 10.0
-    """A case predicted to take longer on one core is not executed."""
 
 
 class StyleOptions(Model):
     """The look of the figures."""
 
     width_mm: Millimetres = 178.0
-    """178 two columns, 85 one column."""
     font_size: Points = 8.0
 
 
@@ -176,26 +147,18 @@ class Config(Model):
     """The whole config."""
 
     target: Text = "auto"
-    """`auto`: this GPU, else the recorded one; `live`: this GPU only; or the name of a folder in resources/recorded."""
     architectures: list[Annotated[str, Field(pattern=r"^(auto|sm_[0-9]{2,3}[af]?)$")]] = Field(
         ["auto"], min_length=1, max_length=100
     )
     kernel_folders: Annotated[FileNames, Field(min_length=1)] = ["kernels"]
     operation_folders: FileNames = []
-    """Folders of user-defined operations. Their code is run."""
     plot_folders: FileNames = []
-    """Folders of user-defined plot modules. Their code is run."""
     gpu: int = Field(0, ge=0, le=1023)
-    """Index among the GPUs that CUDA_VISIBLE_DEVICES shows."""
     only: NameList = ""
-    """Names that narrow the run: parts, studies, kernels, dtypes, shapes."""
     shapes: NameList = ""
-    """Shapes for every study with `tune: true`, in place of its own: sizes and `512x256x128`s."""
     strict: bool | Literal["release"] = False
-    """true: fail, after the page is written, if a case is wrong or failed; release: also if a recorded value is stale."""
     seed: int = Field(1, ge=0, lt=2**32)
     fresh: bool = False
-    """Compile and execute here even what is recorded, so that no recording hides a broken compiler."""
     timing: Timing = Timing()
     check: Check = Check()
     counters: Counters = Counters()
@@ -204,7 +167,6 @@ class Config(Model):
     output: Output = Output()
     studies: dict[Name, Study] = Field(min_length=1, max_length=MOST_ITEMS)
     parts: Annotated[dict[Name, Texts], Field(max_length=MOST_ITEMS)] = {}
-    """Names for groups of studies, to use in `only`: parts of a long run."""
 
 
 def parse(data: Mapping[str, Any], where_file: object) -> Config:

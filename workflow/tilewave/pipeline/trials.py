@@ -11,9 +11,11 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 from tilewave.basics.errors import UserError
+from tilewave.basics.tables import table_beside
 from tilewave.execution import case as executing
 from tilewave.execution import cost
 from tilewave.execution.case import CaseExecution
@@ -28,8 +30,8 @@ from tilewave.pipeline.cases import Case
 from tilewave.pipeline.resolving import resolve
 from tilewave.pipeline.shapes import Shape
 
-FEW = (129, 67, 53)
-"""Last sizes of the first trial without a shape, 3 for those before: neither equal nor multiples of a tile."""
+JUDGE = SimpleNamespace(**table_beside(__file__))
+"""How the judge chooses its trials; trials.yaml has the reasons."""
 TILE, LARGEST_TILE = 32, 1 << 12
 """Tile of a dimension that no block count depends on, and the largest that is looked for."""
 LONG, LONGEST, LONG_VECTOR = 2051, 4099, (1 << 20) + 3
@@ -38,22 +40,9 @@ FIXED = re.compile(r"(\w+) == (\d+)")
 """A condition that leaves one size."""
 TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 """A condition that two sizes are equal."""
-FEW_SMS = 2
-"""SMs of a GPU where a block that does not end after a tile has several, which take turns in its stages."""
-CUBES = (2083, 1553, 1033, 519)
-"""Sizes of a large product, of which the first that is affordable is run."""
-LIMIT_S = 600.0
-OVERHEAD_S = 0.05
-"""Seconds of a trial that do not depend on its size."""
-AFFORDABLE = 0.8
-"""Share of the seconds left that a large product may take at the rate of the trials before."""
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
 NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
-HOPELESS, GLIMPSE_S = 1.5, 0.2
-"""A trial whose least time is so many times what is left runs for these seconds: its first blocks may show a fault."""
-FLUSHING = ("fast_math", "ftz=true", "fast-math")
-"""Parts of compiler options that allow denormal numbers to become 0."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +140,12 @@ class _Shapes:
         return sum(step.blocks for step in plan.steps)
 
     def turns(self, tile: Mapping[str, int]) -> dict[str, int] | None:
-        """Return a shape that has several tiles for each block on `FEW_SMS`; its last size is that of ``tile``."""
+        """Return a shape that has several tiles for each block on `few_sms`; its last size is that of ``tile``."""
         *grown, last = self.names
         for times in (1, 2, 4):
             sizes = {name: times * tile[name] + 1 for name in grown} | {last: tile[last]}
             shape = self.near(sizes)
-            if shape and self.blocks(shape) >= 2 * self.blocks(shape, FEW_SMS) > 0:
+            if shape and self.blocks(shape) >= 2 * self.blocks(shape, JUDGE.few_sms) > 0:
                 return shape
         return None
 
@@ -207,7 +196,7 @@ def trials(
     names = operation.dimensions
     if not names:
         return []
-    few = (*[3] * (len(names) - len(FEW)), *FEW)
+    few = (*[3] * (len(names) - len(JUDGE.few)), *JUDGE.few)
     # A kernel whose blocks each take several tiles has no block at the smallest sizes.
     grown = (dict(zip(names, (times * size for size in few))) for times in (1, 2, 4, 8, 16))
     small: Mapping[str, int] | None = next(filter(None, map(shapes.near, grown)), None)
@@ -218,7 +207,9 @@ def trials(
     trials = [Trial("uniform numbers", sizes or small)]
     target = {"device": device, "arch": device["arch"]}
     case, arch = resolve(Case(variant, _shape(small)), target), f"sm_{device['arch']}"
-    job = jobs.of_case(result.EXECUTE, case, {arch: {"code": ""}}, arch, single.config(1, LIMIT_S))
+    job = jobs.of_case(
+        result.EXECUTE, case, {arch: {"code": ""}}, arch, single.config(1, JUDGE.limit_s)
+    )
     if not isinstance(job, Job):
         return trials
     if more := operation.more_runs(job):
@@ -228,7 +219,7 @@ def trials(
     # A user's operation may inherit kinds of inputs from one of Tilewave's.
     shipped = operations.MODULES.file(operation.name) is None
     for kind in operation.kinds_of(job) if shipped or "kinds" in vars(type(operation)) else ():
-        if kind != DENORMAL or not any(name in options for name in FLUSHING):
+        if kind != DENORMAL or not any(name in options for name in JUDGE.flushing):
             trials.append(Trial(NAMES[kind], small, () if kind == SPECIAL else last, kind))
     shaped = list[tuple[str, dict[str, int]]]()
     for add in (-1, 0, 1):
@@ -250,7 +241,7 @@ def trials(
             trials.append(Trial(name, shape, scalars))
     for name, size in (("few SMs", 3 * tile[names[-1]]), (f"few SMs, long {names[-1]}", LONG // 2)):
         if turns := shapes.turns({**tile, names[-1]: size}):
-            trials.append(Trial(name, turns, last, sms=FEW_SMS))
+            trials.append(Trial(name, turns, last, sms=JUDGE.few_sms))
     return trials
 
 
@@ -263,8 +254,8 @@ def _large(
 ) -> Trial | None:
     """Return the trial of the largest product that is affordable, None if none is. rate: operations a second."""
     operation, shapes = variant.operation, _Shapes(variant, device)
-    most = AFFORDABLE * rate * seconds
-    for cube in CUBES if operation.tiles else ():
+    most = JUDGE.affordable * rate * seconds
+    for cube in JUDGE.cubes if operation.tiles else ():
         sizes = shapes.near(dict.fromkeys(operation.dimensions, cube))
         job = sizes and planned(sizes)
         if isinstance(job, Job) and sizes and operations.work(job).flops < most:
@@ -279,7 +270,7 @@ def judged(
     entry: Mapping[str, Any],
     *,
     seed: int = 1,
-    limit_s: float = LIMIT_S,
+    limit_s: float = JUDGE.limit_s,
     budget_s: float = 5.0,
     machine: Any = None,
     done: CaseExecution | None = None,
@@ -323,7 +314,7 @@ def judged(
         launches = len(trial.scalars) or cost.LAUNCHES
         smallest = math.prod(outcomes[0].trial.sizes.values())
         if outcome.done and user_defined and size >= smallest:  # its reference may be slow
-            judging = outcome.done.seconds - outcome.done.launched_s - OVERHEAD_S
+            judging = outcome.done.seconds - outcome.done.launched_s - JUDGE.overhead_s
             pace = max(pace, judging / size / launches)
         if isinstance(job, Job) and outcome.done and outcome.done.launched_s > longest:
             longest = outcome.done.launched_s
@@ -350,7 +341,7 @@ def _tried(
         return TrialResult(trial, Result.of_job(job, result.NOT_MEASURED, "no time was left"))
     flops = operations.work(job).flops * (len(trial.scalars) or cost.LAUNCHES)
     least_s = cost.predicted_s(job, flops) / (os.cpu_count() or 1)
-    limit_s = GLIMPSE_S if least_s > HOPELESS * seconds else job.limit_s
+    limit_s = JUDGE.glimpse_s if least_s > JUDGE.hopeless * seconds else job.limit_s
     job = replace(job, limit_s=min(limit_s, seconds))
     done = done or executing.run(
         job,

@@ -6,9 +6,11 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 
+from tilewave.basics.columns import filled
 from tilewave.plots.base import StudyData, case_order, missing_cases, present
 
 MOST = 4
@@ -24,21 +26,15 @@ def missing_notes(study: StudyData, stages: Iterable[str] | None = None) -> list
         fragments = tuple(_NUMBER.split(missing.reason))
         member = missing.case, _NUMBER.findall(missing.reason)
         groups.setdefault((missing.status, fragments), []).append(member)
-    notes = []
+    rows = []
     for (status, fragments), members in groups.items():
-        cases = [case for case, _ in members]
         columns = zip(*(numbers for _, numbers in members), strict=True)
         ranges = (sorted(set(numbers), key=float) for numbers in columns)
         spans = (" to ".join(dict.fromkeys((ends[0], ends[-1]))) for ends in ranges)
         reason = "".join(itertools.chain(*itertools.zip_longest(fragments, spans, fillvalue="")))
-        heading = status + (f" ({reason})" if reason else "")
-        if len(cases) == len(case_order(study)) > 1:
-            notes.append(f"{heading}: all {len(cases)} cases")
-            continue
-        names = ", ".join(cases[:MOST])
-        more = f" and {len(cases) - MOST} more" if len(cases) > MOST else ""
-        notes.append(f"{heading}: {names}{more}")
-    return notes
+        rows.append((status, reason, [case for case, _ in members]))
+    facts = {"rows": rows, "all": len(case_order(study)), "most": MOST}
+    return filled(__file__, "_captions", sources=None, **facts).splitlines()
 
 
 def nothing_to_draw(study: StudyData, what: str) -> str:
@@ -60,34 +56,22 @@ def _origins(study: StudyData) -> pd.DataFrame:
     return pairs[pairs["environment"].map(present).astype(bool)].drop_duplicates()
 
 
-def _described(study: StudyData, identity: str, sources: set[str]) -> str:
+def _described(study: StudyData, identity: str, sources: set[str]) -> dict[str, Any]:
+    """Return the facts of a source: its machine, and how its values were gained there."""
     environment = study.environments.get(identity, {})
     recordings = sorted(name.partition(":")[2] for name in sources if name.startswith("recorded"))
     gpu, cpu = environment.get("gpu") or next(iter(recordings), ""), environment.get("cpu")
-    if sources == {"executed"}:
-        return f"executed on the CPU ({cpu or 'unknown'}) from the same machine code"
-    names = {"ncu": "ncu", "driver": "driver", "nvrtc": "NVRTC"} if gpu else {}
-    details = [f"{word} {environment[key]}" for key, word in names.items() if environment.get(key)]
-    if gpu and cpu and "provider" in study.cases and (study.cases["provider"] == "cpu").any():
-        details.append(f"CPU: {cpu}")
+    by_cpu = "provider" in study.cases and bool((study.cases["provider"] == "cpu").any())
     recorded = bool(environment.get("recorded") or recordings)
-    if recorded and environment.get("commit"):
-        details.append(f"commit {str(environment['commit'])[:10]}")
-    before = "executed on the CPU from the same machine code; " if "executed" in sources else ""
-    how = "recorded on" if recorded else "measured live on"
-    after = f" ({', '.join(details)})" if details else ""
-    return f"{before}{how} {gpu or cpu or f'environment {identity}'}{after}"
+    return {
+        "facts": environment, "gpu": gpu, "cpu": cpu, "by_cpu": by_cpu, "recorded": recorded,
+        "executed": "executed" in sources, "only": sources == {"executed"}, "id": identity,
+    }  # fmt: skip
 
 
 def source_line(study: StudyData) -> str:
     """Return where the figure's values were measured; several environments are named one by one."""
     groups = _origins(study).groupby("environment", sort=False)["source"]
     parts = [_described(study, str(name), {*filter(present, sources)}) for name, sources in groups]
-    if not parts:
-        return "source: no measurement"
-    if len(parts) == 1:
-        return f"source: {parts[0]}"
     executed = not study.records.empty and bool((study.records["stage"] == "execute").any())
-    rule = "counts are compared" if executed else "no ratio is formed"
-    listed = "; ".join(f"[{i}] {part}" for i, part in enumerate(parts, 1))
-    return f"sources: {len(parts)} environments, {rule} between them: {listed}"
+    return filled(__file__, "_captions", sources=parts, counted=executed)

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, MultipleLocator
 from pydantic import Field
 
+from tilewave.basics.columns import filled
 from tilewave.plots import base
 from tilewave.plots import style as look
 from tilewave.plots._sweeps import Sweep
@@ -157,12 +158,6 @@ def percent(value: float) -> str:
 
 def notes(sweeps: Sequence[Sweep]) -> list[str]:
     """Return the sweeps, the fitted number and the error of the model."""
-    errors = [
-        f"{sweep.variant}, {sweep.tile[0]}×{sweep.tile[1]} tiles, M = {sweep.m}: {percent(error.median)}, worst {percent(error.worst)} at N = {sweep.frame['n'].iloc[error.place]}"
-        for sweep in sweeps
-        if (error := sweep.summary()).count
-    ]
-    return [
-        f"{sweeps[0].sms} SMs. The model is waves times the time of a wave, the only number fitted: the median over N. "
-        f"Its error, median: {'; '.join(errors)}."
-    ]
+    errors = [(sweep, error) for sweep in sweeps if (error := sweep.summary()).count]
+    facts = {"sms": sweeps[0].sms, "errors": errors, "percent": percent}
+    return filled(__file__, "_quantization", **facts).splitlines()

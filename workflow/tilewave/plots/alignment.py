@@ -16,6 +16,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.kernel.operations.matmul import Matmul
 from tilewave.plots import base
@@ -228,8 +229,5 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     texts = last["name"] + ": " + last["percent"].map("{:.0f} %".format)
     places = zip(last["place"], last["percent"], texts, last["name"].map(colors), strict=True)
     names_beside(ax, list(places), tall - 14, style)
-    note = (
-        f"100 % is the product with m = n = k = {size}. The alignment is the largest power of two, in elements, that "
-        f"divides the size; the other sizes stay at {size}. M, N or K behind a dtype is the dimension that varies."
-    )
-    return look.finish(fig, study, style, notes=[note], stages=_STAGES)
+    notes = filled(__file__, "alignment", size=size).splitlines()
+    return look.finish(fig, study, style, notes=notes, stages=_STAGES)

@@ -9,6 +9,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -120,14 +121,11 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def _notes(table: pd.DataFrame) -> list[str]:
     """Return what elimination saved."""
-    spent = table["GPU time spent (ms)"].sum() / 1e3
-    full = table["GPU time without elimination (ms)"].sum() / 1e3
-    if not full:
-        return []
-    return [
-        f"{table['eliminated early'].sum()} of {table['raced'].sum()} candidates were eliminated early: "
-        f"{base.digits(spent)} s of launches on the GPU, of {base.digits(full)} s."
-    ]
+    spent, full = (
+        table[f"GPU time {name} (ms)"].sum() / 1e3 for name in ("spent", "without elimination")
+    )
+    facts = {"table": table, "spent": base.digits(spent), "full": full and base.digits(full)}
+    return filled(__file__, "best", **facts).splitlines()
 
 
 @look.styled

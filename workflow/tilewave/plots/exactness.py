@@ -14,6 +14,7 @@ from functools import cache
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -208,13 +209,10 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 def _notes(table: pd.DataFrame) -> list[str]:
     """Return notes on the causes, on differences of single instructions, and on counters that were not measured."""
     differ = table[table["equal"] == "no"]
-    used = set(differ["cause"])
-    of_used = (cause for cause in causes() if cause.cause in used)
-    notes = [f"{cause.name.capitalize()}: {cause.cause}." for cause in of_used]
-    unknown = dict.fromkeys(differ.loc[differ["cause"] == UNEXPLAINED, "counter"].astype(str))
-    notes += [f"Differences without a known cause: {', '.join(unknown)}."] if unknown else []
-    if each := differ["counter"].astype(str).str.startswith(EACH).sum():
-        more = f"Counts of single instructions differ in {each} more cases"
-        notes.append(f"{more}; the table has them.")
-    alone = int((table["equal"] == "").sum())
-    return [*notes, f"Executed, not measured: {alone} counters."] if alone else notes
+    counters, used = differ["counter"].astype(str), set(differ["cause"])
+    facts = {
+        "causes": [cause for cause in causes() if cause.cause in used],
+        "unknown": dict.fromkeys(counters[differ["cause"] == UNEXPLAINED]),
+        "each": counters.str.startswith(EACH).sum(), "alone": (table["equal"] == "").sum(),
+    }  # fmt: skip
+    return filled(__file__, "exactness", **facts).splitlines()

@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import _bounds, base
 from tilewave.plots import style as look
@@ -172,22 +173,13 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
         title = f"{base.dtype_short(dtype)}, {base.shape_label(part.iloc[0].to_dict())}"
         ax.set(title=title, xlabel="share of elapsed cycles (%)")
     shown = part_of(study, rows)
-    notes = [
-        f"{base.shape_label(rows.iloc[0].to_dict())}. The arithmetic pipe is the busiest of tensor, FMA and FP64. Its idle "
-        "cycles are split in proportion to the time that warps wait. The bound is the work of the busiest SM at the "
-        "rate of the limiter, the unit that needs longest."
-    ]
+    label = base.shape_label(rows.iloc[0].to_dict())
+    notes = filled(__file__, "limits", label=label).splitlines()
     return look.finish(fig, shown, style, handles, notes, _STAGES, _checks(table))
 
 
 def _checks(table: pd.DataFrame) -> list[str]:
     """Return the origin of the counts, and how often bound and limiter agree with ncu."""
     ratios, scaled = table[_bounds.RATIO].dropna(), table[_bounds.COUNTS] == _bounds.EXECUTED
-    if ratios.empty:
-        return []
-    right = [f"{n} of {of} among {among}" for among, (n, of) in _bounds.agreement(table).items()]
-    return [
-        f"Counts of {int(scaled.sum())} of {len(ratios)} cases are executed on a CPU at two small sizes and scaled; the others "
-        f"are ncu's. {int((ratios < 1).sum())} of {len(ratios)} bounds lie above the measurement."
-        + (f" The limiter is ncu's busiest in {', '.join(right)}." if right else ""),
-    ]
+    facts = {"label": "", "ratios": ratios, "scaled": scaled, "right": _bounds.agreement(table)}
+    return filled(__file__, "limits", **facts).splitlines()

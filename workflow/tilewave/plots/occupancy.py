@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import _sweeps, base
 from tilewave.plots import style as look
@@ -35,7 +36,7 @@ CHAINS = "occupancy"
 DRIVER = "driver_blocks_per_sm"
 THEORETICAL = "sm__maximum_warps_per_active_cycle_pct"
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
-LIMITS, _COUNTED = (table_beside(__file__)[name] for name in ("limits", "launch"))
+LIMITS, _COUNTED, _ANSWERS = (table_beside(__file__)[of] for of in ("limits", "launch", "answers"))
 _PERCENT, _LIMITERS, _DIFFERENCES = "occupancy (%, closed form)", "limited by", "differences"
 _SAME = 0.01  # percentage points by which rounding may change an occupancy
 _MOST = 3  # differences that the caption spells out
@@ -77,24 +78,11 @@ def answers(study: StudyData) -> pd.DataFrame:
     for case, block in blocks.astype(int).iterrows():
         driver, theoretical, achieved, *allowed = seen.loc[case, columns]
         closed_form, limits = occupancy.occupancy(sm, *block), dict(zip(LIMITS, allowed))
-        lines.append(
-            {
-                "case": case,
-                "threads of a block": block["block_threads"],
-                "registers of a thread": block["registers"],
-                "shared memory of a block (byte)": block["shared_bytes"],
-                "blocks on an SM (closed form)": closed_form.blocks,
-                "warps on an SM (closed form)": closed_form.warps,
-                _PERCENT: 100 * closed_form.fraction,
-                _LIMITERS: ", ".join(closed_form.limiters),
-                "blocks on an SM (driver)": driver,
-                "occupancy (%, ncu, theoretical)": theoretical,
-                "occupancy (%, ncu, achieved)": achieved,
-                **{f"blocks by {name} (ncu)": blocks for name, blocks in limits.items()},
-                _DIFFERENCES: "; ".join(differences(closed_form, driver, theoretical, limits)),
-            }
-        )
-    return pd.DataFrame(lines or [{"case": ""}])
+        counts = closed_form.blocks, closed_form.warps, 100 * closed_form.fraction
+        by_ncu = driver, theoretical, achieved, *allowed
+        apart = "; ".join(differences(closed_form, driver, theoretical, limits))
+        lines.append([case, *block, *counts, ", ".join(closed_form.limiters), *by_ncu, apart])
+    return pd.DataFrame(lines or [[""]], columns=_ANSWERS if lines else ["case"])
 
 
 def lanes_of(study: StudyData) -> int:
@@ -237,16 +225,8 @@ def _checks(table: pd.DataFrame) -> list[str]:
     columns = ["blocks on an SM (driver)", "occupancy (%, ncu, theoretical)"]
     rows = table.reindex(columns=["case", _DIFFERENCES, *columns]).fillna({_DIFFERENCES: ""})
     answered, differ = rows[columns].notna().any(axis=1).sum(), rows[rows[_DIFFERENCES] != ""]
-    agreed = f"{answered - len(differ)} of {answered} cases"
-    notes = [f"Driver and ncu give the closed form's occupancy in {agreed}."] if answered else []
-    notes += list(differ["case"] + ": " + differ[_DIFFERENCES] + ".")[:_MOST]
-    if len(differ) > _MOST:
-        notes.append(f"The table has {len(differ) - _MOST} more such cases.")
+    texts = list(differ["case"] + ": " + differ[_DIFFERENCES] + ".")
     good = chains[chains["ranks"].astype(bool)].dropna(subset=["measured", "model"])
-    if len(good):
-        off = 100 * (good["measured"] / good["model"] - 1).abs()
-        notes.append(
-            f"With {cycles:.2f} cycles for a multiply-add, the model of the rate is off by "
-            f"{off.median():.1f} % (median), {off.max():.1f} % (worst)."
-        )
-    return notes
+    off = 100 * (good["measured"] / good["model"] - 1).abs()
+    facts = {"answered": answered, "differ": texts, "most": _MOST, "cycles": cycles, "off": off}
+    return filled(__file__, "occupancy", **facts).splitlines()

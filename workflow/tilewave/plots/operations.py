@@ -8,6 +8,7 @@ import math
 import pandas as pd
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -136,9 +137,7 @@ def _notes(rows: pd.DataFrame) -> list[str]:
     """Return the baselines of the shares."""
     of_vendor = rows["baseline"] == _VENDOR
     other = of_vendor != of_vendor.iloc[0]
-    sizes = rows.loc[~other, _BYTES].agg(["min", "max"])
-    ends = " to ".join(f"{base.compact(size)}B" for size in sizes)
-    copy = f"the {REFERENCE} with the nearest bytes, {ends}"
-    notes = [f"The baseline is {_VENDOR if of_vendor.iloc[0] else copy}."]
-    names = ", ".join(dict.fromkeys(rows.loc[other, _LADDER]))
-    return [*notes, f"Only the table has {names}, with another baseline."] if names else notes
+    sizes = map(base.compact, rows.loc[~other, _BYTES].agg(["min", "max"]))
+    facts = {"vendor": of_vendor.iloc[0] and _VENDOR, "sizes": sizes, "copy": REFERENCE}
+    names = dict.fromkeys(rows.loc[other, _LADDER])
+    return filled(__file__, "operations", names=names, **facts).splitlines()

@@ -13,6 +13,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.plots import _ceilings, base
 from tilewave.plots import style as look
 from tilewave.plots._ceilings import BANDWIDTHS, Ceilings, Peak, kernels_of
@@ -263,14 +264,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
 def _notes(study: StudyData, limits: Ceilings, rows: pd.DataFrame, bulk: bool) -> list[str]:
     """Return the shape, the levels, and the ceilings that were not measured."""
     levels = [f"{label} ({BANDWIDTHS[level]})" for level, label in _LEVELS.items()]
-    shapes = base.shapes_text(kernels_of(study))
-    notes = [f"{shapes}. Levels and their probes: {'; '.join(levels)}."]
-    if (rows["of the roof (%)"] > 100).any():
-        notes.append("More than 100 %: faster than the probe that the roof was measured with.")
-    if rows["of the roof (%)"].isna().any():
-        notes.append("A rung without a number was timed in another environment than the roofs.")
-    if bulk:
-        notes.append("At L1, bulk copies (TMA) are taken from L2's count, the least they can be.")
-    if limits.absent:
-        notes.append(f"No ceiling was recorded for: {', '.join(limits.absent)}.")
+    shapes, shares = base.shapes_text(kernels_of(study)), rows["of the roof (%)"]
+    facts = {"shapes": shapes, "levels": levels, "absent": limits.absent, "bulk": bulk}
+    notes = filled(__file__, "roofline", shares=shares, **facts).splitlines()
     return [*notes, *base.rate_notes(replace(study, cases=kernels_of(study)))]

@@ -12,6 +12,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -169,10 +170,6 @@ def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     compared = frame[frame["speed_up"].notna()]
     off = quantization.prediction_error(list(compared["speed_up"] / compared["alone"] - 1))
     worst, rate = compared.iloc[off.place], float(frame["rate"].iloc[0])
-    way = "stream-K" if worst["how"] == STREAM else f"{worst['how']} splits"
-    traffic = f" plus the workspace's bytes at {rate:.3g} TB/s" if not math.isnan(rate) else ""
-    return [
-        f"Speed-ups are over the data-parallel kernel, on {sms_of(study)} SMs. The model counts chunks of "
-        f"the busiest SM{traffic}; error: median {percent(off.median)}, worst {percent(off.worst)} "
-        f"({worst['label']}, {way})."
-    ]
+    facts = {"rate": 0 if math.isnan(rate) else rate, "worst": worst.to_dict(), "stream": STREAM}
+    facts |= {"sms": sms_of(study), "off": off, "percent": percent}
+    return filled(__file__, "split_k", **facts).splitlines()

@@ -13,6 +13,7 @@ import seaborn as sns
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.plots import base
 from tilewave.plots import style as look
@@ -162,15 +163,6 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 
 def notes(study: StudyData, frame: pd.DataFrame) -> list[str]:
     """Return how to read the columns, the definition of the prediction, and the bytes requested from L2."""
-    reference = reference_shape(frame)
     traffic = (frame["l2_bytes"] / frame["model_bytes"]).dropna()
-    lines = [f"{sms_of(study)} SMs. Columns: tiles in the order of NVIDIA's guide."]
-    if reference:
-        shape = "×".join(map(str, reference))
-        lines.append(f"Predicted: throughput at {shape} times tile and wave efficiency.")
-    if len(traffic):
-        lines.append(
-            f"Bytes requested from L2 over predicted ones: median {traffic.median():.3g}, {traffic.min():.3g} to "
-            f"{traffic.max():.3g}."
-        )
-    return lines
+    facts = {"sms": sms_of(study), "reference": reference_shape(frame), "traffic": traffic}
+    return filled(__file__, "tile_size", **facts).splitlines()

@@ -23,25 +23,15 @@ from typing import Any
 
 from tilewave.basics import paths as home
 from tilewave.basics.packages import MEASURING, package_versions
+from tilewave.basics.tables import table_beside
 
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
-LIBCUDA_PLACES = (
-    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
-    "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/cuda/compat",
-)  # fmt: skip
-# Newest first; the matches of a glob are tried in descending order of version.
-NCU_PLACES = (
-    "/usr/local/cuda/bin/ncu", "/usr/local/cuda-*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu",
-    "/usr/local/cuda*/nsight-compute-*/ncu",
-)  # fmt: skip
+TABLES = table_beside(__file__)
+LIBCUDA_PLACES, NCU_PLACES, IDENTITY = (TABLES[name] for name in ("libcuda", "ncu", "identity"))
+NO_NCU: str = TABLES["no_ncu"]
 ANSWER_S = 60.0
 """Seconds until the driver must have answered."""
-# Keys that `environment_id` covers, besides the measuring packages.
-IDENTITY = (
-    "gpu", "uuid", "compute_capability", "driver", "cuda", "nvrtc", "cublas", "power_limit_w", "cpu",
-    "python",
-)  # fmt: skip
 
 
 def _text(path: Path) -> str:
@@ -113,12 +103,6 @@ def fingerprint() -> dict[str, Any]:
 def has_gpu(machine: Mapping[str, Any]) -> bool:
     hidden = machine["visible_devices"] in ("", "-1")
     return bool(machine["libcuda"] and machine["devices"] and not hidden)
-
-
-NO_NCU = (
-    "Nsight Compute (ncu) was not found on PATH, in /usr/local/cuda*/bin or in "
-    "/opt/nvidia/nsight-compute: install it, or put its ncu on PATH"
-)
 
 
 def cpu_model() -> str:

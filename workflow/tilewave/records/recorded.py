@@ -35,19 +35,9 @@ from tilewave.compiling.sass import WITHOUT_CODE
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import EXECUTE, EXECUTED, OK, Result
+from tilewave.records import folder as layout
 from tilewave.records import recorded_form
-from tilewave.records.folder import (
-    ACCESSES,
-    COMPILED,
-    ENVIRONMENTS,
-    LISTINGS,
-    LOST,
-    RESULTS,
-    SUMS,
-    Folder,
-    digest,
-    folders,
-)
+from tilewave.records.folder import Folder, digest, folders
 from tilewave.records.keys import of_more
 from tilewave.records.measured import INSTRUCTIONS, STALLS, instruction_rows, sample_rows
 from tilewave.records.store import write_atomically
@@ -68,8 +58,8 @@ class Recorded(Folder):
     @functools.cached_property
     def damage(self) -> dict[str, str]:
         """Damaged files with the reason; it reads every file."""
-        for name in LOST:
-            if name == RESULTS:
+        for name in layout.LOST:
+            if name == layout.RESULTS:
                 _ = self._table
             else:
                 self._load(name, recorded_form.check)
@@ -81,11 +71,11 @@ class Recorded(Folder):
         if in_use:
             _ = self.damage
         else:
-            for name in LOST:
+            for name in layout.LOST:
                 self._load(name, lambda data, name: data)
         return [
             f"{RECORDED / self.name / name} is damaged: {reason}. "
-            f"The report lacks {LOST.get(name, 'the check of all files')}. {RESTORE}"
+            f"The report lacks {layout.LOST.get(name, 'the check of all files')}. {RESTORE}"
             for name, reason in sorted(self._lost.items())
         ]
 
@@ -100,15 +90,17 @@ class Recorded(Folder):
     def unusable(self) -> str:
         """The damaged file without which there are no figures; empty if there are figures."""
         _ = self._rows
-        return next((name for name in (ENVIRONMENTS, RESULTS) if name in self._lost), "")
+        return next(
+            (name for name in (layout.ENVIRONMENTS, layout.RESULTS) if name in self._lost), ""
+        )
 
     @functools.cached_property
     def compiled(self) -> dict[str, dict[str, Any]]:
-        return self._load(COMPILED, recorded_form.compilations) or {}
+        return self._load(layout.COMPILED, recorded_form.compilations) or {}
 
     @functools.cached_property
     def _listings(self) -> recorded_form.Listings | None:
-        return self._load(LISTINGS, recorded_form.Listings)
+        return self._load(layout.LISTINGS, recorded_form.Listings)
 
     def listing(self, key: str) -> tuple[str, dict[str, list[int]]] | None:
         """Return the SASS of a compilation by its key, and the numbers of its lines with code, by file."""
@@ -134,12 +126,12 @@ class Recorded(Folder):
     @functools.cached_property
     def access_rows(self) -> list[dict[str, Any]]:
         """Long rows of accesses, with the case that was executed."""
-        return self._load(ACCESSES, recorded_form.rows) or []
+        return self._load(layout.ACCESSES, recorded_form.rows) or []
 
     @functools.cached_property
     def _table(self) -> pa.Table | None:
         """The table of results; None without one."""
-        return self._load(RESULTS, recorded_form.table)
+        return self._load(layout.RESULTS, recorded_form.table)
 
     @functools.cached_property
     def _rows(self) -> list[dict[str, Any]]:
@@ -227,7 +219,7 @@ def _json(document: Any) -> bytes:
 
 def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write files of a recording. Meanwhile the list of checksums has old and new ones, so a kill leaves no damage."""
-    old = {name: (folder / name).read_bytes() for name in LOST if (folder / name).is_file()}
+    old = {name: (folder / name).read_bytes() for name in layout.LOST if (folder / name).is_file()}
 
     def write_sums(*contents: Mapping[str, bytes]) -> None:
         lines = dict.fromkeys(
@@ -236,7 +228,7 @@ def _replace(folder: Path, files: Mapping[str, bytes]) -> None:
             for content in contents
             if name in content
         )
-        write_atomically(folder / SUMS, "".join(lines).encode())
+        write_atomically(folder / layout.SUMS, "".join(lines).encode())
 
     write_sums(old, files)
     for name, data in files.items():
@@ -266,7 +258,7 @@ def merge_accesses(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     older = [row for row in (before.access_rows if before else ()) if row["case"] not in cases]
     # Within a case the order of its code stays.
     merged = sorted([*older, *fresh], key=lambda row: str(row["case"]))
-    _replace(folder, {ACCESSES: _of_rows(merged)})
+    _replace(folder, {layout.ACCESSES: _of_rows(merged)})
 
 
 def _merged_listings(
@@ -283,7 +275,7 @@ def _merged_listings(
     listed = [rows[key] for key in kept if key in rows]
     if not listed and table is None:
         return {}
-    return {LISTINGS: _of_rows(listed, ("key", "lines", "sass"), TOGETHER)}
+    return {layout.LISTINGS: _of_rows(listed, ("key", "lines", "sass"), TOGETHER)}
 
 
 def merge(
@@ -318,13 +310,13 @@ def merge(
     environs = {name: facts[name] | {"results": used[name]} for name in used if name in facts}
     both = {**(before.compiled if before else {}), **compiled}
     files = {
-        RESULTS: _of_rows(table, (*PLAIN, *PACKED)),
+        layout.RESULTS: _of_rows(table, (*PLAIN, *PACKED)),
         **{
             f"{name}.parquet": _merged_long(before, name, long_rows, new_keys, kept)
             for name, long_rows in long.items()
         },
-        ENVIRONMENTS: _json(environs),
-        COMPILED: _json(both),
+        layout.ENVIRONMENTS: _json(environs),
+        layout.COMPILED: _json(both),
         **_merged_listings(before, listings or {}, both),
     }
     _replace(folder, files)

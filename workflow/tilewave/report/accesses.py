@@ -18,8 +18,8 @@ FONT_SIZE = 10.5
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B58900", "#56B4E9")
 
 
-def drawn(diagram: Diagram) -> markupsafe.Markup:
-    """Return a diagram as SVG, for an HTML page."""
+def drawn(diagram: Diagram, alone: bool = False) -> markupsafe.Markup:
+    """Return a diagram as SVG, for an HTML page or as a file ``alone``, which has its own colours."""
     layout, said = diagram.layout, {"name": diagram.name, "finding": finding(diagram.layout)}
     mark = f"{diagram.name}{said['finding']}{layout.access}"
     row_of = {lane: row for row in layout.rows for lane in row.lanes}
@@ -42,7 +42,7 @@ def drawn(diagram: Diagram) -> markupsafe.Markup:
         top += rows[-1]["height"] * (2 if row.sources else 1)
     places = {"lanes_top": lanes_top, "depth": depth, "wires_top": wires_top, "bottom": top}
     context = {
-        **said, **places, "banks_top": wires_top + WIRES + 12, "layout": layout, "rows": rows,
+        **said, **places, "alone": alone, "banks_top": wires_top + WIRES + 12, "layout": layout, "rows": rows,
         "mark": hashlib.sha256(mark.encode()).hexdigest()[:8], "font_size": FONT_SIZE, "ranges": ranges,
         "idle": [lane for lane in range(LANES) if lane not in row_of], "numbers": numbers,
     }  # fmt: skip

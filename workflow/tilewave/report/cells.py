@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import markupsafe
 import pandas as pd
 
+from tilewave.basics.tables import table_beside
 from tilewave.plots.base import present
 
 _SIZES = ("m", "n", "k", "line", "probe_case")
@@ -89,21 +90,17 @@ def table(frame: pd.DataFrame) -> Table:
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
 
 
-_LATEX = str.maketrans({"²": "$^2$", "³": "$^3$", "×": r"$\times$", "−": "$-$", "∞": r"$\infty$"})
-_SIGNS = str.maketrans(
-    {**{sign: f"\\{sign}" for sign in "&%$#_{}"}, "\\": r"\textbackslash{}", "~": r"\textasciitilde{}",
-     "^": r"\textasciicircum{}"}
-)  # fmt: skip
+_LATEX = str.maketrans(table_beside(__file__))
 
 
 def escaped(text: str) -> str:
     """Return a text for LaTeX."""
-    return text.translate(_SIGNS).translate(_LATEX)
+    return text.translate(_LATEX)
 
 
 def latex(shown: Table) -> str:
     """Return the table as a LaTeX tabular with the rules of booktabs."""
     sides = "".join("r" if numeric else "l" for _, numeric in shown.columns)
-    frame = pd.DataFrame(shown.rows, columns=[name for name, _ in shown.columns])
-    tabular = frame.to_latex(index=False, escape=True, column_format=sides).translate(_LATEX)
+    frame = pd.DataFrame(shown.rows, columns=[escaped(name) for name, _ in shown.columns])
+    tabular = frame.map(escaped).to_latex(index=False, escape=False, column_format=sides)
     return f"% needs \\usepackage{{booktabs}}\n{tabular}"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import markupsafe
 import pandas as pd
 
+from tilewave.basics.tables import table_beside
 from tilewave.compiling import origins, sass
 from tilewave.compiling.origins import Origin
 from tilewave.execution.lanes import captured
@@ -26,22 +27,10 @@ from tilewave.records.columns import LAUNCHES
 from tilewave.report.accesses import drawn
 from tilewave.theory.occupancy import SmLimits, if_known
 
-DRAWN = 6
-"""The most accesses that are drawn of a case."""
-MOST_INSTRUCTIONS = 600
-"""The most instructions of a listing on the page, those with the most samples or executions."""
-SEEN = 0.005
-"""The least share of a case's samples with which an instruction is listed."""
-COUNTERS = {
-    "executed": "executed",
-    "wavefronts": "wavefronts_shared",
-    "excess": "wavefronts_shared_excess",
-    "sectors": "sectors_global",
-    "samples": "samples",
-}
-"""Column of a listing -> column of an instruction's row."""
-GEOMETRY = ["block_threads", "shared_bytes"]
-PLACE = ["function", "address", "file", "line", "kernel_line", "source", "environment"]
+TABLES = table_beside(__file__)
+COUNTERS: Mapping[str, str] = TABLES["counters"]
+PLACE, GEOMETRY = TABLES["place"], TABLES["geometry"]
+DRAWN, MOST_INSTRUCTIONS, SEEN = (TABLES[of] for of in ("drawn", "most instructions", "seen"))
 COLUMNS = [*PLACE, *COUNTERS.values()]
 
 

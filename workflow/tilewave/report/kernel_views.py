@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from tilewave.basics.columns import filled
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import Kernel, idea
 from tilewave.pipeline.project import Project
@@ -194,28 +195,19 @@ def sentence(
     if not case:
         return ""
     about = run.by_kernel[0][name].drop_duplicates("case").set_index("case", drop=False)
-    row, parts, limit = about.loc[case].to_dict(), list[str](), ""
-    at = {name: shape_label(about.loc[name].to_dict()) for name in about.index}
-    dtype = f" in {dtype_short(row['dtype'])}" if present(row["dtype"]) else ""
-    headline = f"At {at[case]}{dtype}"
-    if case in run.shares:
-        parts.append(f"{headline} it has {run.shares[case]:.1f} % of the speed of cuBLAS.")
-    if limited:
-        limit = run.subjects[limited].limit
-        where = headline if case == limited else f"At {at[limited]}"
-        bare = parts and case == limited
-        parts.append(limit if bare else f"{where} {limit[0].lower()}{limit[1:]}")
-        parts.append(_other_roof(run, run.subjects[limited]))
+    rows, shares = about.to_dict("index"), run.shares
+    dtype = rows[case]["dtype"]
     profiled, first = next((pair for pair in fixes if pair[1].bound), ("", None))
-    if first:
-        where = f" at {advice.place(first.origin)}" if first.origin.line else ""
-        where += f" (counted at {at[profiled]})" * (profiled != (limited or case))
-        if limit.startswith("No unit") and first.rule in advice.WAITED:
-            where += ", as far as warps wait for them"
-        gain = f"fixing it saves at most {100 * (first.bound or 0):.0f} % of the time"
-        parts.append(f"First to fix: {first.rule}{where}; {gain}.")
-    parts.append(_next_rung(run, name, row) if case in run.shares else "")
-    return " ".join(filter(None, parts))
+    facts = {
+        "case": case, "limited": limited, "profiled": profiled, "first": first, "shares": shares,
+        "at": {name: shape_label(row) for name, row in rows.items()},
+        "dtype": dtype_short(dtype) if present(dtype) else "", "waited": advice.WAITED,
+        "limit": run.subjects[limited].limit if limited else "",
+        "roof": _other_roof(run, run.subjects[limited]) if limited else "",
+        "place": advice.place(first.origin) if first else "",
+        "next": _next_rung(run, name, rows[case]) if case in shares else "",
+    }  # fmt: skip
+    return " ".join(filter(None, filled(__file__, "kernel_views", **facts).splitlines()))
 
 
 def _fix_table(name: str, fixes: Sequence[tuple[str, advice.Finding]]) -> Table | None:

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from tilewave.basics.paths import INSTALLED
+from tilewave.basics.tables import table_beside
 from tilewave.pipeline.project import Project, read
 from tilewave.plots import ladder
 from tilewave.plots import style as look
@@ -23,20 +24,10 @@ from tilewave.report.rendering import glossary, render
 from tilewave.report.studies import StudyView, svg_size
 from tilewave.workers import pool
 
-PHONE_MM = 70.0
-"""Width of a figure with text of 8 points that fits a phone."""
-CARDS = 10
-"""The most studies with a card on the index; the others are in a list."""
-FINDINGS = 3
-"""The most findings on the index."""
-MOST_KERNELS = 5
-"""The most kernels among the findings."""
-STORY = (
-    "ladder", "roofline", "limits", "wavefronts", "ablation", "tile_quantization", "wave_quantization",
-    "waves_cured", "split_k", "tile_size", "exactness",
-)  # fmt: skip
-"""Plots whose studies tell the story, in this order."""
-_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+TABLES = table_beside(__file__)
+PHONE_MM, CARDS, FINDINGS, MOST_KERNELS, STORY, _NUMBERS = (
+    TABLES[of] for of in ("phone_mm", "cards", "findings", "most_kernels", "story", "numbers")
+)
 
 
 def story(shown: Sequence[StudyView]) -> list[StudyView]:

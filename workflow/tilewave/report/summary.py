@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from tilewave.basics.columns import filled
 from tilewave.kernel import result
 from tilewave.plots.base import present
 from tilewave.report import figures, verdict
@@ -139,23 +140,15 @@ class Banner:
 
 def banner(target: Mapping[str, Any], records: pd.DataFrame) -> Banner:
     """Return the banner; a machine without measurements must not seem to have any."""
-    label, reason = target["label"], target["reason"]
     source = figures.figures_of(records)["source"].astype(str)
-    recorded = source.str.startswith("recorded:").any()
+    recorded = target["recorded"] is not None and source.str.startswith("recorded:").any()
     here = source.isin(["counters", "samples", "events"]).any()
-    kind, headline = "nothing", f"Recorded on {label} — not measured on this machine ({reason})"
-    if target["live"]:
-        kind = "live" if here else "nothing"
-        headline = f"{'Measured live' if here else 'Nothing was measured'} on {label}"
-    elif target["recorded"] is None:
-        headline = f"Nothing measured on a GPU ({reason}), and no recorded values are shown"
-    elif recorded:
-        kind = "recorded"
-    elif (source == result.EXECUTED).any() and not here:  # a user's kernels
-        kind, headline = "recorded", f"Executed on a CPU, not measured on a GPU ({reason})"
-    else:
-        headline = f"{headline}, and none of it fits this code"
-    return Banner(kind, headline, tuple(target.get("damaged", ())))
+    executed = target["recorded"] is not None and (source == result.EXECUTED).any() and not here
+    facts = {"target": target, "recorded": recorded, "here": here, "executed": executed}
+    kind = "live" if here else "nothing"
+    if not target["live"]:
+        kind = "recorded" if recorded or executed else "nothing"
+    return Banner(kind, filled(__file__, "summary", **facts), tuple(target.get("damaged", ())))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from tilewave.basics.columns import filled
 from tilewave.kernel import result
 from tilewave.pipeline.project import Project
 from tilewave.plots.base import present
@@ -95,21 +96,16 @@ def summary(cases: pd.DataFrame, records: pd.DataFrame) -> str:
     source = checks["source"].fillna("")
     shipped = checks[source.str.startswith("recorded:")]["case"].nunique()
     executed = checks[source == result.EXECUTED]["case"].nunique()
-    rest = number - shipped - executed
-    where = ""
-    if executed:
-        where = f": {executed} executed here, {rest} measured here, {shipped} as recorded"
-    elif shipped:
-        where = f": {rest} here, {shipped} as recorded"
-    parts = [
-        f"correct {int((cases['verdict'] == result.CORRECT).sum())}",
-        f"wrong {sum(wrong(verdict) for verdict in unplanned_verdicts(cases))}",
-        f"failed {_count(records, *result.FAILURES)}",
-        f"stale {_count(records, result.STALE)}",
-        f"not measured {_count(records, result.NOT_MEASURED)}",
-        f"unsupported {_count(records, result.UNSUPPORTED, stages=False)}",
-    ]
-    return f"checked {number} of {len(cases)}{where}\n{', '.join(parts)}\n"
+    verdicts = {
+        "correct": int((cases["verdict"] == result.CORRECT).sum()),
+        "wrong": sum(map(wrong, unplanned_verdicts(cases))),
+        "failed": _count(records, *result.FAILURES),
+        "stale": _count(records, result.STALE),
+        "not measured": _count(records, result.NOT_MEASURED),
+        "unsupported": _count(records, result.UNSUPPORTED, stages=False),
+    }
+    facts = {"executed": executed, "shipped": shipped, "checked": number, "cases": len(cases)}
+    return filled(__file__, "verdict", verdicts=verdicts, **facts) + "\n"
 
 
 @dataclass(frozen=True)
@@ -160,22 +156,10 @@ def of(
     number = sum(map(checked, cases["verdict"]))
     unread = getattr(project, "left_out", {})
     interrupted = records[records["metric"] == result.INTERRUPTED]["case"].nunique()
-    was, be = ("was", "were"), ("is", "are")
-    kinds = (
-        (len(unread), "kernel file", was, f"skipped ({', '.join(unread)})"),
-        (len(undrawn_studies), "figure", was, f"not drawn ({', '.join(undrawn_studies)})"),
-        (interrupted, "case", was, "interrupted (the next run measures what is missing)"),
-        (len(bad_cases), "case", be, "wrong or failed"),
-    )
-    present_kinds = (kind for kind in kinds if kind[0])
-    faults = [
-        f"{plural(n, noun)} {verbs[n > 1]} {fault}" for n, noun, verbs, fault in present_kinds
-    ]
-    if faults:
-        outcome = f"Not passed: {', '.join(faults)}"
-    elif number:
-        outcome = f"Passed: {plural(number, 'case')} checked, none wrong and none failed"
-    else:
-        outcome = f"Passed: {UNCHECKED}"
+    facts = {
+        "unread": unread, "undrawn": undrawn_studies, "interrupted": interrupted, "bad": len(bad_cases),
+        "number": number, "unchecked": UNCHECKED, "plural": plural, "verdicts": None,
+    }  # fmt: skip
+    outcome = filled(__file__, "verdict", **facts)
     kernels = tuple(dict.fromkeys(str(name) for name in bad_cases["kernel"] if present(name)))
     return Verdict(counts, outcome, kernels, tuple(problems), undrawn_studies, unread, interrupted)

@@ -16,7 +16,7 @@ from tilewave.execution.machine import exchanges, written
 from tilewave.execution.machine import state as s
 from tilewave.execution.machine import views as view
 from tilewave.execution.machine.cluster import all_landed, all_read
-from tilewave.execution.machine.codes import SPECIAL_REGISTERS
+from tilewave.execution.machine.codes import NAMES, SPECIAL_REGISTERS
 from tilewave.execution.machine.compiling import entry
 from tilewave.execution.machine.state import State
 from tilewave.execution.machine.validity import fault
@@ -28,13 +28,7 @@ SM = SPECIAL_REGISTERS.index("SR_VIRTUALSMID")
 MOST_TICKS = 1 << 21  # then the shadow is cleared
 LOOK = 100_000  # instructions between looks at the clock
 MANY = 32  # blocks (or clusters): so many are enough to predict the time of the rest
-# Arrays of a block. All others, also the control with its clock, belong to the launch.
-BLOCK_ARRAYS = (
-    "registers", "uniforms", "predicates", "converge", "groups", "live", "shared", "shadow", "reads",
-    "last_read", "clocks", "arrived", "barrier_clocks", "expected", "results", "local", "queue", "queued",
-    "stamps", "identity", "resume", "safe", "block_control", "mbarriers", "phases", "outstanding", "meetings",
-    "gathered", "quota", "turned", "arrivals", "unfenced", "local_written", "recent", "loaded", "apart",
-)  # fmt: skip
+BLOCK_ARRAYS = NAMES["block_arrays"]
 
 
 @njit

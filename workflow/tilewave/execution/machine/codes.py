@@ -4,6 +4,10 @@ A decoded instruction is a row of int32. Its family names the function that exec
 have a meaning in their family only.
 """
 
+from tilewave.basics.tables import table_beside
+
+NAMES: dict[str, tuple[str, ...]] = {key: tuple(of) for key, of in table_beside(__file__).items()}
+
 # ---- columns of a row
 (
     FAMILY, OP, SUB, FLAGS, GUARD, GUARD_NOT, DST, DST_WORDS, DST_UNIFORM, PD0, PD1, NSRC,
@@ -50,21 +54,9 @@ SIGN_PRODUCT, PAIRS, MAY_TEST, STRONG, EXPOSED = (1 << n for n in range(25, 30))
 # ---- rounding
 NEAREST, DOWN, UP, ZERO = range(4)
 
-# ---- comparisons
-COMPARISONS = (
-    "F", "LT", "EQ", "LE", "GT", "NE", "GE", "NUM",
-    "NAN", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU", "T",
-)  # fmt: skip
+COMPARISONS = NAMES["comparisons"]
 
 # ---- memory spaces
 GLOBAL, SHARED, LOCAL, CONST_BANK, GENERIC = range(5)
 
-# ---- special registers
-SPECIAL_REGISTERS = (
-    "SR_TID.X", "SR_TID.Y", "SR_TID.Z", "SR_CTAID.X", "SR_CTAID.Y", "SR_CTAID.Z", "SR_LANEID",
-    "SR_CgaCtaId", "SR_CLOCKLO", "SR_CLOCKHI", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK",
-    "SR_GEMASK", "SR_NTID.X", "SR_NTID.Y", "SR_NTID.Z", "SR_TID", "SRZ", "SR_GLOBALTIMERLO",
-    "SR_GLOBALTIMERHI", "SR_SWINHI", "SR_SMEMSZ", "SR_SWINLO", "SR_NCTAID.X",
-    "SR_NCTAID.Y", "SR_NCTAID.Z", "SR_CLUSTERID.X", "SR_CLUSTER_CTAID.X", "SR_WARPID",
-    "SR_VIRTUALSMID", "SR_VIRTID", "SR_VIRTCFG", "SR_LMEMHIOFF",
-)  # fmt: skip
+SPECIAL_REGISTERS = NAMES["special_registers"]

@@ -44,7 +44,7 @@ def sources() -> list[Path]:
     # The wavefront rule is not imported here: `building` compiles it with other options.
     rule = paths.LIBRARY / "theory" / "wavefronts.py"
     shared = [Path(str(module.__file__)) for module in (bits, jit, tensor_map_limits)]
-    return [*modules, HERE / "coefficients.csv", *shared, rule]
+    return [*modules, HERE / "codes.yaml", HERE / "coefficients.csv", *shared, rule]
 
 
 def _numbers() -> list[tuple[str, str, object]]:

@@ -28,12 +28,7 @@ PATTERN = 128  # words that one access of a warp can touch
     SHARED_IDEAL, SHARED_CONFLICTS, SHARED_ATTRIBUTED, GLOBAL_REQUESTS, GLOBAL_SECTORS,
     GLOBAL_SECTORS_IDEAL, BARRIER_WARPS, GLOBAL_ATTRIBUTED,
 ) = range(14)  # fmt: skip
-COUNTS = (
-    "executed", "threads_executed", "threads_on", "shared_requests", "shared_transactions",
-    "shared_wavefronts", "shared_ideal", "shared_conflicts", "shared_attributed",
-    "global_requests", "global_sectors", "global_sectors_ideal", "barriers",
-    "global_attributed",
-)  # fmt: skip
+COUNTS = c.NAMES["counts"]
 
 # ---- entries of control
 (

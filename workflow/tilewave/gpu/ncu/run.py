@@ -16,6 +16,7 @@ from signal import SIGKILL, SIGTERM
 
 import psutil
 
+from tilewave.basics.columns import filled
 from tilewave.basics.deadline import Deadline
 from tilewave.basics.lifetime import FROM_OUTSIDE, ended_by, ends_with_parent, kill_group
 from tilewave.basics.paths import child_environment
@@ -197,17 +198,6 @@ def explain(outcome: NcuOutcome, limit_s: float) -> str:
     for sign, reason in REASONS.items():
         if sign in outcome.log:
             return reason
-    if outcome.timed_out:
-        return f"profiling reached its limit of {limit_s:g} s before this case"
-    if outcome.unknown:
-        return f"ncu has no metric {', '.join(outcome.unknown)} for this GPU"
-    if name := interrupted(outcome):
-        return f"profiling was ended by {name}"
     errors = re.findall(r"^==ERROR== (.+?)\s*$", outcome.log, re.MULTILINE)
-    if errors:
-        return f"ncu: {errors[-1]}"
-    if outcome.code not in (0, None):
-        return f"the profiled process ended early (exit code {outcome.code})"
-    if NONE_PROFILED in outcome.log:
-        return "no kernel was launched inside the range that ncu watches"
-    return "ncu's report lacks this case"
+    facts = {"ended": interrupted(outcome), "unprofiled": NONE_PROFILED in outcome.log}
+    return filled(__file__, "run", outcome=outcome, limit_s=limit_s, errors=errors, **facts)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from tilewave.basics.columns import count
+from tilewave.basics.tables import table_beside
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.plots.base import present
 from tilewave.records.counters import catalogue
@@ -15,26 +16,14 @@ from tilewave.theory.latency import SCHEDULERS
 from tilewave.theory.occupancy import WARP
 from tilewave.theory.traffic import SECTOR_BYTES
 
-LEAST_BOUND = 0.01
-"""The least bound that is reported: timing does not show a smaller gain."""
-WORK = {
-    bounds.DATA: ("shared-memory traffic", "wavefronts_shared"),
-    bounds.ISSUE: ("instructions beside arithmetic", "executed"),
-    bounds.PORT: ("L2 traffic", "sectors_global"),
-}
+TABLES = table_beside(__file__)
+WORK = {getattr(bounds, pipe): work for pipe, work in TABLES["work"].items()}
 """Pipes whose work a kernel can save: its name and its column."""
-CYCLES_A_SECTOR = 1.5
-"""Cycles of an SM for a needless sector: at worst one tag look-up, and half a cycle: L2 delivers 64 bytes a cycle."""
-COPY_BYTES = 16
-"""The most bytes that a thread copies with one cp.async."""
-INSTRUCTIONS_A_COPY = 4
-"""The most instructions issued for a copy: the copy, two halves of its address, its predicate."""
-LONGEST_LATENCY = 1000
-"""Assumed longest latency of an access in cycles: an H200 needs 638 for a load from DRAM (study *latency*)."""
-LATENCIES = ("wait", "short_scoreboard", "long_scoreboard")
-"""Stall states that more warps would hide."""
-WAITING = 0.3
-"""The least share of the warps' time in LATENCIES at which more warps may help."""
+LEAST_BOUND, CYCLES_A_SECTOR, COPY_BYTES, INSTRUCTIONS_A_COPY, LONGEST_LATENCY = (
+    TABLES["numbers"][name]
+    for name in ("least bound", "cycles a sector", "copy bytes", "instructions a copy", "latency")
+)
+LATENCIES, OF_SHAPE, WAITED = (TABLES[name] for name in ("latencies", "of_shape", "waited"))
 
 COPY = re.compile(r"^LDGSTS\b")
 WIDTH = re.compile(r"\.(?:BYPASS\.)?(?:LTC\d+B\.)?(?P<bits>64|128)\b")
@@ -254,7 +243,7 @@ def small_copies(subject: Subject) -> Finding | None:
     rows = [row for row in subject.instructions if COPY.match(str(row["opcode"]))]
 
     def spared(row: Row) -> float:
-        return float(row["executed"]) * (1 - _copied(row) / COPY_BYTES)
+        return float(row["executed"] * (1 - _copied(row) / COPY_BYTES))
 
     copies, needless = total(rows, "executed"), sum(map(spared, rows))
     if not subject.instructions:
@@ -276,24 +265,14 @@ def small_copies(subject: Subject) -> Finding | None:
     )
 
 
-RULES: dict[Callable[[Subject], Finding | None], float] = {
-    busiest_pipe: FULL,
-    excess_wavefronts: 0.02,
-    sectors_over_ideal: 0.02,
-    last_wave: 0.02,
-    tile_waste: 0.02,
-    occupancy_limiter: WAITING,
-    spills: 1.0,
-    register_banks: 0.05,
-    # Some state always comes first; below a quarter it does not stand out.
-    top_stall: 0.25,
-    small_copies: 0.05,
-}
+RULES: dict[Callable[[Subject], Finding | None], float] = {busiest_pipe: FULL} | {
+    rule: TABLES["least"][rule.__name__]
+    for rule in (
+        excess_wavefronts, sectors_over_ideal, last_wave, tile_waste, occupancy_limiter, spills,
+        register_banks, top_stall, small_copies,
+    )
+}  # fmt: skip
 """All rules with the least `Finding.amount` that each reports; findings with equal bounds keep this order."""
-OF_SHAPE = ("idle part of the last wave", "tile waste")
-"""Findings that hold for one shape only."""
-WAITED = ("excess shared wavefronts", "sectors over ideal", "spills")
-"""Findings on accesses that take longer than they need."""
 
 
 def for_case(subject: Subject) -> list[Finding]:

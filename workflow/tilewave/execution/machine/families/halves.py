@@ -3,17 +3,7 @@
 from functools import partial
 
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine.families.floating import (
-    F_ADD,
-    F_COMPARE,
-    F_FMA,
-    F_MINMAX,
-    F_MINMAX3,
-    F_MUL,
-    F_SET,
-    F_WIDEN,
-    sizes,
-)
+from tilewave.execution.machine.families import floating
 from tilewave.execution.machine.form import Form
 from tilewave.execution.machine.registry import opcode
 
@@ -33,15 +23,19 @@ def _half_kind(form: Form) -> str:
 def _half(form: Form, op: int, count: int) -> None:
     widened = form.take("F32") is not None
     kind = _half_kind(form)
-    if widened and (op != F_ADD or form.row[c.FLAGS] & ~c.BF16):
+    if widened and (op != floating.F_ADD or form.row[c.FLAGS] & ~c.BF16):
         raise form.fail()
-    form.op(c.F16, F_WIDEN if widened else op)
+    form.op(c.F16, floating.F_WIDEN if widened else op)
     form.destination()
     for _ in range(count):
         form.pair_source(kind)
 
 
-for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
+for _name, _op, _count in (
+    ("ADD", floating.F_ADD, 2),
+    ("MUL", floating.F_MUL, 2),
+    ("FMA", floating.F_FMA, 3),
+):
     opcode(f"H{_name}2", f"UH{_name}2")(partial(_half, op=_op, count=_count))
 
 
@@ -49,17 +43,17 @@ for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 
 def _hmnmx2(form: Form) -> None:
     form.flag("NAN", c.NAN_ABS)
     kind = _half_kind(form)
-    form.op(c.F16, F_MINMAX)
+    form.op(c.F16, floating.F_MINMAX)
     form.destination()
     form.trailing_predicates()
     if "XORSIGN" in form.modifiers:
-        for operand in sizes(form):
+        for operand in floating.sizes(form):
             form.source(operand, kind)
         return
     for _ in range(2):
         form.pair_source(kind)
     if form.operands:  # VHMNMX may have three
-        form.row[c.OP] = F_MINMAX3
+        form.row[c.OP] = floating.F_MINMAX3
         form.pair_source(kind)
 
 
@@ -71,11 +65,11 @@ def _compared(form: Form) -> None:
     form.comparison()
     if form.base == "HSETP2":
         form.flag("H_AND", c.HIGH)
-        form.op(c.F16, F_COMPARE)
+        form.op(c.F16, floating.F_COMPARE)
         form.predicate_pair()
     else:
         form.flag("BF", c.TO_F32)
-        form.op(c.F16, F_SET)
+        form.op(c.F16, floating.F_SET)
         form.destination()
     form.trailing_predicates()
     for _ in range(2):
