@@ -183,7 +183,7 @@ def _prelude(codes: tuple[str, ...]) -> str:
     named = "using namespace std" in code
     of_std, space = TABLES["of_std"].items(), "" if named else "std::"
     lines += [line for name, line in of_std if re.search(rf"\b{space}{name}\b", code)]
-    hosts = re.findall(r"using namespace (Eigen|cv)\b", code)
+    hosts = re.findall(r"using namespace (Eigen|cv|std::\w+)\b", code)
     lines += [f"namespace {name} {{}}" for name in hosts]
     if "std::" in code or named:
         included = {name for _, name in INCLUDE.findall(code)}

@@ -20,8 +20,8 @@ LAUNCHES = 2
 """Launches of a product: with beta = 0 and with another beta."""
 LANES = 32
 SLACK = 32
-A_WARP = 1000
-"""Warp instructions that a warp may need besides its part of the product."""
+A_WARP, INSTRUCTIONS = 1000, 2
+"""Warp instructions that a warp may need besides its part of the product, and for each element of the longest dimension."""
 WARPS_A_SECOND = 5e6
 """Approximate warp instructions a second of slow kernels."""
 PATIENCE_S = 60.0
@@ -42,7 +42,9 @@ def budget(job: Job) -> int:
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
     work = operations.work(job)
     warps = sum(-(-math.prod(step.block) // LANES) * step.blocks for step in job.launch.steps)
-    return int(SLACK * ((2 * work.flops + work.bytes) / LANES + A_WARP * warps))
+    longest = max(job.shape.values(), default=1)  # each thread may walk a whole row
+    a_warp = A_WARP + INSTRUCTIONS * longest
+    return int(SLACK * ((2 * work.flops + work.bytes) / LANES + a_warp * warps))
 
 
 def predicted_s(job: Job, flop: float = 0) -> float:

@@ -256,9 +256,10 @@ TW tw_size tw_strlen(const char* a) { tw_size n = 0; while (a[n]) ++n; return n;
 TW int tw_memcmp(const void* a, const void* b, tw_size n) { const char *x = (const char*) a, *y = (const char*) b; for (; n; --n, ++x, ++y) if (*x != *y) return *x - *y; return 0; }
 TW int tw_time(cuda::std::nullptr_t) { return 0; }
 TW_ANY(srand) TW_ANY(srand48) TW_ANY(srandom) TW_ANY(time) TW_ANY(clock) TW_ANY(gettimeofday) TW_ANY(clock_gettime) TW_ANY(fflush) TW_ANY(putchar)
-TW_ANY(fclose) TW_ANY(fread) TW_ANY(fwrite) TW_ANY(fscanf) TW_ANY(scanf) TW_ANY(fseek) TW_ANY(usleep) TW_ANY(sleep) TW_ANY(getchar) TW_ANY(system) TW_ANY(rewind)
+TW_ANY(fclose) TW_ANY(fread) TW_ANY(fwrite) TW_ANY(fscanf) TW_ANY(fseek) TW_ANY(usleep) TW_ANY(sleep) TW_ANY(getchar) TW_ANY(system) TW_ANY(rewind)
 struct tw_ofstream : tilewave::Out { template <class... A> TW tw_ofstream(A...) {} template <class... A> TW void open(A...) {} TW bool is_open() const { return false; } TW void close() {} };
 struct tw_ifstream : tilewave::Any { template <class... A> TW tw_ifstream(A...) {} template <class... A> TW void open(A...) {} TW bool is_open() const { return false; } TW void close() {} };
+template <class... T> TW int tw_scanf(const char*, T*... values) { return ((*values = 64, 1) + ... + 0); }
 template <class T, class... A> TW int tw_sscanf(const char* text, const char*, T* value, A...) { *value = tw_atoi(text); return 1; }
 template <class... A> TW tilewave::Any tw_fopen(A...) { return {}; }
 template <class... A> TW tilewave::Any tw_fgets(A...) { return {}; }
@@ -273,6 +274,7 @@ __device__ FILE *const stdin = nullptr, *const stdout = nullptr, *const stderr =
 namespace std {
 using namespace cuda::std;
 __device__ const tilewave::Out cout, cerr, clog;
+__device__ const tilewave::Any cin;
 __device__ const tilewave::Manner fixed, scientific, left, right, boolalpha, dec, hex;
 TW const tilewave::Out& endl(const tilewave::Out& out) { tilewave::word("\n"); return out; }
 TW const tilewave::Out& flush(const tilewave::Out& out) { return out; }
@@ -306,12 +308,28 @@ template <class T, class A = int> struct vector {
     TW const T* data() const { return first; }
     TW T* begin() { return first; }
     TW T* end() { return first + n; }
+    TW const T* cbegin() const { return first; }
+    TW const T* cend() const { return first + n; }
     TW const T* begin() const { return first; }
     TW const T* end() const { return first + n; }
     TW tw_size size() const { return n; }
     TW bool empty() const { return n == 0; }
     TW T& front() { return *first; }
     TW T& back() { return first[n - 1]; }
+};
+template <class F> struct function;
+template <class R, class... A> struct function<R(A...)> {
+    void* of = nullptr;
+    R (*run)(void*, A...) = nullptr;
+    TW function() {}
+    template <class F> TW function(F f)
+    {
+        of = tilewave::on_host(sizeof(F));
+        tilewave::copy(of, &f, sizeof(F));
+        run = [](void* held, A... given) -> R { return (*(F*) held)(given...); };
+    }
+    TW R operator()(A... given) const { return run(of, given...); }
+    TW explicit operator bool() const { return run != nullptr; }
 };
 struct string {
     const char* text = "";
@@ -321,6 +339,7 @@ struct string {
     template <class A, class B> TW string(A*, B*) {}
     TW const char* c_str() const { return text; }
     TW tw_size size() const { return tw_strlen(text); }
+    TW tw_size length() const { return tw_strlen(text); }
     TW bool empty() const { return !*text; }
     TW bool operator==(const string& of) const { return !tw_strcmp(text, of.text); }
     TW bool operator!=(const string& of) const { return !(*this == of); }

@@ -85,9 +85,8 @@ def of_text(text: str) -> HostCode:
     ]
     foreign = [of for of in sorted(words) if PATTERNS["libraries"].fullmatch(of)]
     stubs = "".join(_declared(name, code) for name in foreign)
-    return HostCode(
-        code, "\n".join([*lines, stubs]), takes_arguments="argv" in words, whole=not foreign
-    )
+    whole = not (foreign or words & {*TABLES["reading"].split()})
+    return HostCode(code, "\n".join([*lines, stubs]), "", "argv" in words, whole)
 
 
 def _declared(name: str, code: str) -> str:
@@ -176,7 +175,7 @@ def smaller(text: str, most: int) -> tuple[str, list[str]]:
     values, places, notes = dict[str, str](), dict[tuple[int, int], str](), list[str]()
     for match in PATTERNS["constant"].finditer(text):
         name, value = match[1] or match[2], 1
-        for factor in match[3].split("*"):
+        for factor in match[3].replace("'", "").split("*"):
             number, _, shift = factor.partition("<<")
             value *= int(number) << min(int(shift or 0), MOST_BITS)
         side = value

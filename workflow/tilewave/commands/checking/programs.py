@@ -46,6 +46,7 @@ BUDGETS = 6
 MOST_LAUNCHES, MOST_UNKNOWN, MOST_ARGUMENTS, MOST_LINE, MOST_QUOTED = 12, 8, 5, 500, 70
 POISON = 0xCD
 """A byte of memory of the device that nothing has written."""
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?\b")
 SMALL = 1e-3
 """The largest difference that main may print of results that it accepts."""
 CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
@@ -451,9 +452,13 @@ class Programs:
         if accepts and (every := _accepts(ran, name, last=True)):
             text = f"{name} is right, {where}: {every}{smaller}"
             return document | {"sentence": text, "exit_code": result.RIGHT}
-        refused = [*filter(_refuses, ran.said)]
+        if (refused := _refused(ran, name)) and ran.whole and not ran.smaller:
+            text = (
+                f"{name} is not right, {where}: main prints {_quoted(refused)}, which depends on it"
+            )
+            return document | {"sentence": text, "exit_code": result.NOT_RIGHT}
         also = f"; {accepts}, but not in the last ones" if accepts else ""
-        also = f"; main prints {_quoted(refused[0])}" if refused and not accepts else also
+        also = f"; main prints {_quoted(refused)}" if refused and not accepts else also
         also = f"no race, uninitialised read or invalid access was found{also}{smaller}"
         return document | {"sentence": f"{document['sentence']}; {where}, {also}"}
 
@@ -475,14 +480,28 @@ def _accepts(ran: ProgramRun, name: str, last: bool) -> str:
     return f"main {prints}, and {_quoted((bad or there or ['nothing'])[0])} with other values in {spoilt}"
 
 
+def _refused(ran: ProgramRun, name: str) -> str:
+    """Return the first line in which main refuses a kernel's results, and no other's; else empty."""
+    lines, names = [*filter(_refuses, ran.said)], {launch.name for launch in ran.launches}
+    with contextlib.suppress(Unsuited):
+        for other in names if lines else ():
+            spoilt = ran.spoilt(other, False)
+            lines = [line for line in lines if (line in spoilt) == (other != name)]
+        return next(iter(lines), "")
+    return ""
+
+
 def _refuses(line: str) -> bool:
     """Return whether a line says that results are wrong."""
     return bool(PATTERNS["fails"].search(PATTERNS["none"].sub("", line))) and not _is_small(line)
 
 
 def _is_small(line: str) -> bool:
-    """Return whether a line names differences, all small."""
+    """Return whether a line names differences, all small, or a result and what is expected, which are equal."""
     numbers = PATTERNS["difference"].findall(line)
+    if not numbers and PATTERNS["compared"].search(line):
+        pair = NUMBER.findall(line)
+        return len(pair) == 2 and pair[0] == pair[1]
     return bool(numbers) and all(abs(float(of)) <= SMALL for of in numbers)
 
 

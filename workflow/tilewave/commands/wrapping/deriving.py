@@ -134,6 +134,14 @@ def label(pointer: str) -> str:
     return pointer.replace(".", "_")
 
 
+def modes(function: Function) -> dict[str, str]:
+    """Return the first letter that a kernel compares a parameter of one byte with, which is a choice and no size."""
+    letters = (item for item in function.parameters if item.type == "char" and not item.stars)
+    compared = ((of.name, rf"\b{of.name} = = '(\w)'") for of in letters)
+    tests = ((name, re.search(pattern, function.text)) for name, pattern in compared)
+    return {name: test[1] for name, test in tests if test}
+
+
 def first(
     function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
@@ -159,6 +167,8 @@ def first(
     }
     whole = (item for item in function.parameters if {*item.type.split()} <= scopes.WHOLE)
     numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
+    chosen = modes(function)
+    numbers = [name for name in numbers if name not in chosen]
     filled = {
         of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
     }
@@ -171,6 +181,7 @@ def first(
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             if many and names_in(many) <= {*sizes.values()}:
                 allocated[label(item.name)] = many
+    roles |= {name: str(ord(letter)) for name, letter in chosen.items()}
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)

@@ -67,6 +67,9 @@ def new_operation(
     if PRINTS.search(function.text) and not STORES.search(function.text):
         problem = f"{function.name} prints, and writes no array"
         raise UserError.because(HERE, problem, "There is nothing to compare")
+    if all(of.constant for of in function.parameters if of.stars):
+        problem = f"{function.name} writes none of the arrays that it takes"
+        raise UserError.because(HERE, problem, "There is nothing to compare")
     named = options.new_operation, target.source, options.arguments, options.grid
     derived = deriving.first(function, *named)
     arrays = {item.name: deriving.label(item.name) for item in function.parameters if item.stars}
@@ -85,6 +88,8 @@ def new_operation(
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
     ends = f"'{chr(drawn[0])}' to '{chr(sum(drawn) - 1)}'" if letter else ""
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
+    chosen = deriving.modes(function).items()
+    guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
     for launch in target.source.launches(function.name)[:1]:
         for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
             name = deriving.label(item.name)
