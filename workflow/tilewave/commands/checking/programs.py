@@ -49,6 +49,8 @@ POISON = 0xCD
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?\b")
 SMALL = 1e-3
 """The largest difference that main may print of results that it accepts."""
+CONSTANT = ".nv.constant3"
+"""The section of ``__constant__`` memory."""
 CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
 ENDED = ("unsupported", "timed out")
 Row = dict[str, Any]
@@ -221,11 +223,8 @@ class _Program:
         again = bool(effects) and not effects[-1].pieces
         words = np.array([len(effects), again, len(every), 0, *runs], np.uint64)
         device, host = np.zeros(self.room, np.uint8), np.zeros(4 * self.room, np.uint8)
-        arrays = {
-            "device": device,
-            "host": host,
-            "effects": np.concatenate([words.view("u1"), *data]),
-        }
+        table = np.concatenate([words.view("u1"), *data])
+        arrays = {"device": device, "host": host, "effects": table}
         values = [machine.Buffer(*of) for of in arrays.items()]
         values += [np.uint64(device.size), np.uint64(host.size), np.int32(self.count)]
         done = self.setting.execute(self.main, (1, 1, 1), (1, 1, 1), values, races=False)
@@ -275,22 +274,16 @@ class _Program:
                 memory=[*buffers, *more], footprint=1,
             )  # fmt: skip
         except BadLaunch as error:
-            about = {
-                "kernel": launch.name,
-                "file": relative(self.setting.path),
-                "line": launch.line,
-            }
             return Effect(()), [{**NOWHERE, **about, "message": str(error)}]
         after, wrote = launch.memory.copy(), list[tuple[int, int]]()
         for (at, size), buffer in zip(launch.arrays, buffers):
             after[at : at + size] = buffer.array.view(np.uint8)
             wrote += [(at, at + min(size, end)) for _, end in [done.touched[buffer.name]] if end]
         faults = [described(of, program.instructions, places) for of in done.faults]
-        for fault in faults:
-            if (
-                Path(fault["file"]).name == self.setting.path.name
-            ):  # with other constants it is a copy
-                fault["file"] = relative(self.setting.path)
+        by_name = {of.name: of for of in self.setting.source.texts}
+        for fault in faults if self.text else ():  # they lie in a copy with other constants
+            file = Path(fault["file"])
+            fault["file"] = relative(by_name.get(file.name, file))
         chunks = np.flatnonzero((launch.memory != after).reshape(-1, CHUNK).any(1))
         ends = np.split(chunks, np.flatnonzero(np.diff(chunks) > 1) + 1) if len(chunks) else []
         changed = ((CHUNK * int(of[0]), CHUNK * int(of[-1] + 1)) for of in ends)
@@ -323,10 +316,6 @@ class _Program:
             held[CONSTANT] = image.constants[3]
         variables = {of: np.frombuffer(bytearray(data), np.uint8) for of, data in held.items()}
         return program, places, variables, function
-
-
-CONSTANT = ".nv.constant3"
-"""The section of ``__constant__`` memory."""
 
 
 def _read(
