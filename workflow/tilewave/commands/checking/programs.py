@@ -41,8 +41,8 @@ ROOMS, TEXT_BYTES = (1 << 25, 1 << 27), 1 << 16
 """Memory of the device, and at most; the host has four times as much, and begins with what main prints."""
 SIDES = {0: 20_000_000, 512: 20_000_000, 128: 80_000_000}
 """Most that constants are, if the file's, 0, take too long -> warp instructions of main, and of a kernel."""
-BUDGETS = 6
-"""Seconds of all executions, in budgets of trials."""
+BUDGETS, LEAST_S = 6, 30.0
+"""Seconds of all executions, in budgets of trials, and at least."""
 MOST_LAUNCHES, MOST_UNKNOWN, MOST_ARGUMENTS, MOST_LINE, MOST_QUOTED = 12, 8, 5, 500, 70
 POISON = 0xCD
 """A byte of memory of the device that nothing has written."""
@@ -356,7 +356,7 @@ def _read(
 
 def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Iterator[ProgramRun]:
     """Yield executions of a file's program, with smaller constants if it takes too long. Raises Unsuited."""
-    end = time.monotonic() + BUDGETS * options.budget
+    end = time.monotonic() + max(BUDGETS * options.budget, LEAST_S)
     given = (*flags.allow_headers(options),)
     source, folders = finding.read(path.resolve(), given, (*options.macro,))
     files = _files(source)
