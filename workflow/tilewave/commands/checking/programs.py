@@ -447,7 +447,8 @@ class Programs:
             )
             return document | {"sentence": text, "exit_code": result.NOT_RIGHT}
         also = f"; {accepts}, but not in the last ones" if accepts else ""
-        also = f"; main prints {_quoted(refused)}" if refused and not accepts else also
+        printed = next(filter(_refuses, ran.said), "")
+        also = f"; main prints {_quoted(printed)}" if printed and not accepts else also
         also = f"no race, uninitialised read or invalid access was found{also}{smaller}"
         return document | {"sentence": f"{document['sentence']}; {where}, {also}"}
 
