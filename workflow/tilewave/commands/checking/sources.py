@@ -34,7 +34,8 @@ from tilewave.kernel.launches import leaves
 
 WRAPPING = 4
 """Budgets of the trials after `wrap`'s first one."""
-UNJUDGED = re.compile(rf"([\dx]+): {result.NOT_CHECKED}$")
+UNJUDGED = re.compile(rf"([\dx]+): (?:{result.NOT_CHECKED}|{result.RACE}|{result.UNINITIALISED})$")
+"""A trial of `wrap` whose shape a judge tries, too."""
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""

@@ -79,8 +79,10 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             value = until(body, i + 4)
         elif follows == "=" and i + 2 < len(body) and body[i + 2].text != "=":
             value = until(body, i + 2)
-            while len(value) > 2 and value[1].text == "=" != value[2].text:
-                value = value[2:]  # `M = N = 512`
+            texts = [token.text for token in value]
+            for at in (3, 1):  # `b.x = b.y = 32`, `M = N = 512`
+                while texts[at : at + 1] == ["="] != texts[at + 1 : at + 2]:
+                    value, texts = value[at + 1 :], texts[at + 1 :]
         elif (follows in "({" and sides and i >= inside and before & {"dim3", ","}) or (
             follows in "({" and before & NUMBERS
         ):
