@@ -27,7 +27,7 @@ STORE = ROOT / ".tilewave"
 FIXTURES = STORE / "fixtures"
 DISASSEMBLING_S, COMPILING_S = 0.35, 0.5
 """Seconds that a listing saves, and the cubin of a fixture."""
-MOST_BYTES = 2_400_000
+MOST_BYTES = 2_220_000
 """Most bytes of listings and cubins, compressed: a clone has them twice."""
 TOGETHER = 1 << 22
 """Bytes of listings, or of cubins, that are compressed, and read, together."""
