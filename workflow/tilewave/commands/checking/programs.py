@@ -28,6 +28,7 @@ from tilewave.commands.checking import host_code
 from tilewave.commands.checking.host_code import PATTERNS, TABLES
 from tilewave.commands.wrapping import finding, writing
 from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Unreadable
 from tilewave.execution.machine.launch import ALIGNMENT, ORIGIN
 from tilewave.execution.places import Places, by_lines, described, sentence
@@ -383,11 +384,12 @@ def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Ite
 def _files(source: Source) -> list[Path]:
     """Return the file with main that launches a file's kernels: it, or one that includes it, or one that calls a function
     of it, and then both. Raises Unsuited."""
-    path = source.path
+    path, text = source.path, source.texts[source.path]
     mains = [of for of in (path, *source.texts) if host_code.MAIN.search(source.texts[of])]
-    of_path = (item for file, item in source.declarations() if file == path)
+    if not mains:
+        raise Unsuited("no main")
     launching = "|".join(
-        of.name for of in of_path if "<<<" in source.texts[path][of.start : of.end]
+        of.name for of in syntax.declarations(text) if "<<<" in text[of.start : of.end]
     )
     for file in mains:
         if file == path or f'{path.name}"' in source.texts[file]:
