@@ -71,6 +71,8 @@ def engine(
         load=load,
         execute=launch.execute,
         predicted=timing.predicted,
+        first_address=launch.ORIGIN + launch.ALIGNMENT,
+        gap=launch.GAP,
         Buffer=arguments.Buffer,
         TensorMap=maps.TensorMap,
         Struct=arguments.Struct,

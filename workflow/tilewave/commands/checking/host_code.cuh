@@ -56,7 +56,7 @@ TW void* on_device(tw_size bytes)
     device_used += (bytes + 511) / 512 * 512 + TW_GAP;
     if (device_used > device_size) { printf("~memory\n"); asm volatile("exit;"); }
     printf("~array %lu %lu\n", (tw_size) (at - device), bytes);
-    fill(at, 0xcd, bytes);
+    fill(at, TW_POISON, bytes);
     return at;
 }
 TW void word(const char* text)

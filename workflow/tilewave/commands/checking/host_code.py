@@ -17,13 +17,14 @@ from tilewave.compiling import declarations as syntax
 from tilewave.compiling import nvcc
 from tilewave.compiling.declarations import Unreadable
 from tilewave.compiling.source import TOKEN as LITERAL
-from tilewave.execution.machine.launch import GAP
 from tilewave.kernel import includes
 
 RUNTIME = Path(__file__).with_suffix(".cuh").read_text(encoding="utf-8")
 TABLES: dict[str, Any] = table_beside(__file__)
 PATTERNS = {name: re.compile(text, re.MULTILINE) for name, text in TABLES["patterns"].items()}
 NUMBER = re.compile(r"\b\d+(?=(?:\.0*)?[fFuUlL]*\b)")
+POISON = 0xCD
+"""A byte of memory of the device that nothing has written: no usual number, as -1 is."""
 MAIN = re.compile(r"\bmain\s*\(([^)]*)\)")
 CALLS = ("", "count", "count, arguments")
 """What main gets, by the number of its parameters."""
@@ -44,10 +45,10 @@ class HostCode:
     takes_arguments: bool = False
     whole: bool = True
 
-    @property
-    def text(self) -> str:
-        head = f"{TABLES['head']}#define TW_GAP {GAP}\n#define TW_MEMBERS {self.members}\n"
-        head += f"{RUNTIME}\n{self.declarations}"
+    def text(self, gap: int) -> str:
+        """Return the whole text. gap: bytes between two arrays of the device."""
+        head = f"{TABLES['head']}#define TW_GAP {gap}\n#define TW_POISON {POISON}\n"
+        head += f"#define TW_MEMBERS {self.members}\n{RUNTIME}\n{self.declarations}"
         match = MAIN.search(self.code)
         given = match[1].strip() if match else ""
         count = 0 if given in ("", "void") else min(given.count(",") + 1, 2)
@@ -56,7 +57,7 @@ class HostCode:
 
     def declare(self, message: str) -> bool:
         """Declare what a compiler's message lacks; return whether there is anything new."""
-        member, missing = (PATTERNS[key].search(message) for key in ("member", "undefined"))
+        member, missing = PATTERNS["member"].search(message), nvcc.UNDEFINED.search(message)
         if member:
             self.members += f" int {member[1]};"
             return True

@@ -6,7 +6,7 @@ import re
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,15 +98,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
             fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
-            least = _least(source, [*source.where, *whole]) if right else []
-            vast = _larger(source, VAST) if right else []
-            for size in [*least, *_larger(source, MANY), *vast] if right else ():
-                few = all(_is_few(source.kernel, of.case.sizes) for of in tried)
-                owed = few or _trust(tried, options)["idle"]
-                limit_s = SEVERAL * options.budget if owed or size in least else SHORT_S
-                if time.monotonic() - begun < limit_s and (owed or size not in vast):
-                    entries = run(at_size(source.kernel, size))
-                    tried += [entry for entry in entries if _is_sure(source, entry.outcome)]
+            if right:
+                tried += _grown(source, tried, [*source.where, *whole], begun, run, options)
         except UserError as error:  # of guessed front matter: its file is a temporary one
             if source.kernel.path == source.path:
                 raise
@@ -114,6 +107,34 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             return verdict_on(replace(source, kernel=None, problem=problem), options, machine)
         outcome |= _document(source, tried, options)
     return _otherwise(source, outcome, options, machine)
+
+
+def _grown(
+    source: CheckedKernel,
+    tried: Sequence[TriedCase],
+    multiples: Sequence[str],
+    begun: float,
+    run: Callable[[Kernel], Iterable[TriedCase]],
+    options: Namespace,
+) -> list[TriedCase]:
+    """Return the trials of a formula at other shapes: the least, larger ones, and vast ones if blocks are few, or lines
+    are not executed."""
+    assert source.kernel is not None
+    least, vast, grown = _least(source, multiples), _larger(source, VAST), list[TriedCase]()
+    owed = _is_owed(source.kernel, tried, options)
+    for size in [*least, *_larger(source, MANY), *vast]:
+        limit_s = SEVERAL * options.budget if owed or size in least else SHORT_S
+        if time.monotonic() - begun < limit_s and (owed or size not in vast):
+            entries = run(at_size(source.kernel, size))
+            grown += [entry for entry in entries if _is_sure(source, entry.outcome)]
+            owed = _is_owed(source.kernel, [*tried, *grown], options)
+    return grown
+
+
+def _is_owed(kernel: Kernel, tried: Sequence[TriedCase], options: Namespace) -> bool:
+    """Return whether no trial has many blocks, or many lines are not executed."""
+    few = all(_is_few(kernel, of.case.sizes) for of in tried)
+    return few or bool(_trust(tried, options)["idle"])
 
 
 def _otherwise(

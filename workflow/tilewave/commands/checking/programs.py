@@ -25,12 +25,11 @@ from tilewave.basics.errors import BadLaunch, UserError
 from tilewave.basics.paths import relative
 from tilewave.commands import execute, flags
 from tilewave.commands.checking import host_code
-from tilewave.commands.checking.host_code import PATTERNS, TABLES
+from tilewave.commands.checking.host_code import PATTERNS, POISON, TABLES
 from tilewave.commands.wrapping import finding, writing
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Unreadable
-from tilewave.execution.machine.launch import ALIGNMENT, ORIGIN
 from tilewave.execution.places import Places, by_lines, described, sentence
 from tilewave.kernel import includes, result
 from tilewave.kernel.front_matter import load_kernel
@@ -45,15 +44,13 @@ SIDES = {0: 20_000_000, 512: 20_000_000, 128: 80_000_000}
 BUDGETS, LEAST_S = 6, 30.0
 """Seconds of all executions, in budgets of trials, and at least."""
 MOST_LAUNCHES, MOST_UNKNOWN, MOST_ARGUMENTS, MOST_LINE, MOST_QUOTED = 12, 8, 5, 500, 70
-POISON = 0xCD
-"""A byte of memory of the device that nothing has written."""
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?\b")
 SMALL = 1e-3
 """The largest difference that main may print of results that it accepts."""
 CONSTANT = ".nv.constant3"
 """The section of ``__constant__`` memory."""
 CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
-ENDED = ("unsupported", "timed out")
+ENDED = (result.UNSUPPORTED, result.TIMED_OUT)
 Row = dict[str, Any]
 NOWHERE: Row = {
     "kind": result.FAILED_TO_LAUNCH, "via": "", "opcode": "", "address": -1, "threads": [],
@@ -179,7 +176,7 @@ class _Program:
         self.kernels: dict[str, tuple[Any, Places, dict[str, np.ndarray], Function]] = {}
         file = home / FILE
         for _ in range(MOST_UNKNOWN):
-            file.write_text(code.text, encoding="utf-8")
+            file.write_text(code.text(setting.machine.gap), encoding="utf-8")
             try:
                 self.main, _places = setting.loaded(file)
                 return
@@ -231,6 +228,8 @@ class _Program:
         done = self.setting.execute(self.main, (1, 1, 1), (1, 1, 1), values, races=False)
         if done.faults:
             raise Unsuited(done.faults[0].message)
+        if done.prints > len(done.printed):
+            raise Unsuited("main allocates or launches too often")
         printed = "".join(done.printed)
         if printed.endswith("~memory\n"):
             if self.room == ROOMS[1]:
@@ -253,7 +252,7 @@ class _Program:
             constants = {**program.image.constants, 3: bank.tobytes()}
             program = replace(program, image=replace(program.image, constants=constants))
         words = [int.from_bytes(of, "little") if len(of) == 8 else 0 for of in launch.values]
-        offsets = [word - ORIGIN - ALIGNMENT for word in words]
+        offsets = [word - self.setting.machine.first_address for word in words]
         if any(self.room <= at < 6 * self.room for at in offsets):
             raise Unsuited("a kernel takes memory of the host")
         names = dict(zip(reversed(offsets), (of.name for of in reversed(function.parameters))))
@@ -343,7 +342,7 @@ def _read(
             *numbers, file = rest.split(maxsplit=8)
             line, *sides = map(int, numbers)
             end = max((at + size for at, size in arrays), default=0)
-            held = device[: -(-end // ALIGNMENT) * ALIGNMENT].copy()
+            held = device[: -(-end // CHUNK) * CHUNK].copy()
             grid, block, shared = sides[:3], sides[3:6], sides[6]
             about = grid, block, shared, values, [*arrays], held, [*symbols]
             launch = ReachedLaunch(name, file, line, *about)
