@@ -6,6 +6,7 @@ changed (`host_code`), until it ends. So a kernel has the arguments, grid and in
 
 import contextlib
 import functools
+import math
 import re
 import struct
 import tempfile
@@ -49,6 +50,8 @@ SMALL = 1e-3
 """The largest difference that main may print of results that it accepts."""
 CONSTANT = ".nv.constant3"
 """The section of ``__constant__`` memory."""
+ALL, LAST, TURNED = "all", "last", "turned"
+"""How results are spoilt."""
 CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
 ENDED = (result.UNSUPPORTED, result.TIMED_OUT)
 Row = dict[str, Any]
@@ -61,7 +64,9 @@ Ranges = Sequence[tuple[int, int]]
 
 
 class Unsuited(Exception):
-    """A program that cannot be executed, and why."""
+    """A program that cannot be executed, and why. log: the compiler's."""
+
+    log = ""
 
 
 class TooLarge(Unsuited):
@@ -92,30 +97,42 @@ class ReachedLaunch:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a launch left: offset and bytes of what differs in the device's memory, and the ranges that it wrote."""
+    """What a launch left: offset and bytes of what differs in the device's memory, the memory, and the ranges that it
+    wrote, those of which the order matters: their elements are different, and no partial results of blocks."""
 
     pieces: Sequence[tuple[int, np.ndarray]]
+    after: np.ndarray
     written: Ranges = ()
+    ordered: Ranges = ()
 
-    def spoilt(self, last: bool) -> "Effect":
-        """Return an effect with other values in all that was written, or in the last elements only."""
-        ranges = [(max(begin, end - 8) if last else begin, end) for begin, end in self.written]
-        other = [(begin, np.full(end - begin, POISON, np.uint8)) for begin, end in ranges]
-        return Effect([*self.pieces, *other])
+    def spoilt(self, how: str) -> "Effect":
+        """Return an effect with other values in all that was written, in the last elements only, or in another order."""
+        if how == TURNED:
+            words = [
+                self.after[begin:end].view(np.uint32)[::-1].copy() for begin, end in self.ordered
+            ]
+            other = [(begin, of.view(np.uint8)) for (begin, _), of in zip(self.ordered, words)]
+        else:
+            ranges = [
+                (max(begin, end - 8) if how == LAST else begin, end) for begin, end in self.written
+            ]
+            other = [(begin, np.full(end - begin, POISON, np.uint8)) for begin, end in ranges]
+        return replace(self, pieces=[*self.pieces, *other])
 
 
 @dataclass(frozen=True)
 class ProgramRun:
     """A program that was executed. said: the lines that main printed, and its exit code; spoilt: those where a kernel
-    leaves other values in all that it writes, or in the last elements; smaller: constants in place of the file's;
-    whole: whether all that it calls is known, and main needs no arguments."""
+    leaves other values (`Effect.spoilt`); smaller: constants in place of the file's;
+    whole: whether all that it calls is known, and main needs no arguments; filled: whether any input is not zero."""
 
     launches: Sequence[ReachedLaunch]
     faults: Mapping[str, Sequence[Row]]
     said: Sequence[str]
-    spoilt: Callable[[str, bool], Sequence[str]]
+    spoilt: Callable[[str, str], Sequence[str]]
     smaller: Sequence[str] = ()
     whole: bool = True
+    filled: bool = True
 
 
 @dataclass(frozen=True)
@@ -140,7 +157,9 @@ class _Setting:
         kernel = variant(load_kernel(file), {}, file, "macros")
         entry = single.compiled(kernel, execute.arch_of(self.options), file.parent)
         if "cubin" not in entry:
-            raise Unsuited(entry["reason"])
+            refused = Unsuited(entry["reason"])
+            refused.log = entry.get("log", "")
+            raise refused
         listing = Path(entry["sass"]).read_text(encoding="utf-8")
         cubin, symbol = Path(entry["cubin"]).read_bytes(), entry["symbol"]
         places = Places(file, symbol, listing, tuple(map(str, kernel.kernel.folders)))
@@ -181,13 +200,14 @@ class _Program:
                 self.main, _places = setting.loaded(file)
                 return
             except Unsuited as error:
-                if not code.declare(str(error)):
+                if not code.repair(f"{error}\n{error.log}"):
                     raise
         raise Unsuited("it calls too much that is unknown")
 
     def run(self) -> ProgramRun:
         """Execute main and what it launches. Raises Unsuited."""
         launches, effects, faults = list[ReachedLaunch](), list[Effect](), dict[str, list[Row]]()
+        filled = False
         while True:
             launch, said = self._main(effects)
             if launch is None and not launches and self.code.takes_arguments:
@@ -197,17 +217,21 @@ class _Program:
             if launch is None or len(launches) == MOST_LAUNCHES:
                 break
             effect, ended = self._kernel(launch)
+            filled |= bool(((launch.memory != 0) & (launch.memory != POISON)).any())
             launches.append(replace(launch, memory=NOTHING))
             effects.append(effect)
             faults.setdefault(launch.name, []).extend(ended)
 
         @functools.cache
-        def spoilt(kernel: str, last: bool) -> Sequence[str]:
-            pairs = zip(launches, effects)
-            kept = [of.spoilt(last) if launch.name == kernel else of for launch, of in pairs]
+        def spoilt(kernel: str, how: str) -> Sequence[str]:
+            pairs = [(launch.name == kernel, of) for launch, of in zip(launches, effects)]
+            if how == TURNED and not any(its and of.ordered for its, of in pairs):
+                raise Unsuited("its results have no order")
+            kept = [of.spoilt(how) if its else of for its, of in pairs]
             return self._main(kept)[1]
 
-        return ProgramRun(launches, faults, said, spoilt, whole=self.code.whole and self.count == 1)
+        whole = self.code.whole and self.count == 1
+        return ProgramRun(launches, faults, said, spoilt, (), whole, filled)
 
     def _main(self, effects: Sequence[Effect]) -> tuple[ReachedLaunch | None, list[str]]:
         """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
@@ -274,11 +298,20 @@ class _Program:
                 memory=[*buffers, *more], footprint=1,
             )  # fmt: skip
         except BadLaunch as error:
-            return Effect(()), [{**NOWHERE, **about, "message": str(error)}]
-        after, wrote = launch.memory.copy(), list[tuple[int, int]]()
+            return Effect((), NOTHING), [{**NOWHERE, **about, "message": str(error)}]
+        after, wrote, ordered = (
+            launch.memory.copy(),
+            list[tuple[int, int]](),
+            list[tuple[int, int]](),
+        )
         for (at, size), buffer in zip(launch.arrays, buffers):
             after[at : at + size] = buffer.array.view(np.uint8)
-            wrote += [(at, at + min(size, end)) for _, end in [done.touched[buffer.name]] if end]
+            end = min(size, -(-done.touched[buffer.name][1] // 4) * 4)
+            wrote += [(at, at + end)] if end else []
+            numbers = after[at : at + end // 4 * 4].view(np.uint32)
+            several = numbers.size != math.prod(launch.grid) or function.adds(buffer.name)
+            if several and not np.array_equal(numbers, numbers[::-1]):
+                ordered.append((at, at + 4 * numbers.size))
         faults = [described(of, program.instructions, places) for of in done.faults]
         by_name = {of.name: of for of in self.setting.source.texts}
         for fault in faults if self.text else ():  # they lie in a copy with other constants
@@ -288,7 +321,7 @@ class _Program:
         ends = np.split(chunks, np.flatnonzero(np.diff(chunks) > 1) + 1) if len(chunks) else []
         changed = ((CHUNK * int(of[0]), CHUNK * int(of[-1] + 1)) for of in ends)
         pieces = [(begin, after[begin:end].copy()) for begin, end in changed]
-        return Effect(pieces, wrote), by_lines(faults)
+        return Effect(pieces, after, wrote, ordered), by_lines(faults)
 
     def _compiled(
         self, launch: ReachedLaunch
@@ -438,8 +471,9 @@ class Programs:
             return document | more | {"sentence": text}
         if any(places):
             return document
-        accepts = _accepts(ran, name, last=False)
-        if accepts and (every := _accepts(ran, name, last=True)):
+        accepts, every = _accepts(ran, name, ALL), _accepts(ran, name, LAST)
+        turned = bool(accepts and every) and _accepts_turned(ran, launch)
+        if accepts and every and not turned and (ran.whole or ran.filled):
             text = f"{name} is right, {where}: {every}{smaller}"
             return document | {"sentence": text, "exit_code": result.RIGHT}
         if (refused := _refused(ran, name)) and ran.whole and not ran.smaller:
@@ -447,17 +481,25 @@ class Programs:
                 f"{name} is not right, {where}: main prints {_quoted(refused)}, which depends on it"
             )
             return document | {"sentence": text, "exit_code": result.NOT_RIGHT}
-        also = f"; {accepts}, but not in the last ones" if accepts else ""
+        but = "and accepts them in another order, too" if turned else "but not in the last ones"
+        also = f"; {accepts}, {but}" if accepts else ""
         printed = next(filter(_refuses, ran.said), "")
         also = f"; main prints {_quoted(printed)}" if printed and not accepts else also
         also = f"no race, uninitialised read or invalid access was found{also}{smaller}"
         return document | {"sentence": f"{document['sentence']}; {where}, {also}"}
 
 
-def _accepts(ran: ProgramRun, name: str, last: bool) -> str:
-    """Return how main accepts a kernel's results, and not other values in all or the last elements; else empty."""
+def _accepts_turned(ran: ProgramRun, launch: ReachedLaunch) -> bool:
+    """Return whether main accepts a kernel's results in another order, too."""
+    with contextlib.suppress(Unsuited):
+        return ran.spoilt(launch.name, TURNED) == ran.said
+    return False
+
+
+def _accepts(ran: ProgramRun, name: str, how: str) -> str:
+    """Return how main accepts a kernel's results, and not such other ones; else empty."""
     try:
-        other = ran.spoilt(name, last)
+        other = ran.spoilt(name, how)
     except Unsuited:
         return ""
     here = [*(Counter(ran.said) - Counter(other)).elements()]
@@ -467,7 +509,7 @@ def _accepts(ran: ProgramRun, name: str, last: bool) -> str:
     if any(map(_refuses, here)) or not (good or bad) or any(map(_is_small, there)):
         return ""
     prints = f"prints {_quoted(good[-1])}" if good else "ends"
-    spoilt = "the last elements" if last else "its results"
+    spoilt = "the last elements" if how == LAST else "its results"
     return f"main {prints}, and {_quoted((bad or there or ['nothing'])[0])} with other values in {spoilt}"
 
 
@@ -476,7 +518,7 @@ def _refused(ran: ProgramRun, name: str) -> str:
     lines, names = [*filter(_refuses, ran.said)], {launch.name for launch in ran.launches}
     with contextlib.suppress(Unsuited):
         for other in names if lines else ():
-            spoilt = ran.spoilt(other, False)
+            spoilt = ran.spoilt(other, ALL)
             lines = [line for line in lines if (line in spoilt) == (other != name)]
         return next(iter(lines), "")
     return ""

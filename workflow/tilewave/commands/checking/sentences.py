@@ -13,9 +13,10 @@ from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
 from tilewave.commands.wrapping import host_memory, probing, trying
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
+from tilewave.commands.wrapping.matching import leaves
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
-from tilewave.kernel.front_matter import GUESSED
+from tilewave.kernel.front_matter import GUESSED, FrontMatter
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.pipeline import trials
 from tilewave.pipeline.cases import Case
@@ -151,8 +152,8 @@ def _right(
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
     which = f" from {tried[0]} to {tried[-1]}" if shapes > 1 else f" ({tried[0]})"
-    inputs = plural(len(ran), "input")
-    sentence = f" is right{equal} at {plural(shapes, 'shape')}{which} with {inputs}"
+    at = f"{plural(shapes, 'shape')}{which}" if _sizes(front) else "its one size"
+    sentence = f" is right{equal} at {at} with {plural(len(ran), 'input')}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for match in map(PATTERNS["failure"].search, source.notes) if match]
@@ -183,6 +184,16 @@ def _right(
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
     return "; ".join([sentence, *unused, *map(_advice, notable)])
+
+
+def _sizes(front: FrontMatter) -> set[str]:
+    """Return the sizes on which a launch depends."""
+    operation = operations.load(front.operation)
+    extents = (extent for of in operation.operands.values() for extent in of.extents)
+    texts = (*front.grid, *front.block, front.shared_bytes, *leaves(front.arguments), *extents)
+    return {of for text in texts for of in re.findall(r"[^\W\d]\w*", str(text))} & {
+        *operation.dimensions
+    }
 
 
 def _advice(fix: Row) -> str:

@@ -61,7 +61,7 @@ class Guess:
     launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
     fixed: a constant that each size seems to be, or 0;
     twin: the launched kernel whose block and grid it takes; named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
-    names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; faults:
+    names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
     what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
@@ -85,6 +85,7 @@ class Guess:
     tested: frozenset[int] = frozenset()
     asserted: dict[str, int] = field(default_factory=dict)
     strides: bool = False
+    widths: list[int | str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
@@ -301,6 +302,8 @@ def guessed(
         scratch = replace(guess, front=changed, unknown={}, notes=[])
         _geometry(scratch, code, names, alternative)
         guess.alternatives.append(scratch.front)
+        turned = _other_grids(scratch)[:1] if "--grid" in scratch.unknown else []
+        guess.alternatives += [{**scratch.front, "grid": grid} for grid in turned]
     grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
@@ -673,30 +676,56 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
     block: list[int | str] = [SIDE, SIDE] if function.mentions("threadIdx", ".", "y") else [256]
     if len(block) > 1 and any("warp" in name.lower() for name in function.declaration.identifiers):
         block = [32, 8]  # a warp for each row
-    strides = 0
+    widths = list[int | str]()
     for at, axis in enumerate("xy"[: len(block)]):
         with contextlib.suppress(Unknown):
-            block[at] = _simple(of_tokens(_stride(function, axis), outside(code.source), names), {})
-            strides += 1
-    if strides == len(block):
+            of_axis = (of_tokens(of, outside(code.source), names) for of in _steps(function, axis))
+            width, block[at] = (_simple(of, {}) for of in of_axis)
+            widths.append(width)
+    if len(widths) == len(block):
+        guess.widths = [] if widths == block else widths
         return block
+    with contextlib.suppress(Unknown):
+        sides = [_simple(of_tokens(of, outside(code.source), names), {}) for of in _tile(function)]
+        block = sides if len(sides) == len(block) else block
     if isinstance(block[0], int) and len(block) > 1 and block[0] > 16 and block[1] == 16:
         block[1] = 256 // block[0] or 1
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block
 
 
-def _stride(function: Function, axis: str) -> Stream:
-    """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``. Raises Unknown."""
-    text = function.text
-    for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
-        text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
+def _steps(function: Function, axis: str) -> tuple[Stream, Stream]:
+    """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``, and the STEP of ``i += STEP`` in ``threadIdx.x + i``, or
+    WIDTH again. Raises Unknown."""
+    text = _by_place(function)
     index, factor = rf"threadIdx \. {axis}(?! [*/%])", r"(?!blockDim\b)(\w+)"
     block = rf"(?:blockIdx \. {axis} \* {factor}|{factor} \* blockIdx \. {axis})"
     match = re.search(rf"{block} \+ {index}|{index} \+ {block}", text)
     if match is None:
         raise Unknown(axis)
-    return tokens(next(filter(None, match.groups())))
+    width = next(filter(None, match.groups()))
+    turns = re.findall(rf"threadIdx \. {axis} \+ (\w+) [\])]", text)
+    steps = (re.search(rf"; {name} \+ = (\w+) \)", text) for name in turns)
+    return tokens(width), tokens(next((of[1] for of in steps if of), width))
+
+
+def _by_place(function: Function) -> str:
+    """Return a kernel's text with places of thread and block instead of the names that it has for them."""
+    text = function.text
+    for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
+        text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
+    return text
+
+
+def _tile(function: Function) -> Iterator[Stream]:
+    """Yield the sides of a shared array of which each thread of a block has an element."""
+    text = _by_place(function)
+    for name, sides in re.findall(r"__shared__ [\w ]+? (\w+) ((?:\[ [^\]]+ \] )+);", text):
+        *rows, columns = re.findall(r"\[ ([^\]]+?)(?: \+ 1)? \]", sides)
+        index = "".join(rf"\[ threadIdx \. {axis} \] " for axis in "zyx"[2 - len(rows) :])
+        if len(rows) < 3 and re.search(rf"\b{name} {index}", text):
+            yield from map(tokens, (columns, *reversed(rows)))
+            return
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
@@ -708,7 +737,9 @@ def _extents(operation: Operation) -> tuple[str, ...]:
 
 def set_common_grid(guess: Guess) -> None:
     """Guess a grid in which each thread has one element of the output."""
-    guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
+    guess.front["grid"] = _common_grid(
+        guess.widths or guess.front["block"], _extents(guess.operation)
+    )
     guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
 
 
@@ -722,7 +753,7 @@ def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int
 def _other_grids(guess: Guess) -> list[list[int | str]]:
     """Return more grids to try: a block, warp or thread for each row, or a size instead of a number."""
     front, extents = guess.front, _extents(guess.operation)
-    grid, block = front["grid"], front["block"]
+    grid, block = front["grid"], guess.widths or front["block"]
     if "--grid" not in guess.unknown and len(grid) == 2:
         return [grid[::-1]]
     if guess.operation.laid_out:

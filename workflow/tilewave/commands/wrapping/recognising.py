@@ -250,6 +250,7 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
         words, named = {*words_of(label)}, dict[str, set[str]]()
+        words |= {word.removesuffix("s") for word in words}
         joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
             parts = key.split("|")

@@ -47,6 +47,7 @@ FEW_BLOCKS, TURNS = 3, 32
 """Blocks of a trial that sums by block, or whose threads repeat a loop; their turns if each takes an element."""
 BEYOND = 256
 """Size up to which a loop over vectors of a warp may not begin, and all elements belong to its remainder."""
+MULTIPLE = re.compile(r"\b(\w+) % (\d+) == 0")
 FEW = 3
 """Size of a dimension that is a side of the grid."""
 MOST_TILES = 256
@@ -352,7 +353,9 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     """Try other shapes, and return ``requires``: the multiples that the sizes must be."""
     judged, sizes = functools.partial(_judged, guess), guess.operation.dimensions
     steps = {name: int(front.get("requires", {}).get(name, 1)) for name in shape}  # of padded sizes
-    ragged = shape_of({name: side + steps[name] for name, side in shape.items()}, front)
+    rest = {of: int(step) - 1 for of, step in MULTIPLE.findall("; ".join(floored(front)))}
+    ragged = {name: side + max(steps[name], rest.get(name, 0)) for name, side in shape.items()}
+    ragged = shape_of(ragged, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: Front = dict(front.get("requires", {}))
     texts = requires.get("conditions", []) if "requires" in front.get("marks", {}) else []
