@@ -122,7 +122,9 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     text = f"the value of {', '.join(invented)} is Tilewave's choice (--arguments)"
     faults += [text] * bool(invented)
     if problem != result.NOT_CHECKED:
-        chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
+        own = {"inputs": problem == result.INVALID_ACCESS, "launch": not source.launched}
+        of_ours = " and with ".join(TABLES["chosen"][of] for of in own if own[of])
+        chosen = f"with {of_ours} it ended " if of_ours else ""
         return "; ".join([why, chosen + at, *faults])
     # An array whose size nobody states may be larger than it seems.
     sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]

@@ -43,6 +43,8 @@ SUMMED = 10
 """Bits by which a sum of products of 8-bit numbers is usually longer than these."""
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
+ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
+"""The attribute, and bytes that a launch may have with it beside a small static array."""
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
 """Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
 Names = dict[str, str]
@@ -91,10 +93,11 @@ class Guess:
     def mark(self, key: str) -> None:
         self.front["marks"] = {**self.front.get("marks", {}), key: GUESSED}
 
-    def share(self) -> None:
+    def share(self, source: Source) -> None:
         """Guess so much dynamic shared memory that an unknown size hides no other fault."""
-        self.front["shared_bytes"] = MOST_SHARED
-        self.unknown["--shared"] = str(MOST_SHARED)
+        asked = any(ATTRIBUTE in text for text in source.texts.values())
+        self.front["shared_bytes"] = MOST_ASKED if asked else MOST_SHARED
+        self.unknown["--shared"] = str(self.front["shared_bytes"])
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
@@ -351,6 +354,7 @@ def _with_numbers(
     values = function.launch_arguments(launch.arguments)
     derived = type(guess.operation).reference is Operation.reference
     small, sizes = _requantising(function, unknown), dict[str, set[Any]]()
+    ranged = any("range" in of.name.lower() for of in function.parameters)  # it holds all inputs
     for of, argument in zip(values, arguments):
         sizes.setdefault(spelled(of), set()).add(argument)
     for at, parameter in enumerate(function.parameters):
@@ -371,19 +375,23 @@ def _with_numbers(
                     )
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
-        elif missing and derived and arguments[at] is None and kind in (*scopes.REAL, "bool"):
+        real = kind == "bool" or (derived and kind in scopes.REAL)
+        if missing and arguments[at] is None and real:
             try:
                 if parameter.name in small and any(of.word for of in values[at]):
                     raise Unknown(parameter.name)
-                arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
+                value = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
+                arguments[at] = bool(value) if kind == "bool" else value
             except (Unknown, ExpressionError, TypeError):
                 lower = parameter.name.lower()
-                likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
+                some = 2 * SOME if ranged else SOME
+                likely = EPSILON if "eps" in lower else -some if "min" in lower else some
+                likely *= 1 + ("range" in lower)
                 if "scale" in lower and _narrows(function, types):
                     likely = SCALE ** (-1 if f"/ {parameter.name} " in function.text else 1)
                 arguments[at] = kind == "bool" or small.get(parameter.name, likely)
-                value = f"{parameter.name} is a guess: {arguments[at]}"
-                guess.notes.append(f"{value} (--arguments changes it)")
+                chosen = f"{parameter.name} is a guess: {arguments[at]}"
+                guess.notes.append(f"{chosen} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
 
 
@@ -589,9 +597,9 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         except Unknown as error:
             at = f"shared memory of the launch in {launch.place}"
             guess.notes.append(f"{at} has an unknown part: {error}")
-            guess.share()
+            guess.share(code.source)
     elif not (launch.arguments and launch.place) and function.mentions("extern", "__shared__"):
-        guess.share()
+        guess.share(code.source)
 
 
 def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -> Code:

@@ -111,9 +111,11 @@ class Seen:
     tolerance: Callable[[np.ndarray], Tolerance]
 
     def value(self, formula: str, letters: Letters) -> np.ndarray:
-        numbers: np.ndarray = formulas.value(
-            formula, self.launch | formulas.letter_values(letters, self.named)
-        )
+        names = self.launch | formulas.letter_values(letters, self.named)
+        try:
+            numbers: np.ndarray = formulas.value(formula, names)
+        except MemoryError:
+            numbers = np.full(self.got.size, np.nan)
         return numbers
 
 

@@ -47,6 +47,8 @@ FEW_BLOCKS, TURNS = 3, 32
 """Blocks of a trial that sums by block, or whose threads repeat a loop; their turns if each takes an element."""
 BEYOND = 256
 """Size up to which a loop over vectors of a warp may not begin, and all elements belong to its remainder."""
+BLOCKS = re.compile(r"ceil\((\w+(?: \* \w+)+) / (\d+)\)")
+"""A side of a grid that covers a product of sizes."""
 MULTIPLE = re.compile(r"\b(\w+) % (\d+) == 0")
 FEW = 3
 """Size of a dimension that is a side of the grid."""
@@ -404,6 +406,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
             conditions += limit.pop("conditions", [])
             requires |= limit
     conditions += [] if far else _of_products(guess, front, run, shape, requires)
+    conditions += _of_whole_blocks(front, shape, requires)
     if conditions:
         requires["conditions"] = conditions
     if far and not failures:
@@ -461,6 +464,19 @@ def _of_products(guess: Guess, front: Front, run: Run, shape: Shape, limit: Fron
         if other and not _judged(guess, run(front, shape_of(other, front))):
             conditions.append(text)
     return conditions
+
+
+def _of_whole_blocks(front: Front, shape: Shape, requires: Front) -> list[str]:
+    """Return the condition that a product of sizes fills its blocks, in place of multiples that each of them must be."""
+    for over, under in BLOCKS.findall(" ; ".join(map(str, front["grid"]))):
+        names = [name for name in over.split(" * ") if int(requires.get(name, 1)) > 1]
+        many = math.prod(shape.get(name, 1) for name in over.split(" * "))
+        fills = (many // shape[name] * int(requires[name]) % int(under) == 0 for name in names)
+        if names[1:] and all(fills):
+            for name in names:
+                del requires[name]
+            return [f"{over} % {under} == 0"]
+    return []
 
 
 def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) -> list[str]:

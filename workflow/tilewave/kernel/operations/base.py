@@ -355,7 +355,9 @@ class Operation:
                 )
             return compare(output(name), got, expected, self.dtype(job, name))
 
-        judged = ((name, wanted) for name, wanted in want.items() if wanted is not None)
+        judged = [(name, wanted) for name, wanted in want.items() if wanted is not None]
+        if not judged:
+            return Judgement(result.NOT_CHECKED, f"the reference of {self.name} judges no output")
         return Judgement.worst(itertools.starmap(compared, judged))
 
     def judge_large(
