@@ -160,7 +160,8 @@ def of_text(text: str) -> HostCode:
     ]
     foreign = [of for of in sorted(words) if PATTERNS["libraries"].fullmatch(of)]
     stubs = "".join(_declared(name, code, at) for at, name in enumerate(foreign, 1))
-    whole = not (foreign or words & {*TABLES["reading"].split()})
+    reads = {*TABLES["reading"].split()}.intersection(re.findall(r"\w+", code))
+    whole = not (foreign or reads)
     return HostCode(code, "\n".join([*lines, stubs]), "", "argv" in words, whole)
 
 

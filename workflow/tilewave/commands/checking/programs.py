@@ -14,7 +14,7 @@ import textwrap
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from tilewave.basics.paths import relative
 from tilewave.commands import execute, flags
 from tilewave.commands.checking import host_code
 from tilewave.commands.checking.host_code import PATTERNS, POISON, TABLES
-from tilewave.commands.wrapping import finding, writing
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping import finding, scopes, writing
+from tilewave.commands.wrapping.reading import Function, Parameter, Source
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Unreadable
 from tilewave.execution.places import Places, by_lines, described, sentence
@@ -73,6 +73,15 @@ class TooLarge(Unsuited):
     """A program that takes too long, or too much memory."""
 
 
+def _plain(kernel: str) -> str:
+    """Return a kernel's name without what the compiler prints around it."""
+    return kernel.partition("(")[0].split()[-1].rpartition("::")[2]
+
+
+def _is_number(item: Parameter) -> bool:
+    return not item.stars and {*item.type.split()} <= scopes.NUMBERS
+
+
 @dataclass(frozen=True)
 class ReachedLaunch:
     """A launch that main reaches. kernel: its name with its template's arguments, as the compiler prints them; values:
@@ -92,7 +101,7 @@ class ReachedLaunch:
 
     @property
     def name(self) -> str:
-        return self.kernel.partition("(")[0].split()[-1].rpartition("::")[2]
+        return _plain(self.kernel)
 
 
 @dataclass(frozen=True)
@@ -108,9 +117,8 @@ class Effect:
     def spoilt(self, how: str) -> "Effect":
         """Return an effect with other values in all that was written, in the last elements only, or in another order."""
         if how == TURNED:
-            words = [
-                self.after[begin:end].view(np.uint32)[::-1].copy() for begin, end in self.ordered
-            ]
+            memory = self.after.view(np.uint32)
+            words = [np.roll(memory[begin // 4 : end // 4], 1) for begin, end in self.ordered]
             other = [(begin, of.view(np.uint8)) for (begin, _), of in zip(self.ordered, words)]
         else:
             ranges = [
@@ -124,7 +132,8 @@ class Effect:
 class ProgramRun:
     """A program that was executed. said: the lines that main printed, and its exit code; spoilt: those where a kernel
     leaves other values (`Effect.spoilt`); smaller: constants in place of the file's;
-    whole: whether all that it calls is known, and main needs no arguments; filled: whether any input is not zero."""
+    whole: whether all that it calls is known, and main needs no arguments; filled: whether any input is not zero; without:
+    kernels that take numbers only, and no variable of the device."""
 
     launches: Sequence[ReachedLaunch]
     faults: Mapping[str, Sequence[Row]]
@@ -133,6 +142,7 @@ class ProgramRun:
     smaller: Sequence[str] = ()
     whole: bool = True
     filled: bool = True
+    without: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -191,7 +201,7 @@ class _Program:
 
     def __init__(self, setting: _Setting, code: host_code.HostCode, text: str, home: Path) -> None:
         self.setting, self.code, self.text, self.home, self.count = setting, code, text, home, 1
-        self.room = ROOMS[0]
+        self.room, self.storing = ROOMS[0], set[str]()
         self.kernels: dict[str, tuple[Any, Places, dict[str, np.ndarray], Function]] = {}
         file = home / FILE
         for _ in range(MOST_UNKNOWN):
@@ -231,7 +241,10 @@ class _Program:
             return self._main(kept)[1]
 
         whole = self.code.whole and self.count == 1
-        return ProgramRun(launches, faults, said, spoilt, (), whole, filled)
+        taken = {name: of[3].parameters for name, of in self.kernels.items()}
+        without = {_plain(name) for name, of in taken.items() if all(map(_is_number, of))}
+        without -= self.storing
+        return ProgramRun(launches, faults, said, spoilt, (), whole, filled, without)
 
     def _main(self, effects: Sequence[Effect]) -> tuple[ReachedLaunch | None, list[str]]:
         """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
@@ -299,6 +312,8 @@ class _Program:
             )  # fmt: skip
         except BadLaunch as error:
             return Effect((), NOTHING), [{**NOWHERE, **about, "message": str(error)}]
+        if any(done.touched.get(of.name, (0, 0))[1] for of in more):
+            self.storing.add(launch.name)
         after, wrote, ordered = (
             launch.memory.copy(),
             list[tuple[int, int]](),
@@ -310,7 +325,7 @@ class _Program:
             wrote += [(at, at + end)] if end else []
             numbers = after[at : at + end // 4 * 4].view(np.uint32)
             several = numbers.size != math.prod(launch.grid) or function.adds(buffer.name)
-            if several and not np.array_equal(numbers, numbers[::-1]):
+            if several and numbers.size and np.ptp(numbers):
                 ordered.append((at, at + 4 * numbers.size))
         faults = [described(of, program.instructions, places) for of in done.faults]
         by_name = {of.name: of for of in self.setting.source.texts}
@@ -396,7 +411,10 @@ def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Ite
     includes.allow([*(file.parent for file in files), *folders])
     setting = _Setting(files[0], source, folders, options, machine, end)
     text = "".join(f"#define {name} {value or 1}\n" for name, _, value in setting.macros)
-    text += host_code.whole_text(files, folders)
+    try:
+        text += host_code.whole_text(files, folders)
+    except Unreadable as error:
+        raise Unsuited(str(error)) from error
     for side, most in SIDES.items():
         chosen, notes = host_code.smaller(text, side) if side else (text, [])
         if side and not notes:
@@ -471,6 +489,9 @@ class Programs:
             return document | more | {"sentence": text}
         if any(places):
             return document
+        if name in ran.without and ran.whole:
+            text = f"{name} is right, {where}: it takes no array, and ends without a fault{smaller}"
+            return document | {"sentence": text, "exit_code": result.RIGHT}
         accepts, every = _accepts(ran, name, ALL), _accepts(ran, name, LAST)
         turned = bool(accepts and every) and _accepts_turned(ran, launch)
         if accepts and every and not turned and (ran.whole or ran.filled):

@@ -568,7 +568,8 @@ def _is_read(name: str, body: Stream) -> bool:
             and second in ("=", sign)
             and second != "&"
         )
-        if not end or changed or before[1] == "&" or before in (["+", "+"], ["-", "-"], ["-", ">"]):
+        opening = next(of for of in texts[at - 1 :: -1] if of != "(")
+        if not end or changed or opening == "&" or before in (["+", "+"], ["-", "-"], ["-", ">"]):
             return False
     return bool(places)
 
