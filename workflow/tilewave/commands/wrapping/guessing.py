@@ -695,7 +695,8 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
         return block
     with contextlib.suppress(Unknown):
         sides = [_simple(of_tokens(of, outside(code.source), names), {}) for of in _tile(function)]
-        block = sides if len(sides) == len(block) else block
+        if len(sides) == len(block):
+            return sides
     if isinstance(block[0], int) and len(block) > 1 and block[0] > 16 and block[1] == 16:
         block[1] = 256 // block[0] or 1
     guess.unknown["--block"] = ", ".join(map(str, block))

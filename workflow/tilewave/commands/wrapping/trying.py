@@ -406,7 +406,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
             conditions += limit.pop("conditions", [])
             requires |= limit
     conditions += [] if far else _of_products(guess, front, run, shape, requires)
-    conditions += _of_whole_blocks(front, shape, requires)
+    conditions += [] if guess.asserted else _of_whole_blocks(front, shape, requires)
     if conditions:
         requires["conditions"] = conditions
     if far and not failures:
