@@ -158,8 +158,8 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
         sides = shape_of(source.kernel)
         whole = ["x".join(map(str, sides.values())), *source.sizes]
         whole += [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
-        halves = [re.sub(r"\d+", lambda of: str(int(of[0]) // 2 or 1), size) for size in whole]
-        for sizes in (whole, halves):  # those that are not too large
+        for part in (1, 2, 16):  # those that are not too large
+            sizes = [re.sub(r"\d+", lambda of: str(int(of[0]) // part or 1), of) for of in whole]
             kernels = [at_size(source.kernel, size) for size in sizes]
             if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
                 yield from source.search(samples)

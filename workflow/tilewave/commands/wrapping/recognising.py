@@ -42,6 +42,8 @@ COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
 ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
+CONVERTS = re.compile("(?<=[a-z])2(?=[a-z])")
+"""Between the parts of a name such as rgb2gray."""
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
 SUM = re.compile(r"(?<!\* )(?:\d \* )?\b[A-Za-z_]\w* [-+*] \d+\b(?! [*/])|\d \* [A-Za-z_]\w*")
 LISTED = re.compile(r"\] = (\{[^;]*\}) ;")
@@ -252,7 +254,7 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
         words, named = {*words_of(label)}, dict[str, set[str]]()
-        words |= {word.removesuffix("s") for word in words}
+        words |= {of.removesuffix("s") for word in words for of in (word, *CONVERTS.split(word))}
         joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
             parts = key.split("|")
