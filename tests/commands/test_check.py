@@ -96,7 +96,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    "allocated checked filters fixed host inactive judged launched limits products program recognised requantised sizes unended".split(),
+    "allocated checked filters fixed host inactive judged launched limits products program recognised requantised sizes unended values".split(),
 )
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")

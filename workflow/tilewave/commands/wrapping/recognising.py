@@ -36,8 +36,9 @@ TABLES = table_beside(__file__)
 ALTERNATIVES = re.compile(r"\[\[(.*?)\]\]")
 SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
-LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
-"""Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
+LIMIT_S, MORE_S, MOST, LARGEST, SEVERAL = 2.0, 0.25, 3, 1 << 16, 10
+"""Seconds of a search and those after a formula, most formulas that it finds, the largest constant of the code that may be
+a size, and how many."""
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
 ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
@@ -61,7 +62,8 @@ Numbers = Mapping[str, Sequence[Any]]
 Form = tuple[str, str, Letters]
 """How a formula is written down, what its name ends with, and more letters."""
 PLAIN: Form = ("{}", "", {})
-CLIPPED: Form = ("clip({}, 0, 255)", ", between 0 and 255", {})
+CLIP = 0, 255
+CLIPPED: Form = ("clip({}, %d, %d)" % CLIP, ", between %d and %d" % CLIP, {})
 """How a value becomes a whole number; a fraction may be cut off."""
 Tried = tuple[str, str, Letters]
 """A formula's name, its text, and what its letters are."""
@@ -186,7 +188,7 @@ def _fitting(
     then: Sequence[tuple[str, str]],
 ) -> list[Tried]:
     """Return the formulas of an output that equal the first sample, those that equal all samples first."""
-    job, deadline = samples[0].job, time.process_time() + LIMIT_S
+    job, begun = samples[0].job, time.process_time()
     every = [_seen(of, operation, output) for of in samples]
     # A size that is no multiple of the first may have an edge that the launch leaves out.
     shapes = [of.job.shape for of in samples]
@@ -203,7 +205,7 @@ def _fitting(
 
     def equal() -> Iterator[tuple[bool, Tried]]:
         for text, formula, letters in tried:
-            if time.process_time() > deadline:
+            if time.process_time() > begun + limit_s:
                 return
             for part, written in forms:
                 if form := next(_equal(written, formula, letters, part), None):
@@ -211,9 +213,11 @@ def _fitting(
                     yield part is not every, (text + end, code, letters | more)
                     break
 
-    fitting = list[tuple[bool, Tried]]()
+    fitting, limit_s = list[tuple[bool, Tried]](), LIMIT_S
     for of in itertools.islice(equal(), SEVERAL):
         fitting.append(of)
+        if not of[0]:  # others that fit are tried where this one does not hold
+            limit_s = min(limit_s, 1.25 * (time.process_time() - begun) + MORE_S)
         if sum(not edge for edge, _ in fitting) == MOST:
             break
     return [of for _, of in sorted(fitting, key=operator.itemgetter(0))[:MOST]]
@@ -340,14 +344,20 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     got, old = to_float64(stored, dtype), arrays.get(output)
     wrote &= ~np.isnan(got)
     # No change says nothing, and one value little.
-    single = np.ptp(got[wrote]) == 0 if wrote.any() else True
+    finite = got[wrote & np.isfinite(got)]
+    single = np.ptp(finite) == 0 if finite.size else True
     many = got.size > 1 or (DTYPES[dtype].whole and abs(got[0]) < SAYING)
     telling = not (single and many) and not np.array_equal(got, [] if old is None else old)
-    finite = got[wrote & np.isfinite(got)]
     loose = WITHIN * DTYPES[dtype].whole + FAR * np.abs(finite).mean() if finite.size else 0.0
     names = formulas.launched(operation, job, output), {**job.shape, **arrays}
     tolerance = functools.partial(rounding, operation, job, output)
     return Seen(*names, got, old, wrote, telling, loose, tolerance)
+
+
+def near_to(these: np.ndarray, those: np.ndarray, absolute: Any, relative: Any) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        near = np.abs(these - those) <= absolute + relative * np.abs(those)
+    return np.asarray(near | (these == those))
 
 
 def _equal(
@@ -356,21 +366,22 @@ def _equal(
     """Yield the first form that gives, in each sample, all that was written, and no more, with how near it is."""
     if not (all(of.telling for of in seen) or formula in CONSTANT):
         return
+    outside = plain = np.full(1, CLIP[1] + 1.0)
     for form, end, more in forms:
         code, nearest = form.format(formula), ""
+        if CLIPPED[1] in end and not np.any((plain < CLIP[0]) | (plain > CLIP[1])):
+            continue  # the form before gave the same
         for of in seen:
             want = of.value(code, letters | more)
-            stated = ~np.isnan(want)
+            plain, stated = want if of is seen[0] else outside, ~np.isnan(want)
             if not (stated.any() and np.array_equal(stated, of.wrote | (want == of.got))):
                 break  # -1 is as what nothing wrote
             want, have = want[stated], of.got[stated]
-            if np.any(np.abs(want[:4] - have[:4]) > of.loose + FAR * np.abs(have[:4])):
+            if not np.all(near_to(want[:4], have[:4], of.loose, FAR)):
                 break
             bound = of.tolerance(want)
             all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
-            with np.errstate(invalid="ignore"):
-                near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
-            if all_near or not (near | (want == have)).all():
+            if all_near or not np.all(near_to(have, want, bound.absolute, bound.relative_out)):
                 break
             nearest = f", within {WITHIN:g}" if bound.absolute == WITHIN else nearest
         else:

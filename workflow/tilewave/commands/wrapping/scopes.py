@@ -72,7 +72,9 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             value = (*_grouped(earlier), Token("+", token.at), *added)
             entries.append((token.at, name, _chosen(test, value, earlier)))
             continue
-        if after[0] in tuple("+-*/") and after[1:2] == ["="]:  # then it is no constant
+        filled = [of.text for of in body[max(0, i - 3) : i]]
+        of_device = filled[1:] == ["(", "&"] and filled[0].startswith("cudaMemcpy")
+        if of_device or (after[0] in tuple("+-*/") and after[1:2] == ["="]):  # then it is no constant
             entries.append((token.at, token.text, ()))
             continue
         if after == ["[", "]", "="]:

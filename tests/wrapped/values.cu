@@ -1,0 +1,64 @@
+// What kernels compute from numbers and places that formulas name. Expected: kernel: exit code, text.
+// gray_of_planes: 0, the luminance of red, green and blue with weights 77, 150 and the rest of 256, divided by 256
+// rgb2gray: 0, with weights 3, 6 and the rest of 10, divided by 10, each cut off
+// sum_in_place: 0, the array with its upper half added to the lower one, until one element has all
+// linear_recurrence: 0, in rows of steps each element plus the second array's times the result before
+// softmax_from_sums: 0, exp of each element less a number, divided by a number
+// relu_of_four: 0, equal to ReLU of each element
+
+__global__ void gray_of_planes(const unsigned char *red, const unsigned char *green, const unsigned char *blue,
+                               unsigned char *gray, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) gray[i] = (77 * red[i] + 150 * green[i] + 29 * blue[i]) / 256;
+}
+
+__device__ unsigned char mixed(unsigned char r, unsigned char g, unsigned char b) {
+    return r * 3 / 10 + g * 6 / 10 + b * 1 / 10;
+}
+
+__global__ void rgb2gray(const unsigned char *red, const unsigned char *green, const unsigned char *blue,
+                         unsigned char *gray, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) gray[i] = mixed(red[i], green[i], blue[i]);
+}
+
+__global__ void sum_in_place(int *values, int n) {
+    for (int half = n / 2; half > 0; half /= 2) {
+        for (int i = threadIdx.x; i < half; i += blockDim.x) values[i] += values[i + half];
+        __syncthreads();
+    }
+}
+
+__global__ void linear_recurrence(const float *factors, const float *x, float *y, int batches, int steps) {
+    int row = blockIdx.x;
+    if (row >= batches) return;
+    float last = 0.0f;
+    for (int i = row * steps; i < (row + 1) * steps; i++) y[i] = last = factors[i] * last + x[i];
+}
+
+__global__ void softmax_from_sums(const float *x, float *y, float highest, float total, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = expf(x[i] - highest) / total;
+}
+
+__global__ void relu_of_four(const float4 *x, float4 *y, size_t n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float4 v = x[i];
+    y[i] = make_float4(fmaxf(v.x, 0.0f), fmaxf(v.y, 0.0f), fmaxf(v.z, 0.0f), fmaxf(v.w, 0.0f));
+}
+
+void softmax(const float *x, float *y, const float *results, int n) {
+    float highest = 0.0f, total = 0.0f;
+    cudaMemcpy(&highest, results, sizeof(float), cudaMemcpyDeviceToHost);
+    cudaMemcpy(&total, results + 1, sizeof(float), cudaMemcpyDeviceToHost);
+    softmax_from_sums<<<(n + 255) / 256, 256>>>(x, y, highest, total, n);
+}
+
+void launch(unsigned char *red, unsigned char *green, unsigned char *blue, unsigned char *gray, int *values, float *x,
+            float *y, float *z, int n, int batches, int steps, int blocks) {
+    gray_of_planes<<<(n + 255) / 256, 256>>>(red, green, blue, gray, n);
+    rgb2gray<<<(n + 255) / 256, 256>>>(red, green, blue, gray, n);
+    sum_in_place<<<1, 1024>>>(values, n);
+    linear_recurrence<<<batches, 1>>>(x, y, z, batches, steps);
+    relu_of_four<<<blocks, 256>>>((const float4 *)x, (float4 *)y, n);
+}
