@@ -58,6 +58,7 @@ PAST = re.compile(r"\) of (\w+), which has ")
 ROOMLESS = re.compile(rf"{TIMED_OUT}|[^;]* of shared memory, which has ")
 """Message for an end of a trial that no larger array would prevent."""
 Extents = tuple[str | int, ...]
+SUM, ROW = re.compile(r"\b(\w+) \+ (\d)\b(?! [*/%])"), re.compile(r"\* \( (\w+) \+ (\d) \)")
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
 TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
@@ -330,11 +331,12 @@ def settled(
     aligned: bool,
     roomy: bool,
     blocks: str,
+    sums: Sequence[str] = (),
 ) -> tuple[DerivedOperation, dict[str, int], int, list[str], bool]:
     """Return the operation with the touched extents, the best shape, its number of arrays touched to their end, notes,
     and whether each shape touches each array to its end.
     roomy: an array that is touched outside of its extents at this shape has the size that was touched instead; blocks: of the
-    launch, as many as an array may have elements."""
+    launch, as many as an array may have elements; sums: of sizes and numbers, which may be extents as well."""
     seen: list[tuple[dict[str, int], UnjudgedRun]] = []
     first, notes = next(itertools.chain(shapes(sys.maxsize - 1), shapes(math.inf))), list[str]()
     ended, slow = list[dict[str, int]](), math.inf
@@ -367,7 +369,7 @@ def settled(
         ends = [tuple(-(-end // size) for end in sides) for sides in touched]
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
-        extents, many = _extents(derived.dimensions, last), derived.allocated.get(name)
+        extents, many = _extents(derived.dimensions, last, sums), derived.allocated.get(name)
         if names_in(blocks) and names_in(blocks) <= {*derived.dimensions}:
             by_block = all(end == int(evaluate(blocks, shape)) for shape, end in last)
             extents = (blocks,) if by_block and len(seen) > 1 else extents
@@ -396,8 +398,20 @@ def settled(
     return replace(derived, operands=operands, indices=indices), shape, exact[best], notes, sure
 
 
-def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]]) -> Extents:
-    """Return the product of fewest sizes and a small number that equals most ends of what was touched, or is nearest."""
+def sums_of(function: Function, sizes: Mapping[str, str]) -> list[str]:
+    """Return the sums of a size and a number in a kernel's code, those that are the length of a row if there are any."""
+    for pattern in (ROW, SUM):
+        matches = (of.groups() for of in pattern.finditer(function.text))
+        if sums := [f"{sizes[of]} + {many}" for of, many in matches if of in sizes]:
+            return list(dict.fromkeys(sums))[:2]
+    return []
+
+
+def _extents(
+    dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int]], sums: Sequence[str] = ()
+) -> Extents:
+    """Return the product of fewest sizes and a small number that equals most ends of what was touched, or is nearest.
+    sums: are taken for sizes, too, if no product is near."""
     best: tuple[float, ...] = ()
     extents: Extents = tuple(dimensions)
     ends = [max(end, 1) for _, end in seen]
@@ -423,4 +437,7 @@ def _extents(dimensions: Sequence[str], seen: Sequence[tuple[dict[str, int], int
                 if score > best:
                     best = score
                     extents = (*chosen, factor) if factor > 1 or not chosen else chosen
+    if sums and best[:2] == (0, False):
+        wider = [{**shape, **{of: int(evaluate(of, shape)) for of in sums}} for shape, _ in seen]
+        return _extents((*dimensions, *sums), list(zip(wider, (end for _, end in seen))))
     return extents

@@ -148,13 +148,14 @@ def new_operation(
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
         blocks = " * ".join(f"({side})" for side in grid)
+        more = blocks, deriving.sums_of(function, derived.sizes)
         shapes = functools.partial(deriving.trials, *given, times=times)
-        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, blocks)
+        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, *more)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
             guess.front["requires"] = {"conditions": filled}
             guess.notes += [f"{WHERE} {of}" for of in filled]
             settled = deriving.settled(
-                derived, dtypes, touch, shapes, aligned, options.roomy, blocks
+                derived, dtypes, touch, shapes, aligned, options.roomy, *more
             )
         writes = any(of.written for of in settled[0].operands.values())
         if settled[2] > best or (writes and not wrote and times > 1):
