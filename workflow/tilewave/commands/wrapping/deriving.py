@@ -46,6 +46,8 @@ MANY = (13, 5, 7, 11, 17, 3)
 """Sizes of the trials, the innermost first. Large sizes are multiplied by a power of two; their three sets have
 products that differ, multiples of most blocks, and both (MANY: for more than two large sizes)."""
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
+SOUGHT, AMONG = "3", (2, 3)
+"""A number that a kernel looks for, and the first of those among which it is, with their count."""
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
@@ -143,6 +145,14 @@ def modes(function: Function) -> dict[str, str]:
     return {name: test[1] for name, test in tests if test}
 
 
+def sought(function: Function) -> dict[str, str]:
+    """Return the array of the elements that a kernel compares with a whole number which it takes for nothing else."""
+    whole = (of.name for of in function.parameters if {*of.type.split()} <= scopes.WHOLE)
+    compared = ((of, re.findall(rf"\b(\w+) \[ [^]]* \] = = {of}\b", function.text)) for of in whole)
+    uses = re.findall(r"\w+", function.text)
+    return {of: arrays[0] for of, arrays in compared if len(arrays) == uses.count(of) == 1}
+
+
 def first(
     function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
@@ -168,7 +178,8 @@ def first(
     }
     whole = (item for item in function.parameters if {*item.type.split()} <= scopes.WHOLE)
     numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
-    chosen = modes(function)
+    chosen = {of: str(ord(letter)) for of, letter in modes(function).items()}
+    chosen |= dict.fromkeys(sought(function), SOUGHT)
     numbers = [name for name in numbers if name not in chosen]
     filled = {
         of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
@@ -186,7 +197,7 @@ def first(
             many = many if names_in(many or "n") else str(int(evaluate(many)))
             if many and names_in(many) <= {*sizes.values()}:
                 allocated[label(item.name)] = many
-    roles |= {name: str(ord(letter)) for name, letter in chosen.items()}
+    roles |= chosen
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)

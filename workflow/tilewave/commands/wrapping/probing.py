@@ -95,6 +95,10 @@ def new_operation(
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
     chosen = deriving.modes(function).items()
     guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
+    for name, array in deriving.sought(function).items():
+        if array in inputs and DTYPES[dtypes[array]].whole:
+            texts[array] = deriving.AMONG
+            guess.notes.append(f"{WHERE} {name} is {deriving.SOUGHT}")
     for launch in target.source.launches(function.name)[:1]:
         for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
             name = deriving.label(item.name)
