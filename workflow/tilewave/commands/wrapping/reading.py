@@ -30,7 +30,7 @@ TABLES = table_beside(__file__)
 QUALIFIERS = frozenset(TABLES["qualifiers"].split())
 TYPED = {kind: name for name, kinds in TABLES["members"].items() for kind in kinds}
 """Type of a struct's member -> its type in front matter, empty if none is needed."""
-TYPE, GRID, CAST = (re.compile(TABLES[key]) for key in ("type", "grid", "cast"))
+TYPE, GRID, CAST, ALLOCATED = (re.compile(TABLES[of]) for of in ("type", "grid", "cast", "allocated"))
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,8 @@ class Source:
         """Return the scope and the arguments of a call of a host's function, by parameter: with most numbers, in most loops."""
         if function.kind != "function" or function.name == "main":
             return None, {}
-        names = [item.name for item in signature(self.path, function).parameters]
+        items = signature(self.path, function).parameters
+        names, numbers = [of.name for of in items], [not of.stars for of in items]
         calls = list[tuple[Scope, dict[str, Tokens]]]()
         for _, caller in self.declarations(function.name):
             for i, token in enumerate(caller.body):
@@ -346,7 +347,9 @@ class Source:
                 if opening is not None:
                     scope = Scope(self, caller.body, token.at)
                     values = parts(caller.body[opening + 1 : syntax.closing(caller.body, opening)])
-                    calls.append((scope, dict(zip(names, map(scope.in_first_turn, values)))))
+                    arrays = ALLOCATED.findall(spelled(caller.body))
+                    if not any(spelled(of) in arrays for of in itertools.compress(values, numbers)):
+                        calls.append((scope, dict(zip(names, map(scope.in_first_turn, values)))))
 
         def numbers_and_loops(call: tuple[Scope, dict[str, Tokens]]) -> tuple[int, int]:
             scope, given = call
