@@ -253,6 +253,8 @@ class Scope:
         if not returns or value[0].text != "[":
             outside: tuple[Scope, list[str], Tokens] | None = self.source.returned(name, count)
             return outside
+        if any(token.text == "else" for token in value):
+            return None
         opening = syntax.closing(value, 0) + 1
         names = parts(value[opening + 1 : syntax.closing(value, opening)])
         return self, [part[-1].text for part in names], until(value, returns[-1] + 1, ";")
@@ -270,5 +272,6 @@ class Scope:
             free = value is None or EXTENT.fullmatch(spelled(value))
             constant = name.isupper() and len(name) > 2  # of a file that is not here
             by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
-            by_name |= self.names(value, depth + 1) if value and not free and depth < LEVELS else {}
+            inside = value and not free and depth < LEVELS and value[0].text != "["  # of a lambda
+            by_name |= self.names(value, depth + 1) if inside and value else {}
         return by_name
