@@ -7,6 +7,8 @@
 // relu_of_four: 0, equal to ReLU of each element
 // count_equal: 0, how many elements equal a number where count begins with zeros ... where wanted is 3
 // jacobi_step: 0, inside an edge of 1 around rows of n + 2
+// adam_step: 0, a step of Adam with corrections and ... where t is 3
+// momentum_update: 0, a step with momentum 0.9
 
 __global__ void gray_of_planes(const unsigned char *red, const unsigned char *green, const unsigned char *blue,
                                unsigned char *gray, int n) {
@@ -61,6 +63,22 @@ __global__ void jacobi_step(int n, const float *x, float *y) {
     y[at] = 0.25f * (x[at - 1] + x[at + 1] + x[at - (n + 2)] + x[at + (n + 2)]);
 }
 
+__global__ void adam_step(float *weights, const float *grads, float *m, float *v, float lr, float beta1, float beta2,
+                          float eps, int t, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    m[i] = beta1 * m[i] + (1 - beta1) * grads[i];
+    v[i] = beta2 * v[i] + (1 - beta2) * grads[i] * grads[i];
+    weights[i] -= lr * (m[i] / (1 - powf(beta1, t))) / (sqrtf(v[i] / (1 - powf(beta2, t))) + eps);
+}
+
+__global__ void momentum_update(float *weights, const float *grads, float *speed, float lr, float momentum, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    speed[i] = momentum * speed[i] + grads[i];
+    weights[i] -= lr * speed[i];
+}
+
 void softmax(const float *x, float *y, const float *results, int n) {
     float highest = 0.0f, total = 0.0f;
     cudaMemcpy(&highest, results, sizeof(float), cudaMemcpyDeviceToHost);
@@ -76,5 +94,7 @@ void launch(unsigned char *red, unsigned char *green, unsigned char *blue, unsig
     linear_recurrence<<<batches, 1>>>(x, y, z, batches, steps);
     relu_of_four<<<blocks, 256>>>((const float4 *)x, (float4 *)y, n);
     count_equal<<<(batches * steps + 255) / 256, 256>>>(values, values + batches * steps, batches, steps, wanted);
+    adam_step<<<(n + 255) / 256, 256>>>(x, y, z, z + n, 1e-3f, 0.9f, 0.999f, 1e-8f, steps, n);
+    momentum_update<<<(n + 255) / 256, 256>>>(x, y, z, 0.01f, 0.9f, n);
     jacobi_step<<<dim3((n + 15) / 16, (n + 15) / 16), dim3(16, 16)>>>(n, x, y);
 }

@@ -47,7 +47,8 @@ MANY = (13, 5, 7, 11, 17, 3)
 products that differ, multiples of most blocks, and both (MANY: for more than two large sizes)."""
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
-"""A number that a kernel looks for, and the first of those among which it is, with their count."""
+"""A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
+EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
@@ -153,6 +154,13 @@ def sought(function: Function) -> dict[str, str]:
     return {of: arrays[0] for of, arrays in compared if len(arrays) == uses.count(of) == 1}
 
 
+def exponents(function: Function) -> list[str]:
+    """Return the whole numbers that a kernel takes as exponents only, as the number of a step: no sizes."""
+    names = EXPONENT.findall(function.text)
+    uses = re.findall(r"\w+", function.text)
+    return [of.name for of in function.parameters if 0 < names.count(of.name) == uses.count(of.name)]
+
+
 def first(
     function: Function, name: str, source: Source, arguments: str | None, grid: str | None
 ) -> DerivedOperation:
@@ -179,7 +187,7 @@ def first(
     whole = (item for item in function.parameters if {*item.type.split()} <= scopes.WHOLE)
     numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
     chosen = {of: str(ord(letter)) for of, letter in modes(function).items()}
-    chosen |= dict.fromkeys(sought(function), SOUGHT)
+    chosen |= dict.fromkeys([*sought(function), *exponents(function)], SOUGHT)
     numbers = [name for name in numbers if name not in chosen]
     filled = {
         of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)

@@ -95,6 +95,7 @@ def new_operation(
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
     chosen = deriving.modes(function).items()
     guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
+    guess.notes += [f"{WHERE} {of} is {deriving.SOUGHT}" for of in deriving.exponents(function)]
     for name, array in deriving.sought(function).items():
         if array in inputs and DTYPES[dtypes[array]].whole:
             texts[array] = deriving.AMONG

@@ -53,6 +53,8 @@ CHANNELS = ("3", "4")
 """Last extents of images whose channels lie side by side."""
 FAR = 0.25
 """Part of an element, and of a typical one, by which no result is off."""
+CLEAR = 16
+"""Least multiple of its tolerance by which the result of an array that is changed in place says something."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 """Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
@@ -291,6 +293,11 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
     reals += filter(None, (_divisor(of, source) for of in bodies if "/" in of))
     passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
+    numbers = [(name.lower(), float(of)) for name, of in passed.items() if of in map(str, values)]
+    named_numbers = {
+        letter: [of for name, of in numbers if re.fullmatch(pattern, name)]
+        for letter, pattern in TABLES["named"].items()
+    }
     sums = (IDENTIFIER.sub(lambda of: passed.get(of[0], of[0]), of) for of in SUM.findall(code))
     sums = (of for of in dict.fromkeys(sums) if {*IDENTIFIER.findall(of)} <= job.shape.keys())
     sizes = [*job.shape, *dict.fromkeys(of for of in whole if of not in job.shape.values())]
@@ -303,6 +310,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
         EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
         REACH: [1, 2, 3, *job.shape],
+        **named_numbers,
     }
 
 
@@ -347,10 +355,12 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     finite = got[wrote & np.isfinite(got)]
     single = np.ptp(finite) == 0 if finite.size else True
     many = got.size > 1 or (DTYPES[dtype].whole and abs(got[0]) < SAYING)
-    telling = not (single and many) and not np.array_equal(got, [] if old is None else old)
+    tolerance = functools.partial(rounding, operation, job, output)
+    apart = np.abs(got - old)[wrote] if old is not None else np.full(1, np.inf)
+    changed = np.max(apart, initial=0.0) > CLEAR * tolerance(got).absolute
+    telling = not (single and many) and bool(changed)
     loose = WITHIN * DTYPES[dtype].whole + FAR * np.abs(finite).mean() if finite.size else 0.0
     names = formulas.launched(operation, job, output), {**job.shape, **arrays}
-    tolerance = functools.partial(rounding, operation, job, output)
     return Seen(*names, got, old, wrote, telling, loose, tolerance)
 
 
