@@ -374,7 +374,7 @@ def _equal(
     forms: Iterable[Form], formula: str, letters: Letters, seen: Sequence[Seen]
 ) -> Iterator[Form]:
     """Yield the first form that gives, in each sample, all that was written, and no more, with how near it is."""
-    if not (any(of.telling for of in seen) or formula in CONSTANT):
+    if not (seen[0].telling or formula in CONSTANT):
         return
     outside = plain = np.full(1, CLIP[1] + 1.0)
     for form, end, more in forms:
