@@ -159,8 +159,8 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
         whole = ["x".join(map(str, sides.values())), *source.sizes]
         whole += [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
         for part in (1, 2, 16):  # those that are not too large
-            sizes = [re.sub(r"\d+", lambda of: str(int(of[0]) // part or 1), of) for of in whole]
-            kernels = [at_size(source.kernel, size) for size in sizes]
+            sides_of = ([str(int(of) // part or 1) for of in size.split("x")] for size in whole)
+            kernels = [at_size(source.kernel, "x".join(of)) for of in sides_of]
             if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
                 yield from source.search(samples)
                 return

@@ -146,19 +146,23 @@ def modes(function: Function) -> dict[str, str]:
     return {name: test[1] for name, test in tests if test}
 
 
+def _whole(function: Function) -> list[str]:
+    parameters = [of for of in function.parameters if of.name.isidentifier() and not of.stars]
+    return [of.name for of in parameters if {*of.type.split()} <= scopes.WHOLE]
+
+
 def sought(function: Function) -> dict[str, str]:
     """Return the array of the elements that a kernel compares with a whole number which it takes for nothing else."""
-    whole = (of.name for of in function.parameters if {*of.type.split()} <= scopes.WHOLE)
-    compared = ((of, re.findall(rf"\b(\w+) \[ [^]]* \] = = {of}\b", function.text)) for of in whole)
+    pattern = r"\b(\w+) \[ [^]]* \] = = %s\b"
+    compared = ((of, re.findall(pattern % of, function.text)) for of in _whole(function))
     uses = re.findall(r"\w+", function.text)
     return {of: arrays[0] for of, arrays in compared if len(arrays) == uses.count(of) == 1}
 
 
 def exponents(function: Function) -> list[str]:
     """Return the whole numbers that a kernel takes as exponents only, as the number of a step: no sizes."""
-    names = EXPONENT.findall(function.text)
-    uses = re.findall(r"\w+", function.text)
-    return [of.name for of in function.parameters if 0 < names.count(of.name) == uses.count(of.name)]
+    powers, uses = EXPONENT.findall(function.text), re.findall(r"\w+", function.text)
+    return [of for of in _whole(function) if 0 < powers.count(of) == uses.count(of)]
 
 
 def first(

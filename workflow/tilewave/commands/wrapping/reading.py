@@ -30,7 +30,7 @@ TABLES = table_beside(__file__)
 QUALIFIERS = frozenset(TABLES["qualifiers"].split())
 TYPED = {kind: name for name, kinds in TABLES["members"].items() for kind in kinds}
 """Type of a struct's member -> its type in front matter, empty if none is needed."""
-TYPE, GRID, CAST, ALLOCATED = (re.compile(TABLES[of]) for of in ("type", "grid", "cast", "allocated"))
+TYPE, GRID, CAST, ALLOCATED = map(re.compile, map(TABLES.get, "type grid cast allocated".split()))
 
 
 @dataclass(frozen=True)

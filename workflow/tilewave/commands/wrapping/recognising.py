@@ -65,7 +65,7 @@ Form = tuple[str, str, Letters]
 """How a formula is written down, what its name ends with, and more letters."""
 PLAIN: Form = ("{}", "", {})
 CLIP = 0, 255
-CLIPPED: Form = ("clip({}, %d, %d)" % CLIP, ", between %d and %d" % CLIP, {})
+CLIPPED: Form = ("clip({}, 0, 255)", ", between 0 and 255", {})
 """How a value becomes a whole number; a fraction may be cut off."""
 Tried = tuple[str, str, Letters]
 """A formula's name, its text, and what its letters are."""

@@ -74,7 +74,7 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             continue
         filled = [of.text for of in body[max(0, i - 3) : i]]
         of_device = filled[1:] == ["(", "&"] and filled[0].startswith("cudaMemcpy")
-        if of_device or (after[0] in tuple("+-*/") and after[1:2] == ["="]):  # then it is no constant
+        if of_device or (after[1:2] == ["="] and after[0] in tuple("+-*/")):  # it is no constant
             entries.append((token.at, token.text, ()))
             continue
         if after == ["[", "]", "="]:
