@@ -43,6 +43,7 @@ COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
 ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
+TILED = re.compile(r"(?!.*(?:blockDim \. y|\* threadIdx \. y|threadIdx \. y \*)).*threadIdx \. y")
 CONVERTS = re.compile("(?<=[a-z])2(?=[a-z])")
 """Between the parts of a name such as rgb2gray."""
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
@@ -132,6 +133,8 @@ def recognised(
 
     If none does, and the name of the kernel says all, yield what it says: it is exact."""
     job = samples[0].job
+    if math.prod(job.launch.block[1:]) == 1 and TILED.search(function.text):
+        return  # the launch leaves most of each tile out
     operation = operations.load(job.operation)
     operands = operation.operands
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
