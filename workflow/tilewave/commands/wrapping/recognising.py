@@ -296,7 +296,8 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     reals += [float(ord(of)) for of in CHARACTER.findall(code)]
     reals += filter(None, (_divisor(of, source) for of in bodies if "/" in of))
     passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
-    numbers = [(name.lower(), float(of)) for name, of in passed.items() if of in map(str, values)]
+    leaf = zip((of.name.lower() for of in function.parameters), leaves(job.arguments))
+    numbers = [(name, of) for name, of in leaf if isinstance(of, float)]
     named_numbers = {
         letter: [of for name, of in numbers if re.fullmatch(pattern, name)]
         for letter, pattern in TABLES["named"].items()
