@@ -1,8 +1,6 @@
 """The check of a kernel's output: on the device where the reference consists of matrix products, else on the
 host. Outputs are poisoned (NaN) before each launch; every buffer's guard bands must be intact after it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math

@@ -17,8 +17,6 @@
 A launch's duration is the median of a block's time over its launches, its spread the interquartile range.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

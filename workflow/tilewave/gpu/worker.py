@@ -15,8 +15,6 @@ In the stage tune the jobs of one `group` are timed against each other: "started
 many times, "finished" comes in the order in which they are dropped. After a crash --done has later jobs with a result.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

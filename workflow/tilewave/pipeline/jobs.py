@@ -1,7 +1,5 @@
 """From cases to jobs: all that one measurement needs, or the result that says why there is none."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The work of each rule, from documents on disk to documents on disk; the scripts only call it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
