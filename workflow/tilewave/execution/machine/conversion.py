@@ -1,5 +1,4 @@
 """Conversions between numbers, 32 lanes at once. Layout of ``T`` as in `tilewave.execution.machine.integer`."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from numpy import float32, float64, int32, int64, uint32, uint64

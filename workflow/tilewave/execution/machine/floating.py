@@ -3,7 +3,6 @@
 Layout of ``T`` as in `tilewave.execution.machine.integer`. A NaN result is the canonical one of the GPU,
 0x7fffffff (f32) or 0xfff8000000000000 (f64): measured on an H200.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import float32, float64, int32, int64, uint32, uint64
 

@@ -61,6 +61,7 @@ class Form:
         self.operands = [parse(part) for part in split(text)]
         self.row = NOTHING_YET.copy()
         self.sources = 0
+        self.words = 1
         self.predicates_in = 0
         self.far = "E" in self.modifiers and self.base not in ("LDGSTS",)
         # nvdisasm prints the PR of P2R as a predicate.
@@ -85,9 +86,20 @@ class Form:
             raise self.fail()
         return name
 
-    def number(self, *names: str, default: str = "") -> int:
-        """Remove one of these modifiers, and return its number. Raises Unsupported for none without a default."""
-        return names.index(self.take(*names) or default or self.need(*names))
+    def number(self, *names: str) -> int:
+        """Remove one of these modifiers, and return its number. A default has a ``=`` before it. Raises Unsupported for none."""
+        plain = [name.lstrip("=") for name in names]
+        default = next((at for at, name in enumerate(names) if name[0] == "="), None)
+        name = self.take(*plain) if default is not None else self.need(*plain)
+        return plain.index(name) if name else default or 0
+
+    def choose(self, *names: str) -> None:
+        """Set SUB to the `number` of one of these modifiers."""
+        self.row[c.SUB] = self.number(*names)
+
+    def wide(self, *names: str) -> None:
+        """Give the next outputs and sources two words if one of these is a modifier."""
+        self.words = 2 if self.take(*names) else 1
 
     def drop(self, *names: str) -> None:
         """Remove modifiers that change neither values nor counts."""
@@ -109,8 +121,12 @@ class Form:
     def flag(self, name: str, bit: int) -> bool:
         present = self.take(name) is not None
         if present:
-            self.row[c.FLAGS] |= bit
+            self.set(bit)
         return present
+
+    def unless(self, name: str, bit: int) -> None:
+        if not self.take(name):
+            self.set(bit)
 
     def set(self, bit: int) -> None:
         self.row[c.FLAGS] |= bit
@@ -131,10 +147,10 @@ class Form:
         """Set the family that executes it, and its operation in that family."""
         self.row[c.FAMILY], self.row[c.OP] = family, op
 
-    def destination(self, words: int = 1) -> None:
+    def destination(self, words: int = 0) -> None:
         """Take all outputs: leading predicates, the register, further predicates."""
         outputs = self.leading_predicates()
-        self.register_out(words)
+        self.register_out(words or self.words)
         self.predicates_out(outputs + self.leading_predicates())
 
     def leading_predicates(self) -> list[SassOperand]:
@@ -172,6 +188,9 @@ class Form:
             raise self.fail()
         for column, operand in zip((c.PD0, c.PD1), outputs):
             self.row[column] = self.predicate_index(operand)
+
+    def predicate_out(self) -> None:
+        self.predicates_out([self.operands.pop(0)])
 
     def predicate_pair(self) -> None:
         """Take the two output predicates of a comparison."""
@@ -243,10 +262,22 @@ class Form:
         high = (value >> 32) if words == 2 else 0
         return value, high
 
-    def next_sources(self, count: int, kind: str = "int", words: int = 1) -> None:
+    def next_sources(self, count: int, kind: str = "int", words: int = 0) -> None:
         """Take the next ``count`` operands as sources."""
         for _ in range(count):
-            self.source(self.operands.pop(0), kind, words)
+            self.source(self.operands.pop(0), kind, words or self.words)
+
+    def filled(self, count: int, text: str) -> None:
+        """Add operands with this text up to their number."""
+        self.operands += [parse(text)] * (count - len(self.operands))
+
+    def last_number(self) -> None:
+        """Set SUB to the last operand."""
+        self.row[c.SUB] = int(self.operands.pop().value)
+
+    def index(self, column: int) -> None:
+        """Set a column to the number of the next operand."""
+        self.row[column] = self.operands.pop(0).index
 
     def masks(self, operand: SassOperand, kind: str, slot: np.ndarray) -> None:
         if kind == "int":
@@ -312,7 +343,7 @@ class Form:
 
     def boolean(self) -> None:
         """Take how a comparison combines with the input predicate: AND by default."""
-        self.set((0, c.BOOL_OR, c.BOOL_XOR)[self.number("AND", "OR", "XOR", default="AND")])
+        self.set((0, c.BOOL_OR, c.BOOL_XOR)[self.number("=AND", "OR", "XOR")])
 
     def finish(self) -> np.ndarray:
         if self.modifiers or self.operands:

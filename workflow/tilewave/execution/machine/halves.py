@@ -3,7 +3,6 @@
 A product of halves, and its sum with a third, keep enough bits that one rounding remains, as in the
 hardware. `integer` gives the layout of ``T``.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from numpy import float32, float64, int32, uint32, uint64

@@ -5,7 +5,6 @@
 The semantics are those of the PTX instruction that each one implements; carries and the extended
 comparisons were checked against Python's integers and against fixtures from an H200.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint32, uint64
 

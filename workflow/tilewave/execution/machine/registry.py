@@ -1,7 +1,10 @@
-"""Rules that decode opcodes; the modules of `families` register them here."""
+"""Rules that decode opcodes: functions that the modules of `families` register here, and sequences of steps (registry.yaml)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from tilewave.basics.tables import table_beside
+from tilewave.execution.machine import codes
 from tilewave.execution.machine.form import Form
 from tilewave.theory.opcodes import OPCODES
 
@@ -9,6 +12,9 @@ Rule = Callable[[Form], None]
 """A function that fills the row of an instruction."""
 RULES: dict[str, Rule] = {}
 """Rules by opcode, of the families imported so far; `families` imports them all."""
+STEPS: Mapping[str, Mapping[str, str]] = table_beside(__file__)
+OF_MODIFIERS = ("drop", "need", "choose", "wide")
+"""Steps whose arguments are names, also those that look like numbers."""
 
 
 def opcode(*names: str) -> Callable[[Rule], Rule]:
@@ -24,3 +30,27 @@ def opcode(*names: str) -> Callable[[Rule], Rule]:
         return rule
 
     return keep
+
+
+def register_steps(family: Mapping[str, Any]) -> None:
+    """Register the rules of registry.yaml for a family, a module's names."""
+    numbers = {**vars(codes), **family}
+    for names, text in STEPS.get(family["__name__"].rpartition(".")[2], {}).items():
+        opcode(*names.split())(_in_steps([step.split() for step in text.split(";")], numbers))
+
+
+def _in_steps(steps: list[list[str]], names: Mapping[str, Any]) -> Rule:
+    calls: list[tuple[Callable[..., Any], list[Any]]] = []
+    for name, *texts in steps:
+        arguments = [names[text[1:]] if text[0] == "." else text for text in texts]
+        if name not in OF_MODIFIERS:
+            arguments = [
+                int(of) if isinstance(of, str) and of.isdigit() else of for of in arguments
+            ]
+        calls.append((names[name] if name[0] == "_" else getattr(Form, name), arguments))
+
+    def rule(form: Form) -> None:
+        for call, arguments in calls:
+            call(form, *arguments)
+
+    return rule

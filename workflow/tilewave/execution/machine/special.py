@@ -5,7 +5,6 @@ RCP, RSQ, SQRT, EX2 and LG2 of f32 are the hardware's to the last bit: see
 they differ by at most 1 in the last place (RCP64H, RSQ64H, of the upper word), 2^-20 (SIN, COS,
 absolute) and 2^-15 (TANH, relative). Layout of ``T`` as in `tilewave.execution.machine.integer`.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import math
 

@@ -45,7 +45,7 @@ def _syncs(form: Form) -> None:
         form.need("TRANS64")
         form.op(c.MBARRIER, B_CHECK)
         form.row[c.SUB] = form.take("TRYWAIT") is not None
-        form.predicates_out([form.operands.pop(0)])
+        form.predicate_out()
         form.address(form.operands.pop(0))
         form.source(form.plain())
         return
