@@ -159,9 +159,9 @@ class Form:
             predicates.append(self.operands.pop(0))
         return predicates
 
-    def whole(self) -> int:
-        """Take the next operand, which must be a whole number."""
-        operand = self.operands.pop(0)
+    def whole(self, at: int = 0) -> int:
+        """Take an operand, by default the next one, which must be a whole number."""
+        operand = self.operands.pop(at)
         if operand.kind != "integer":
             raise self.fail()
         return int(operand.value)
@@ -273,7 +273,27 @@ class Form:
 
     def last_number(self) -> None:
         """Set SUB to the last operand."""
-        self.row[c.SUB] = int(self.operands.pop().value)
+        self.row[c.SUB] = self.whole(-1)
+
+    def put(self, column: int, number: int) -> None:
+        self.row[column] = number
+
+    def exact(self, text: str) -> None:
+        """Take the next operand, which must have this text."""
+        if self.operands.pop(0).text != text:
+            raise self.fail()
+
+    def always(self, text: str) -> None:
+        """Add a source that is not printed."""
+        self.source(parse(text))
+
+    def plain_sources(self, count: int, kind: str = "register", words: int = 1) -> None:
+        for _ in range(count):
+            self.source(self.plain(kind), "int", words)
+
+    def place(self) -> None:
+        """Take the next operand as the address."""
+        self.address(self.operands.pop(0))
 
     def index(self, column: int) -> None:
         """Set a column to the number of the next operand."""
@@ -296,15 +316,16 @@ class Form:
         if operand.negated:
             slot[column_xor] = signed(sign)
 
-    def pair_source(self, kind: str) -> None:
-        """Take a source of a half operation: a register, or two literals (high, low)."""
-        first = self.operands.pop(0)
-        if first.kind in ("integer", "float"):
-            second = self.operands.pop(0)
-            value = bits_of(first.text, kind) << 16 | bits_of(second.text, kind)
-            self.source(SassOperand("integer", first.text, value=value))
-            return
-        self.source(first, kind)
+    def pair_sources(self, count: int, kind: str) -> None:
+        """Take sources of a half operation: each a register, or two literals (high, low)."""
+        for _ in range(count):
+            first = self.operands.pop(0)
+            if first.kind in ("integer", "float"):
+                second = self.operands.pop(0)
+                value = bits_of(first.text, kind) << 16 | bits_of(second.text, kind)
+                self.source(SassOperand("integer", first.text, value=value))
+            else:
+                self.source(first, kind)
 
     def address(self, operand: SassOperand, first: int = c.A_REG) -> None:
         """Fill an address' columns from its terms: register, uniform register, offset."""

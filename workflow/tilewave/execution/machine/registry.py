@@ -1,6 +1,9 @@
 """Rules that decode opcodes: functions that the modules of `families` register here, and sequences of steps (registry.yaml)."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 from tilewave.basics.tables import table_beside
@@ -33,16 +36,33 @@ def opcode(*names: str) -> Callable[[Rule], Rule]:
 
 
 def register_steps(family: Mapping[str, Any]) -> None:
-    """Register the rules of registry.yaml for a family, a module's names."""
+    """Register the rules of registry.yaml for a family: its names, and the other families."""
     numbers = {**vars(codes), **family}
     for names, text in STEPS.get(family["__name__"].rpartition(".")[2], {}).items():
-        opcode(*names.split())(_in_steps([step.split() for step in text.split(";")], numbers))
+        rule = _in_steps([step.split() for step in text.split(";")], numbers)
+        for name, *modifiers in (name.split(".") for name in names.split()):
+            if modifiers:
+                opcode(name)(partial(_variant, modifiers, rule, RULES.pop(name, None)))
+            else:
+                opcode(name)(rule)
+
+
+def _variant(modifiers: list[str], rule: Rule, others: Rule | None, form: Form) -> None:
+    if {*modifiers} <= {*form.modifiers}:
+        for name in modifiers:
+            form.take(name)
+        rule(form)
+    elif others is None:
+        raise form.fail()
+    else:
+        others(form)
 
 
 def _in_steps(steps: list[list[str]], names: Mapping[str, Any]) -> Rule:
+    space = SimpleNamespace(**names)
     calls: list[tuple[Callable[..., Any], list[Any]]] = []
     for name, *texts in steps:
-        arguments = [names[text[1:]] if text[0] == "." else text for text in texts]
+        arguments = [attrgetter(text[1:])(space) if text[0] == "." else text for text in texts]
         if name not in OF_MODIFIERS:
             arguments = [
                 int(of) if isinstance(of, str) and of.isdigit() else of for of in arguments

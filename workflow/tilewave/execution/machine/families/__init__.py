@@ -26,4 +26,4 @@ ALL = (
 )  # fmt: skip
 """All families; importing them registers their rules."""
 for _family in ALL:
-    register_steps(vars(_family))
+    register_steps({**globals(), **vars(_family)})

@@ -126,22 +126,3 @@ def _bar(form: Form) -> None:
         form.choose("=AND", "OR", "POPC")
     form.trailing_predicates()
     form.next_sources(2 if len(form.operands) > 1 else 1)
-
-
-@opcode("B2R")
-def _b2r(form: Form) -> None:
-    form.need("RESULT")
-    form.op(c.CONTROL, B2R)
-    form.row[c.DST] = form.operands.pop(0).index
-    if form.operands:
-        form.row[c.PD0] = form.predicate_index(form.operands.pop(0))
-
-
-@opcode("USETMAXREG")
-def _registers(form: Form) -> None:
-    form.drop("CTAPOOL")
-    taking = form.need("TRY_ALLOC", "DEALLOC") == "TRY_ALLOC"
-    form.op(c.CLUSTER, K_TAKE_REGISTERS if taking else K_GIVE_REGISTERS)
-    if taking:
-        form.predicate_out()
-    form.row[c.SUB] = form.whole()

@@ -1,7 +1,6 @@
 """f32 and f64 arithmetic."""
 
 from dataclasses import replace
-from functools import partial
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
@@ -67,10 +66,6 @@ def _doubles(form: Form, count: int) -> None:
         if operand.negated:
             form.set((c.NEG0, c.NEG1, c.NEG2)[number])
         form.source(replace(operand, absolute=False, negated=False), "f64", 2)
-
-
-for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
-    opcode(f"F{_name}2")(partial(_two, op=_op, count=_count))
 
 
 @opcode("DSETP")

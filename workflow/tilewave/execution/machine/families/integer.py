@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.votes import L_SCALAR
@@ -150,13 +149,6 @@ def _minmax(form: Form, packed: int, op: int, count: int) -> None:
     _plain(form, op, count, 2 if wide else 1)
     if any(form.row[column] % (PT + 1) != PT for column in (c.PD0, c.PD1)):  # UPT follows UP6
         raise form.fail()  # an output would also name the chosen operand
-
-
-opcode("VIADDMNMX", "UVIADDMNMX")(partial(_minmax, packed=P_ADD_MINMAX, op=ADD_MINMAX, count=3))
-opcode("VIMNMX", "UVIMNMX", "IMNMX", "UIMNMX")(
-    partial(_minmax, packed=P_MINMAX, op=MINMAX, count=2)
-)
-opcode("VIMNMX3", "UVIMNMX3")(partial(_minmax, packed=P_MINMAX3, op=MINMAX3, count=3))
 
 
 @opcode("LEA", "ULEA")

@@ -67,13 +67,3 @@ def _vote(form: Form) -> None:
         outputs.append(form.operands.pop(0))
     form.predicates_out(outputs)
     form.trailing_predicates()
-
-
-@opcode("ELECT")
-def _elect(form: Form) -> None:
-    form.op(c.LOGIC, L_LEADER)
-    form.predicate_out()
-    form.register_out()
-    if [operand.text for operand in form.operands] != ["PT"]:
-        raise form.fail()
-    form.operands.clear()
