@@ -30,19 +30,14 @@ def narrowed(bits, mode, to):
     if mode == c.NEAREST:
         return near
     back = as_f32(near << uint32(16)) if to == c.T_BF16 else widen_f16(near)
-    top = uint32(0x7F80) if to == c.T_BF16 else uint32(0x7C00)
     if value - value != float32(0):
         return near
     down = mode == c.DOWN or (mode == c.ZERO and value > 0)
-    if down and back > value:
-        if near == uint32(0):
-            return uint32(0x8001)
-        return near + uint32(1) if near & uint32(0x8000) else near - uint32(1)
-    if not down and back < value:
-        if near == uint32(0x8000):
-            return uint32(1)
-        return near - uint32(1) if near & uint32(0x8000) else near + uint32(1)
-    return min(near, top) if not near & uint32(0x8000) else near
+    if back <= value if down else back >= value:
+        return near
+    if near & uint32(0x7FFF) == uint32(0):
+        return uint32(0x8001) if down else uint32(1)
+    return near + uint32(1) if (near & uint32(0x8000) != 0) == down else near - uint32(1)
 
 
 @njit
@@ -275,7 +270,7 @@ def convert(op, sub, flags, T):
             if to == c.T_F64 and mode != c.NEAREST and rest != 0.0:
                 down = mode == c.DOWN or (mode == c.ZERO and value > 0)
                 if down == (rest < 0):
-                    value = as_f64(floating.next64(bits_f64(value), not down))
+                    value = np.nextafter(value, -np.inf if down else np.inf)
             _write(T, lane, value, rest, to, origin, mode)
         elif op == ops.C_I2I:
             low, high = _limits(to)

@@ -4,7 +4,10 @@ Layout of ``T`` as in `tilewave.execution.machine.integer`. A NaN result is the 
 0x7fffffff (f32) or 0xfff8000000000000 (f64): measured on an H200.
 """
 
-from numpy import float32, float64, int32, int64, uint32, uint64
+import math
+
+import numpy as np
+from numpy import float32, float64, int32, uint32, uint64
 
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, fma_f32, fma_f64
 from tilewave.basics.jit import njit
@@ -38,22 +41,6 @@ def canonical(bits):
 
 
 @njit
-def next_up32(bits):
-    """Return the next f32 towards plus infinity."""
-    if bits == SIGN:
-        return uint32(1)
-    if bits & SIGN:
-        return bits - uint32(1)
-    return bits if bits == EXPONENT else bits + uint32(1)
-
-
-@njit
-def next_down32(bits):
-    """Return the next f32 towards minus infinity."""
-    return next_up32(bits ^ SIGN) ^ SIGN
-
-
-@njit
 def directed32(total, rest, nearest, mode):
     """Round total + rest to an f32 pattern in a direction.
 
@@ -63,13 +50,10 @@ def directed32(total, rest, nearest, mode):
     value = float64(as_f32(nearest))
     above = value > total or (value == total and rest < 0)
     below = value < total or (value == total and rest > 0)
-    if mode == c.DOWN:
-        return next_down32(nearest) if above else nearest
-    if mode == c.UP:
-        return next_up32(nearest) if below else nearest
-    if total > 0 or (total == 0 and rest > 0):
-        return next_down32(nearest) if above else nearest
-    return next_up32(nearest) if below else nearest
+    positive = total > 0 or (total == 0 and rest > 0)
+    if mode == c.DOWN or (mode == c.ZERO and positive):
+        return bits_f32(np.nextafter(as_f32(nearest), float32(-np.inf))) if above else nearest
+    return bits_f32(np.nextafter(as_f32(nearest), float32(np.inf))) if below else nearest
 
 
 @njit
@@ -310,58 +294,20 @@ def _nans(count, T):
 
 
 @njit
-def next64(bits, up):
-    """Return the next f64 up or down."""
-    negative = bits >> uint64(63) != uint64(0)
-    if bits & ~SIGN64 == uint64(0):
-        return uint64(1) if up else SIGN64 | uint64(1)
-    if negative == up:
-        return bits - uint64(1)
-    return bits + uint64(1)
-
-
-@njit
-def _scaled(value, by):
-    """Return value * 2 ** by, exact if the result is a normal number or zero."""
-    while by > int64(1000):
-        value *= 2.0**1000
-        by -= int64(1000)
-    while by < int64(-1000):
-        value *= 2.0**-1000
-        by += int64(1000)
-    return value * as_f64(uint64(by + int64(1023)) << uint64(52))
-
-
-@njit
-def _exponent(value):
-    """Return the exponent of a number other than zero; of a denormal, of its first digit."""
-    bits = bits_f64(value)
-    biased = int64((bits >> uint64(52)) & uint64(0x7FF))
-    if biased == int64(0):
-        return int64((bits_f64(value * 2.0**100) >> uint64(52)) & uint64(0x7FF)) - int64(1123)
-    return biased - int64(1023)
-
-
-@njit
 def _left_out(x, y, z, near):
     """Return the sign of x * y + z - near, for finite numbers; exact."""
     if x == 0.0 or y == 0.0:
         return z - near
-    ex, ey = _exponent(x), _exponent(y)
-    first, second = _scaled(x, -ex), _scaled(y, -ey)
+    (first, ex), (second, ey), (third, ez) = math.frexp(x), math.frexp(y), math.frexp(z)
     top = ex + ey
     if z != 0.0:
-        top = max(top, _exponent(z))
+        top = max(top, ez)
     # Scale by the larger term; a term far below it matters only by its sign.
-    shift = max(ex + ey - top, int64(-200))
-    first = _scaled(first, shift)
-    addend = z
-    if z != 0.0:
-        addend = _scaled(_scaled(z, -_exponent(z)), max(_exponent(z) - top, int64(-200)))
+    first = math.ldexp(first, max(ex + ey - top, -200))
     a = first * second
     b = fma_f64(first, second, -a)
-    c = addend
-    d = _scaled(-near, -top)
+    c = math.ldexp(third, max(ez - top, -200))
+    d = math.ldexp(-near, -top)
     # Sums and their errors, until none overlap (Ogita, Rump and Oishi, "Accurate sum and dot product").
     for _ in range(4):
         total = a + b
@@ -406,8 +352,8 @@ def directed64(op, mode, x, y, z):
             return bits
         down = near > 0.0
     if down:
-        return next64(bits, False) if rest < 0 else bits
-    return next64(bits, True) if rest > 0 else bits
+        return bits_f64(np.nextafter(near, -np.inf)) if rest < 0 else bits
+    return bits_f64(np.nextafter(near, np.inf)) if rest > 0 else bits
 
 
 @njit
