@@ -9,7 +9,7 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import floating
 from tilewave.execution.machine.families import conversion as ops
 from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16, odd
-from tilewave.execution.machine.integer import joined
+from tilewave.execution.machine.integer import joined, put64
 
 TWO63 = float64(9223372036854775808.0)
 # Of each integer type: bits, and whether it has a sign.
@@ -59,8 +59,7 @@ def _write(T, lane, value, rest, to, origin, mode):
         bits = bits_f64(value)
         if value != value:
             bits |= floating.QUIET64
-        T[8, lane] = uint32(bits)
-        T[9, lane] = uint32(bits >> uint64(32))
+        put64(T, lane, bits)
         return
     near = bits_f32(float32(value))
     if mode != c.NEAREST and value - value == 0.0 and value + rest != 0.0:
@@ -243,8 +242,7 @@ def convert(op, sub, flags, T):
                 value = float64(as_f32(floating.flushed(T[0, lane])))
             if op == ops.C_F2I:
                 result = _to_integer(rounded(value, mode), to, origin)
-                T[8, lane] = uint32(result)
-                T[9, lane] = uint32(result >> uint64(32))
+                put64(T, lane, result)
                 continue
             if op == ops.C_ROUND:
                 value = rounded(value, mode) if value - value == 0.0 else value

@@ -13,7 +13,7 @@ from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, fma_f32, fm
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import floating as ops
-from tilewave.execution.machine.integer import combined, joined
+from tilewave.execution.machine.integer import combined, joined, put64
 
 ALL = uint32(0xFFFFFFFF)
 SIGN = uint32(0x80000000)
@@ -88,6 +88,22 @@ def _directed(op, flags, mode, T):
         T[8, lane] = flushed(bits) if flags & c.FTZ else bits
 
 
+@njit(inline="always")
+def better(a, b, least, nan, sign, top):
+    """Return the smaller (or larger) of two patterns; nan: whether a single NaN gives NaN.
+    sign: the sign bit; top: the pattern of infinity."""
+    size = sign - uint32(1)
+    first_nan, second_nan = a & size > top, b & size > top
+    if first_nan or second_nan:
+        if nan or (first_nan and second_nan):
+            return size
+        return b if first_nan else a
+    # Minus zero is below plus zero.
+    x = -int32(a & size) - int32(1) if a & sign else int32(a)
+    y = -int32(b & size) - int32(1) if b & sign else int32(b)
+    return b if (y < x) == least and x != y else a
+
+
 @njit
 def _minmax(flags, T, p0, three):
     size = ~SIGN if flags & c.SIGN_PRODUCT else ALL
@@ -100,19 +116,7 @@ def _minmax(flags, T, p0, three):
             other = T[index, lane] & size
             if flags & c.FTZ:
                 other = flushed(other)
-            first_nan = best & uint32(0x7FFFFFFF) > EXPONENT
-            other_nan = other & uint32(0x7FFFFFFF) > EXPONENT
-            if first_nan or other_nan:
-                if flags & c.NAN_ABS or (first_nan and other_nan):
-                    best = NAN32
-                elif first_nan:
-                    best = other
-            else:
-                # Minus zero is below plus zero.
-                x = int32(best ^ uint32(0x7FFFFFFF)) if best & SIGN else int32(best)
-                y = int32(other ^ uint32(0x7FFFFFFF)) if other & SIGN else int32(other)
-                if (y < x) == on and x != y:
-                    best = other
+            best = better(best, other, on, flags & c.NAN_ABS != 0, SIGN, EXPONENT)
         if flags & c.SIGN_PRODUCT and best <= EXPONENT:
             best |= (T[0, lane] ^ T[1, lane]) & SIGN
         T[8, lane] = best
@@ -259,12 +263,6 @@ def _wide(T, row, lane):
     return as_f64(joined(T[4 + row, lane], T[row, lane]))
 
 
-@njit(inline="always")
-def _put(T, lane, bits):
-    T[8, lane] = uint32(bits)
-    T[9, lane] = uint32(bits >> uint64(32))
-
-
 @njit
 def _sign(flags, negate, positive, high, low):
     """Apply a source's sign; a NaN keeps its own."""
@@ -290,7 +288,7 @@ def _nans(count, T):
             word = joined(T[4 + row, lane], T[row, lane])
             if word & ~SIGN64 > INFINITY64:
                 bits = word | QUIET64
-        _put(T, lane, bits)
+        put64(T, lane, bits)
 
 
 @njit
@@ -406,21 +404,21 @@ def double(op, sub, flags, T, p0, p1):
                 first = (T[4, lane] >> uint32(31) != uint32(0)) == on
             else:
                 first = (x < y) == on
-            _put(T, lane, bits_f64(x if first else y))
+            put64(T, lane, bits_f64(x if first else y))
     elif sub != c.NEAREST:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)
-            _put(T, lane, directed64(op, sub, x, y, z))
+            put64(T, lane, directed64(op, sub, x, y, z))
     elif op == ops.F_FMA:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)
-            _put(T, lane, bits_f64(fma_f64(x, y, z)))
+            put64(T, lane, bits_f64(fma_f64(x, y, z)))
     elif op == ops.F_ADD:
         for lane in range(32):
-            _put(T, lane, bits_f64(_wide(T, 0, lane) + _wide(T, 1, lane)))
+            put64(T, lane, bits_f64(_wide(T, 0, lane) + _wide(T, 1, lane)))
     else:
         for lane in range(32):
-            _put(T, lane, bits_f64(_wide(T, 0, lane) * _wide(T, 1, lane)))
+            put64(T, lane, bits_f64(_wide(T, 0, lane) * _wide(T, 1, lane)))
     if _any_nan(T):
         _nans(3 if op == ops.F_FMA else 2, T)
     return uint32(0), uint32(0)

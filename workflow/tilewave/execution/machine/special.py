@@ -20,6 +20,7 @@ from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import special as ops
 from tilewave.execution.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16
+from tilewave.execution.machine.integer import put64
 from tilewave.execution.machine.registers import results
 
 FIRST = int64(1 << 23)
@@ -205,11 +206,8 @@ def special_register(m, warp, pc, mask):
     if register == CLOCKLO or register == TIMERLO:
         now = uint64(view.control(m)[s.NOW])
         for lane in range(32):
-            T[8, lane] = uint32(now)
-            T[9, lane] = uint32(now >> uint64(32))
-        results(m, warp, row, mask, uint32(0), uint32(0))
-        return
-    for lane in range(32):
-        T[8, lane] = view.identity(m)[warp, register, lane]
-        T[9, lane] = uint32(0)
+            put64(T, lane, now)
+    else:
+        for lane in range(32):
+            put64(T, lane, uint64(view.identity(m)[warp, register, lane]))
     results(m, warp, row, mask, uint32(0), uint32(0))
