@@ -14,6 +14,7 @@ import numpy as np
 from tilewave.compiling import sass
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
 from tilewave.gpu.cpu_kernels import cpu_arrays, cpu_function
+from tilewave.gpu.cublaslt import ProductPlan
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, gather, scratch, sizes, without_padding
@@ -96,8 +97,6 @@ def _implementations(
         figures.append(figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block"))
         yield "", kernel.prepare
         return
-    from tilewave.gpu.cublaslt import ProductPlan
-
     plan = stack.enter_context(ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts))
     for rank, algorithm in enumerate(plan.algorithms):
         yield f"algorithm {rank}", functools.partial(plan.prepare, algorithm=algorithm)
