@@ -111,9 +111,11 @@ class Seen:
     tolerance: Callable[[np.ndarray], Tolerance]
 
     def value(self, formula: str, letters: Letters) -> np.ndarray:
-        numbers: np.ndarray = formulas.value(
-            formula, self.launch | formulas.letter_values(letters, self.named)
-        )
+        names = self.launch | formulas.letter_values(letters, self.named)
+        try:
+            numbers: np.ndarray = formulas.value(formula, names)
+        except MemoryError:
+            numbers = np.full(self.got.size, np.nan)
         return numbers
 
 
@@ -250,6 +252,7 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
         words, named = {*words_of(label)}, dict[str, set[str]]()
+        words |= {word.removesuffix("s") for word in words}
         joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
             parts = key.split("|")
