@@ -41,6 +41,14 @@ def canonical(bits):
 
 
 @njit
+def next32(bits, up):
+    """Return the next f32 up or down; a call of `np.nextafter` takes as long as the rest of an instruction."""
+    if bits & ~SIGN == uint32(0):
+        return uint32(1) if up else SIGN | uint32(1)
+    return bits + uint32(1) if (bits & SIGN == uint32(0)) == up else bits - uint32(1)
+
+
+@njit
 def directed32(total, rest, nearest, mode):
     """Round total + rest to an f32 pattern in a direction.
 
@@ -52,8 +60,8 @@ def directed32(total, rest, nearest, mode):
     below = value < total or (value == total and rest > 0)
     positive = total > 0 or (total == 0 and rest > 0)
     if mode == c.DOWN or (mode == c.ZERO and positive):
-        return bits_f32(np.nextafter(as_f32(nearest), float32(-np.inf))) if above else nearest
-    return bits_f32(np.nextafter(as_f32(nearest), float32(np.inf))) if below else nearest
+        return next32(nearest, False) if above else nearest
+    return next32(nearest, True) if below else nearest
 
 
 @njit
@@ -89,19 +97,17 @@ def _directed(op, flags, mode, T):
 
 
 @njit(inline="always")
-def better(a, b, least, nan, sign, top):
-    """Return the smaller (or larger) of two patterns; nan: whether a single NaN gives NaN.
-    sign: the sign bit; top: the pattern of infinity."""
-    size = sign - uint32(1)
-    first_nan, second_nan = a & size > top, b & size > top
-    if first_nan or second_nan:
-        if nan or (first_nan and second_nan):
-            return size
-        return b if first_nan else a
+def better(a, b, least, nan, infinity):
+    """Return the smaller (or larger) of two patterns; nan: whether a single NaN gives NaN."""
+    first_nan, second_nan = a & ~SIGN > infinity, b & ~SIGN > infinity
     # Minus zero is below plus zero.
-    x = -int32(a & size) - int32(1) if a & sign else int32(a)
-    y = -int32(b & size) - int32(1) if b & sign else int32(b)
-    return b if (y < x) == least and x != y else a
+    x = int32(a ^ ~SIGN) if a & SIGN else int32(a)
+    y = int32(b ^ ~SIGN) if b & SIGN else int32(b)
+    second = (y < x) == least and x != y
+    if first_nan or second_nan:
+        none = nan or (first_nan and second_nan)
+        return NAN32 if none else (b if first_nan else a)
+    return b if second else a
 
 
 @njit
@@ -116,7 +122,7 @@ def _minmax(flags, T, p0, three):
             other = T[index, lane] & size
             if flags & c.FTZ:
                 other = flushed(other)
-            best = better(best, other, on, flags & c.NAN_ABS != 0, SIGN, EXPONENT)
+            best = better(best, other, on, flags & c.NAN_ABS != 0, EXPONENT)
         if flags & c.SIGN_PRODUCT and best <= EXPONENT:
             best |= (T[0, lane] ^ T[1, lane]) & SIGN
         T[8, lane] = best

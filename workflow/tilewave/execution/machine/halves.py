@@ -16,7 +16,6 @@ from tilewave.execution.machine.integer import combined
 
 LOW = uint32(0xFFFF)
 NAN16 = uint32(0x7FFF)
-HALF_SIGN = uint32(0x8000)
 STICKY = uint64((1 << 29) - 1)
 
 
@@ -110,19 +109,18 @@ def _arithmetic(op, flags, T):
 
 @njit
 def _minmax(flags, T, p0, three):
-    top = uint32(0x7F80) if flags & c.BF16 else uint32(0x7C00)
+    infinity = uint32(0x7F800000) if flags & c.BF16 else uint32(0x7C000000)
     size = uint32(0x7FFF7FFF) if flags & c.SIGN_PRODUCT else uint32(0xFFFFFFFF)
-    nan = flags & c.NAN_ABS != 0
     for lane in range(32):
         on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
         word = uint32(0)
         for half in range(2):
-            a, b = _part(T[0, lane] & size, half, flags), _part(T[1, lane] & size, half, flags)
-            best = better(a, b, on, nan, HALF_SIGN, top)
-            if three:
-                third = _part(T[2, lane], half, flags)
-                best = better(best, third, on, nan, HALF_SIGN, top)
-            if flags & c.SIGN_PRODUCT and best <= top:
+            best = _part(T[0, lane] & size, half, flags) << uint32(16)
+            for index in range(1, 3 if three else 2):
+                other = _part(T[index, lane] & size, half, flags) << uint32(16)
+                best = better(best, other, on, flags & c.NAN_ABS != 0, infinity)
+            best >>= uint32(16)
+            if flags & c.SIGN_PRODUCT and best <= infinity >> uint32(16):
                 best |= ((T[0, lane] ^ T[1, lane]) >> uint32(16 * half)) & uint32(0x8000)
             word |= best << uint32(16 * half)
         T[8, lane] = word
