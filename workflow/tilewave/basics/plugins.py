@@ -2,6 +2,7 @@
 A user's file is imported when something needs it, not before."""
 
 import ast
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -23,6 +24,11 @@ def of_file(path: Path, name: str) -> ModuleType:
     sys.modules[name] = module  # pydantic looks there for the types of `Options`
     spec.loader.exec_module(module)
     return module
+
+
+@functools.lru_cache(maxsize=64)
+def _parse(code: bytes) -> ast.AST:
+    return ast.parse(code)
 
 
 class Modules:
@@ -87,7 +93,7 @@ class Modules:
         path = self.file(name)
         if path is not None:
             try:
-                ast.parse(path.read_bytes())
+                _parse(path.read_bytes())
             except (SyntaxError, ValueError) as error:
                 line = f"line {getattr(error, 'lineno', None) or 1}"
                 problem = f"{line} is not Python: {error}"

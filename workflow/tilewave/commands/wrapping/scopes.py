@@ -165,10 +165,15 @@ class Scope:
         passed = {name: value for name, value in numbers.items() if value}
         return replace(self, template=template, passed=passed, given=given, caller=caller)
 
+    @functools.cached_property
+    def assigned(self) -> list[tuple[int, str, Tokens]]:
+        """The definitions of the function, also those behind this position."""
+        return definitions(self.body)
+
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
-        before = [entry for entry in definitions(self.body) if entry[0] < self.at]
+        before = [entry for entry in self.assigned if entry[0] < self.at]
         values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]
