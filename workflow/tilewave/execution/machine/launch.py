@@ -448,7 +448,8 @@ def _read_only(state: s.State, buffers: Sequence[tuple[int, Buffer]]) -> list[bo
 def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
     """Return which rows load from, or store to, one of these spaces."""
     moves: np.ndarray = (rows[:, c.FAMILY] == c.LOAD) | (rows[:, c.FAMILY] == c.STORE)
-    return moves & (rows[:, c.OP, None] == spaces).any(axis=1)
+    moves &= (rows[:, c.OP, None] == spaces).any(axis=1)
+    return moves
 
 
 def _not_searched(program: Program, together: int, global_memory: bool) -> list[str]:
