@@ -1,6 +1,7 @@
 """The declarations of a CUDA C++ text at namespace scope, and the identifiers that they mention.
 This is no parser: it separates functions, types and variables, device code and host code."""
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -199,6 +200,14 @@ def angle(stream: Stream, start: int) -> int:
             break
         i += 1
     raise Unreadable("<")
+
+
+def after_template(stream: Stream, start: int) -> int | None:
+    """Return the index of the parenthesis of a call that begins at ``start``, perhaps with a template's arguments."""
+    with contextlib.suppress(Unreadable, IndexError):
+        start = angle(stream, start) + 1 if stream[start].text == "<" else start
+        return start if stream[start].text == "(" else None
+    return None
 
 
 def plain_head(head: Stream) -> list[Token]:

@@ -240,7 +240,7 @@ def _pieces(texts: Mapping[str, str], defined: Mapping[str, Macro]) -> list[_Pie
     pieces = []
     for file, text in texts.items():
         for declaration in syntax.declarations(text):
-            names = {token.text for token in declaration.head if token.word}
+            names = {token.text for token in declaration.head if token.word} - {*declaration.names}
             inside = syntax.members(text, declaration) if declaration.kind == "type" else ()
             cuts = tuple(member for member in inside if of_host_only(member))
             functor = declaration.kind == "type" and "thrust" in names  # its base is empty

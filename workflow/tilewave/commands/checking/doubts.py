@@ -44,6 +44,9 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
             marked.pop(key, None)
     if proven:
         marked.pop("operation", None)
+    in_block = _lies_in_block(source, tried)
+    for key in ("operation", "grid") if in_block else ():
+        marked.pop(key, None)
     rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
     if unbuilt and source.problem:
         rests += undefined(source.path, end.reason)
@@ -54,7 +57,19 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
         rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
-    return bool(rests or not (unbuilt or (source.launched and (sure or not source.problem))))
+    sure = (source.launched or in_block) and (sure or not source.problem)
+    return bool(rests or not (unbuilt or sure))
+
+
+def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
+    """Return whether a fault is one of a block's threads in shared memory, whatever the grid: of a kernel with one size
+    that states its block, but is not launched."""
+    end, case = tried.outcome, tried.case
+    sides = {note.split(" is a guess")[0] for note in source.guesses} - {"grid", "operation"}
+    inside = (
+        end.verdict in (result.RACE, result.UNINITIALISED) and " of shared memory" in end.reason
+    )
+    return inside and not (source.launched or sides or len(case.sizes) > 1)
 
 
 def rounded_down(

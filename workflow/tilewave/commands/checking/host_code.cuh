@@ -316,6 +316,8 @@ template <class T, class A = int> struct vector {
     TW bool empty() const { return n == 0; }
     TW T& front() { return *first; }
     TW T& back() { return first[n - 1]; }
+    TW bool operator==(const vector& of) const { if (n != of.n) return false; for (tw_size i = 0; i < n; ++i) if (!(first[i] == of.first[i])) return false; return true; }
+    TW bool operator!=(const vector& of) const { return !(*this == of); }
 };
 template <class F> struct function;
 template <class R, class... A> struct function<R(A...)> {
@@ -345,8 +347,11 @@ struct string {
     TW bool operator!=(const string& of) const { return !(*this == of); }
     template <class T> TW string operator+(const T&) const { return *this; }
     template <class T> TW string& operator+=(const T&) { return *this; }
+    template <class... A> TW string& append(A...) { return *this; }
 };
 template <class T> TW string operator+(const char* text, const T&) { return text; }
+struct ostringstream : tilewave::Any { TW string str() const { return {}; } };
+using stringstream = ostringstream;
 template <class... A> TW string to_string(A...) { return {}; }
 template <class... A> TW int stoi(const string& of, A...) { return tw_atoi(of.text); }
 template <class... A> TW tw_size stoul(const string& of, A...) { return tw_atoi(of.text); }

@@ -14,7 +14,7 @@ from tilewave.basics.files import lies_in
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import reading
 from tilewave.compiling import declarations as syntax
-from tilewave.compiling import nvcc
+from tilewave.compiling import nvcc, nvrtc
 from tilewave.compiling.declarations import Unreadable
 from tilewave.compiling.source import TOKEN as LITERAL
 from tilewave.kernel import includes
@@ -25,6 +25,13 @@ PATTERNS = {name: re.compile(text, re.MULTILINE) for name, text in TABLES["patte
 NUMBER = re.compile(r"\b\d+(?=(?:\.0*)?[fFuUlL]*\b)")
 POISON = 0xCD
 """A byte of memory of the device that nothing has written: no usual number, as -1 is."""
+PLACE = re.compile(
+    r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): error|at line (?P<second>\d+) of (?P<in>[^\s:]+)",
+    re.MULTILINE,
+)
+"""Where a compiler's log says that an error is, or what leads to one."""
+OF_LINE = re.compile(r'#line (\d+) "(.*)"')
+BEFORE_BLOCK = (")", ";", "{", "}", "else", "do", "try", ":", "const", "noexcept", "override")
 MAIN = re.compile(r"\bmain\s*\(([^)]*)\)")
 CALLS = ("", "count", "count, arguments")
 """What main gets, by the number of its parameters."""
@@ -55,17 +62,84 @@ class HostCode:
         entry = TABLES["entry"].replace("CALL", f"tw_main({CALLS[count]})")
         return f"{head}#define main tw_main\n{self.code}\n{entry}"
 
-    def declare(self, message: str) -> bool:
-        """Declare what a compiler's message lacks; return whether there is anything new."""
+    def repair(self, log: str) -> bool:
+        """Declare what a compiler's log misses, else take out the statements that it refuses; return whether
+        anything changed."""
+        if missing := PATTERNS["undefined"].search(log):
+            return self._define(missing[1])
+        declared = [self._declare(of["text"]) for of in nvrtc.MESSAGE.finditer(log)]
+        places = dict.fromkeys((of[1] or of[4], of[2] or of[3]) for of in PLACE.finditer(log))
+        repaired = declared if any(declared) else [self._take_out(*place) for place in places]
+        return any(repaired)
+
+    def _take_out(self, file: str, line: str) -> bool:
+        """Take out the statement of a line, but for what `repairs` puts in its place."""
+        name, number, at = "", 0, 0
+        for text in self.code.splitlines(True):
+            if (name, number) == (Path(file).name, int(line)):
+                break
+            place = OF_LINE.match(text)
+            name, number = (place[2], int(place[1])) if place else (name, number + 1)
+            at += len(text)
+        begin, end = _statement(self.code, at, at + len(text))
+        gone = self.code[begin:end]
+        if not gone.strip("; \n"):
+            return False
+        repairs = ((re.compile(of), text) for of, text in TABLES["repairs"].items())
+        rest = ";" + "\n" * gone.count("\n")
+        instead = next((of.sub(text, gone) for of, text in repairs if of.match(gone)), rest)
+        self.code, self.whole = f"{self.code[:begin]}{instead}{self.code[end:]}", False
+        return instead != gone
+
+    def _define(self, name: str) -> bool:
+        """Define a function that is only declared: it does nothing."""
+        for item in syntax.declarations(self.code):
+            if item.kind == "function" and item.name == name and not item.defined:
+                gives = "void" not in {of.text for of in item.head[:2]}
+                body = " { return tilewave::Any(); }" if gives else " {}"
+                self.code, self.whole = (
+                    f"{self.code[: item.end - 1]}{body}{self.code[item.end :]}",
+                    False,
+                )
+                return True
+        return False
+
+    def _declare(self, message: str) -> bool:
         member, missing = PATTERNS["member"].search(message), nvcc.UNDEFINED.search(message)
         if member:
             self.members += f" int {member[1]};"
             return True
-        if missing is None or f" {missing[1]}" in self.declarations:
+        if missing is None or f" {missing[1]}" in self.declarations or not missing[1].strip("_"):
             return False
-        self.declarations += _declared(missing[1], self.code)
+        self.declarations += _declared(missing[1], self.code, len(self.declarations))
         self.whole = False
         return True
+
+
+def _statement(text: str, at: int, end: int) -> tuple[int, int]:
+    """Return begin and end of the innermost statement or function of which a part lies between two positions."""
+    stream, i, first = syntax.tokens(text), 0, 0
+    while i < len(stream):
+        token, head = stream[i].text, stream[first:i]
+        if token not in (*syntax.OPEN, ";", "}"):
+            i += 1
+            continue
+        close = syntax.closing(stream, i) if token in syntax.OPEN else i
+        while token == "{" and stream[first].text == "if" and stream[close + 1].text == "else":
+            close = syntax.closing(
+                stream, next(k for k in range(close, len(stream)) if stream[k].text == "{")
+            )
+        opens = token == "{" and (head[-1:] or stream[i - 1 : i])[0].text in BEFORE_BLOCK
+        opens |= token == "{" and any(
+            of.text in (*syntax.TYPES, "namespace", "extern") for of in head
+        )
+        if opens and stream[i].at < at < stream[close].at:
+            close = i  # into the block
+        elif (opens or token == ";") and first < i and stream[close].at >= at:
+            return (stream[first].at, stream[close].end) if stream[first].at < end else (at, at)
+        i = close + 1
+        first = i if opens or token in ";}" else first
+    return at, at
 
 
 def of_text(text: str) -> HostCode:
@@ -85,17 +159,19 @@ def of_text(text: str) -> HostCode:
         if name in words and not line.startswith("#include")
     ]
     foreign = [of for of in sorted(words) if PATTERNS["libraries"].fullmatch(of)]
-    stubs = "".join(_declared(name, code) for name in foreign)
-    whole = not (foreign or words & {*TABLES["reading"].split()})
+    stubs = "".join(_declared(name, code, at) for at, name in enumerate(foreign, 1))
+    reads = {*TABLES["reading"].split()}.intersection(re.findall(r"\w+", code))
+    whole = not (foreign or reads)
     return HostCode(code, "\n".join([*lines, stubs]), "", "argv" in words, whole)
 
 
-def _declared(name: str, code: str) -> str:
+def _declared(name: str, code: str, value: int) -> str:
     """Return a declaration of a name, by its uses: a value, a function or a type."""
     called = re.search(rf"\b{name}\s*\(", code)
     if name.isupper():  # a macro, as those around calls of CUDA's runtime
-        arguments, value = ("(...)", "((void) 0, ##__VA_ARGS__)") if called else ("", "0")
-        return f"#define {name}{arguments} {value}\n"
+        if called:
+            return f"#define {name}(...) ((void) 0, ##__VA_ARGS__)\n"
+        return f"#define {name} {0 if name.endswith('SUCCESS') else value}\n"
     if called:
         return f"template <class... A> TW tilewave::Any {name}(A&&...) {{ return {{}}; }}\n"
     typed = re.search(rf"\b{name}[\s*&]+\w", code)

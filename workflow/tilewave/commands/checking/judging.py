@@ -95,6 +95,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             kernels = [source.kernel, *(at_size(source.kernel, size) for size in source.sizes)]
             begun = time.monotonic()
             tried = [entry for kernel in kernels for entry in run(kernel)]
+            if source.judge:  # a shape may be too large for a formula
+                tried = [of for of in tried if of.outcome.verdict != result.NOT_CHECKED] or tried
             whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
             fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)

@@ -6,6 +6,7 @@ changed (`host_code`), until it ends. So a kernel has the arguments, grid and in
 
 import contextlib
 import functools
+import math
 import re
 import struct
 import tempfile
@@ -13,7 +14,7 @@ import textwrap
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ from tilewave.basics.paths import relative
 from tilewave.commands import execute, flags
 from tilewave.commands.checking import host_code
 from tilewave.commands.checking.host_code import PATTERNS, POISON, TABLES
-from tilewave.commands.wrapping import finding, writing
-from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping import finding, scopes, writing
+from tilewave.commands.wrapping.reading import Function, Parameter, Source
 from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Unreadable
 from tilewave.execution.places import Places, by_lines, described, sentence
@@ -49,6 +50,8 @@ SMALL = 1e-3
 """The largest difference that main may print of results that it accepts."""
 CONSTANT = ".nv.constant3"
 """The section of ``__constant__`` memory."""
+ALL, LAST, TURNED = "all", "last", "turned"
+"""How results are spoilt."""
 CHUNK, NOTHING = 64, np.zeros(0, np.uint8)
 ENDED = (result.UNSUPPORTED, result.TIMED_OUT)
 Row = dict[str, Any]
@@ -61,11 +64,22 @@ Ranges = Sequence[tuple[int, int]]
 
 
 class Unsuited(Exception):
-    """A program that cannot be executed, and why."""
+    """A program that cannot be executed, and why. log: the compiler's."""
+
+    log = ""
 
 
 class TooLarge(Unsuited):
     """A program that takes too long, or too much memory."""
+
+
+def _plain(kernel: str) -> str:
+    """Return a kernel's name without what the compiler prints around it."""
+    return kernel.partition("(")[0].split()[-1].rpartition("::")[2]
+
+
+def _is_number(item: Parameter) -> bool:
+    return not item.stars and {*item.type.split()} <= scopes.NUMBERS
 
 
 @dataclass(frozen=True)
@@ -87,35 +101,48 @@ class ReachedLaunch:
 
     @property
     def name(self) -> str:
-        return self.kernel.partition("(")[0].split()[-1].rpartition("::")[2]
+        return _plain(self.kernel)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a launch left: offset and bytes of what differs in the device's memory, and the ranges that it wrote."""
+    """What a launch left: offset and bytes of what differs in the device's memory, the memory, and the ranges that it
+    wrote, those of which the order matters: their elements are different, and no partial results of blocks."""
 
     pieces: Sequence[tuple[int, np.ndarray]]
+    after: np.ndarray
     written: Ranges = ()
+    ordered: Ranges = ()
 
-    def spoilt(self, last: bool) -> "Effect":
-        """Return an effect with other values in all that was written, or in the last elements only."""
-        ranges = [(max(begin, end - 8) if last else begin, end) for begin, end in self.written]
-        other = [(begin, np.full(end - begin, POISON, np.uint8)) for begin, end in ranges]
-        return Effect([*self.pieces, *other])
+    def spoilt(self, how: str) -> "Effect":
+        """Return an effect with other values in all that was written, in the last elements only, or in another order."""
+        if how == TURNED:
+            memory = self.after.view(np.uint32)
+            words = [np.roll(memory[begin // 4 : end // 4], 1) for begin, end in self.ordered]
+            other = [(begin, of.view(np.uint8)) for (begin, _), of in zip(self.ordered, words)]
+        else:
+            ranges = [
+                (max(begin, end - 8) if how == LAST else begin, end) for begin, end in self.written
+            ]
+            other = [(begin, np.full(end - begin, POISON, np.uint8)) for begin, end in ranges]
+        return replace(self, pieces=[*self.pieces, *other])
 
 
 @dataclass(frozen=True)
 class ProgramRun:
     """A program that was executed. said: the lines that main printed, and its exit code; spoilt: those where a kernel
-    leaves other values in all that it writes, or in the last elements; smaller: constants in place of the file's;
-    whole: whether all that it calls is known, and main needs no arguments."""
+    leaves other values (`Effect.spoilt`); smaller: constants in place of the file's;
+    whole: whether all that it calls is known, and main needs no arguments; filled: whether any input is not zero; without:
+    kernels that take numbers only, and no variable of the device."""
 
     launches: Sequence[ReachedLaunch]
     faults: Mapping[str, Sequence[Row]]
     said: Sequence[str]
-    spoilt: Callable[[str, bool], Sequence[str]]
+    spoilt: Callable[[str, str], Sequence[str]]
     smaller: Sequence[str] = ()
     whole: bool = True
+    filled: bool = True
+    without: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -140,7 +167,9 @@ class _Setting:
         kernel = variant(load_kernel(file), {}, file, "macros")
         entry = single.compiled(kernel, execute.arch_of(self.options), file.parent)
         if "cubin" not in entry:
-            raise Unsuited(entry["reason"])
+            refused = Unsuited(entry["reason"])
+            refused.log = entry.get("log", "")
+            raise refused
         listing = Path(entry["sass"]).read_text(encoding="utf-8")
         cubin, symbol = Path(entry["cubin"]).read_bytes(), entry["symbol"]
         places = Places(file, symbol, listing, tuple(map(str, kernel.kernel.folders)))
@@ -172,7 +201,7 @@ class _Program:
 
     def __init__(self, setting: _Setting, code: host_code.HostCode, text: str, home: Path) -> None:
         self.setting, self.code, self.text, self.home, self.count = setting, code, text, home, 1
-        self.room = ROOMS[0]
+        self.room, self.storing = ROOMS[0], set[str]()
         self.kernels: dict[str, tuple[Any, Places, dict[str, np.ndarray], Function]] = {}
         file = home / FILE
         for _ in range(MOST_UNKNOWN):
@@ -181,13 +210,14 @@ class _Program:
                 self.main, _places = setting.loaded(file)
                 return
             except Unsuited as error:
-                if not code.declare(str(error)):
+                if not code.repair(f"{error}\n{error.log}"):
                     raise
         raise Unsuited("it calls too much that is unknown")
 
     def run(self) -> ProgramRun:
         """Execute main and what it launches. Raises Unsuited."""
         launches, effects, faults = list[ReachedLaunch](), list[Effect](), dict[str, list[Row]]()
+        filled = False
         while True:
             launch, said = self._main(effects)
             if launch is None and not launches and self.code.takes_arguments:
@@ -197,17 +227,24 @@ class _Program:
             if launch is None or len(launches) == MOST_LAUNCHES:
                 break
             effect, ended = self._kernel(launch)
+            filled |= bool(((launch.memory != 0) & (launch.memory != POISON)).any())
             launches.append(replace(launch, memory=NOTHING))
             effects.append(effect)
             faults.setdefault(launch.name, []).extend(ended)
 
         @functools.cache
-        def spoilt(kernel: str, last: bool) -> Sequence[str]:
-            pairs = zip(launches, effects)
-            kept = [of.spoilt(last) if launch.name == kernel else of for launch, of in pairs]
+        def spoilt(kernel: str, how: str) -> Sequence[str]:
+            pairs = [(launch.name == kernel, of) for launch, of in zip(launches, effects)]
+            if how == TURNED and not any(its and of.ordered for its, of in pairs):
+                raise Unsuited("its results have no order")
+            kept = [of.spoilt(how) if its else of for its, of in pairs]
             return self._main(kept)[1]
 
-        return ProgramRun(launches, faults, said, spoilt, whole=self.code.whole and self.count == 1)
+        whole = self.code.whole and self.count == 1
+        taken = {name: of[3].parameters for name, of in self.kernels.items()}
+        without = {_plain(name) for name, of in taken.items() if all(map(_is_number, of))}
+        without -= self.storing
+        return ProgramRun(launches, faults, said, spoilt, (), whole, filled, without)
 
     def _main(self, effects: Sequence[Effect]) -> tuple[ReachedLaunch | None, list[str]]:
         """Execute main with the effects of its first launches. Return the next launch, or what it printed to its end."""
@@ -274,11 +311,22 @@ class _Program:
                 memory=[*buffers, *more], footprint=1,
             )  # fmt: skip
         except BadLaunch as error:
-            return Effect(()), [{**NOWHERE, **about, "message": str(error)}]
-        after, wrote = launch.memory.copy(), list[tuple[int, int]]()
+            return Effect((), NOTHING), [{**NOWHERE, **about, "message": str(error)}]
+        if any(done.touched.get(of.name, (0, 0))[1] for of in more):
+            self.storing.add(launch.name)
+        after, wrote, ordered = (
+            launch.memory.copy(),
+            list[tuple[int, int]](),
+            list[tuple[int, int]](),
+        )
         for (at, size), buffer in zip(launch.arrays, buffers):
             after[at : at + size] = buffer.array.view(np.uint8)
-            wrote += [(at, at + min(size, end)) for _, end in [done.touched[buffer.name]] if end]
+            end = min(size, -(-done.touched[buffer.name][1] // 4) * 4)
+            wrote += [(at, at + end)] if end else []
+            numbers = after[at : at + end // 4 * 4].view(np.uint32)
+            several = numbers.size != math.prod(launch.grid) or function.adds(buffer.name)
+            if several and numbers.size and np.ptp(numbers):
+                ordered.append((at, at + 4 * numbers.size))
         faults = [described(of, program.instructions, places) for of in done.faults]
         by_name = {of.name: of for of in self.setting.source.texts}
         for fault in faults if self.text else ():  # they lie in a copy with other constants
@@ -288,7 +336,7 @@ class _Program:
         ends = np.split(chunks, np.flatnonzero(np.diff(chunks) > 1) + 1) if len(chunks) else []
         changed = ((CHUNK * int(of[0]), CHUNK * int(of[-1] + 1)) for of in ends)
         pieces = [(begin, after[begin:end].copy()) for begin, end in changed]
-        return Effect(pieces, wrote), by_lines(faults)
+        return Effect(pieces, after, wrote, ordered), by_lines(faults)
 
     def _compiled(
         self, launch: ReachedLaunch
@@ -363,7 +411,10 @@ def _executions(path: Path, options: Namespace, machine: Any, home: Path) -> Ite
     includes.allow([*(file.parent for file in files), *folders])
     setting = _Setting(files[0], source, folders, options, machine, end)
     text = "".join(f"#define {name} {value or 1}\n" for name, _, value in setting.macros)
-    text += host_code.whole_text(files, folders)
+    try:
+        text += host_code.whole_text(files, folders)
+    except Unreadable as error:
+        raise Unsuited(str(error)) from error
     for side, most in SIDES.items():
         chosen, notes = host_code.smaller(text, side) if side else (text, [])
         if side and not notes:
@@ -438,8 +489,12 @@ class Programs:
             return document | more | {"sentence": text}
         if any(places):
             return document
-        accepts = _accepts(ran, name, last=False)
-        if accepts and (every := _accepts(ran, name, last=True)):
+        if name in ran.without and ran.whole:
+            text = f"{name} is right, {where}: it takes no array, and ends without a fault{smaller}"
+            return document | {"sentence": text, "exit_code": result.RIGHT}
+        accepts, every = _accepts(ran, name, ALL), _accepts(ran, name, LAST)
+        turned = bool(accepts and every) and _accepts_turned(ran, launch)
+        if accepts and every and not turned and (ran.whole or ran.filled):
             text = f"{name} is right, {where}: {every}{smaller}"
             return document | {"sentence": text, "exit_code": result.RIGHT}
         if (refused := _refused(ran, name)) and ran.whole and not ran.smaller:
@@ -447,17 +502,25 @@ class Programs:
                 f"{name} is not right, {where}: main prints {_quoted(refused)}, which depends on it"
             )
             return document | {"sentence": text, "exit_code": result.NOT_RIGHT}
-        also = f"; {accepts}, but not in the last ones" if accepts else ""
+        but = "and accepts them in another order, too" if turned else "but not in the last ones"
+        also = f"; {accepts}, {but}" if accepts else ""
         printed = next(filter(_refuses, ran.said), "")
         also = f"; main prints {_quoted(printed)}" if printed and not accepts else also
         also = f"no race, uninitialised read or invalid access was found{also}{smaller}"
         return document | {"sentence": f"{document['sentence']}; {where}, {also}"}
 
 
-def _accepts(ran: ProgramRun, name: str, last: bool) -> str:
-    """Return how main accepts a kernel's results, and not other values in all or the last elements; else empty."""
+def _accepts_turned(ran: ProgramRun, launch: ReachedLaunch) -> bool:
+    """Return whether main accepts a kernel's results in another order, too."""
+    with contextlib.suppress(Unsuited):
+        return ran.spoilt(launch.name, TURNED) == ran.said
+    return False
+
+
+def _accepts(ran: ProgramRun, name: str, how: str) -> str:
+    """Return how main accepts a kernel's results, and not such other ones; else empty."""
     try:
-        other = ran.spoilt(name, last)
+        other = ran.spoilt(name, how)
     except Unsuited:
         return ""
     here = [*(Counter(ran.said) - Counter(other)).elements()]
@@ -467,7 +530,7 @@ def _accepts(ran: ProgramRun, name: str, last: bool) -> str:
     if any(map(_refuses, here)) or not (good or bad) or any(map(_is_small, there)):
         return ""
     prints = f"prints {_quoted(good[-1])}" if good else "ends"
-    spoilt = "the last elements" if last else "its results"
+    spoilt = "the last elements" if how == LAST else "its results"
     return f"main {prints}, and {_quoted((bad or there or ['nothing'])[0])} with other values in {spoilt}"
 
 
@@ -476,7 +539,7 @@ def _refused(ran: ProgramRun, name: str) -> str:
     lines, names = [*filter(_refuses, ran.said)], {launch.name for launch in ran.launches}
     with contextlib.suppress(Unsuited):
         for other in names if lines else ():
-            spoilt = ran.spoilt(other, False)
+            spoilt = ran.spoilt(other, ALL)
             lines = [line for line in lines if (line in spoilt) == (other != name)]
         return next(iter(lines), "")
     return ""

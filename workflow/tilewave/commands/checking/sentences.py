@@ -13,9 +13,10 @@ from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
 from tilewave.commands.wrapping import host_memory, probing, trying
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
+from tilewave.commands.wrapping.matching import leaves
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
-from tilewave.kernel.front_matter import GUESSED
+from tilewave.kernel.front_matter import GUESSED, FrontMatter
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.pipeline import trials
 from tilewave.pipeline.cases import Case
@@ -113,15 +114,20 @@ def _named(source: CheckedKernel, text: str) -> str:
 def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
     why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-    notes = (
-        note for note in source.notes if note.startswith((wrap.FAULT, UNSIZED, probing.NOTHING))
-    )
+    facts = (wrap.FAULT, UNSIZED, probing.NOTHING, probing.ELSEWHERE)
+    notes = (note for note in source.notes if note.startswith(facts))
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     invented = [of.partition(" is a guess")[0] for of in source.guesses if INVENTED in of]
     text = f"the value of {', '.join(invented)} is Tilewave's choice (--arguments)"
     faults += [text] * bool(invented)
     if problem != result.NOT_CHECKED:
-        chosen = "" if source.launched else f"with {TABLES['chosen']} it ended "
+        guessed = {of: f"--{of.partition('_')[0]}" for of in ("block", "grid", "shared_bytes")}
+        unsure = [of.split(" is a guess")[0] for of in source.guesses]
+        sides = [of for of in guessed if of in unsure or not (source.launched or "_" in of)]
+        own = ["inputs"] * (problem == result.INVALID_ACCESS) + sides
+        flags = ", ".join(guessed[of] for of in sides)
+        chosen = f"with {_listed(own)} of Tilewave's choice{f' ({flags})' * bool(flags)} it ended "
+        chosen *= bool(own)
         return "; ".join([why, chosen + at, *faults])
     # An array whose size nobody states may be larger than it seems.
     sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]
@@ -151,8 +157,8 @@ def _right(
     zeroed = [name for name, operand in operands if operand.zeroed]
     equal += f" where {' and '.join(zeroed)} begins with zeros" if zeroed else ""
     which = f" from {tried[0]} to {tried[-1]}" if shapes > 1 else f" ({tried[0]})"
-    inputs = plural(len(ran), "input")
-    sentence = f" is right{equal} at {plural(shapes, 'shape')}{which} with {inputs}"
+    at = f"{plural(shapes, 'shape')}{which}" if _sizes(front) else "its one size"
+    sentence = f" is right{equal} at {at} with {plural(len(ran), 'input')}"
     if late := [row for row in outcome["trials"] if row["status"] == result.NOT_MEASURED]:
         sentence += f" ({plural(len(late), 'trial')} did not fit into the time)"
     failures = [match[1] for match in map(PATTERNS["failure"].search, source.notes) if match]
@@ -163,8 +169,7 @@ def _right(
         sentence += f", {' and '.join(wheres)}{_named(source, ' '.join(wheres))}"
     sentence += down.replace(": ", "; ", 1) if any("wrong" not in of for of in failures) else down
     named = [of.split()[0] for of in source.guesses if NAMED.match(of)]
-    listed = " and ".join(filter(None, [", ".join(named[:-1]), *named[-1:]]))
-    sentence += f", with a guessed {listed}" if named else ""
+    sentence += f", with a guessed {_listed(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
     notes = [of for of in source.notes if of.startswith(probing.WHERE)]
@@ -183,6 +188,20 @@ def _right(
     unused = [note for note in source.notes if host_memory.APART in note]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
     return "; ".join([sentence, *unused, *map(_advice, notable)])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _sizes(front: FrontMatter) -> set[str]:
+    """Return the sizes on which a launch depends."""
+    operation = operations.load(front.operation)
+    extents = (extent for of in operation.operands.values() for extent in of.extents)
+    texts = (*front.grid, *front.block, front.shared_bytes, *leaves(front.arguments), *extents)
+    return {of for text in texts for of in re.findall(r"[^\W\d]\w*", str(text))} & {
+        *operation.dimensions
+    }
 
 
 def _advice(fix: Row) -> str:

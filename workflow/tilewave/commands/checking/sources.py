@@ -263,7 +263,11 @@ def _later(function: Function, source: Source, options: Mapping[str, Any]) -> It
 
 def _with_judges(source: CheckedKernel, function: Function, near: Source) -> CheckedKernel:
     """Let functions of the host judge a kernel of an unknown operation, those that may compute the same."""
-    empty = any(of in note for note in source.notes for of in (ZERO_HERE, probing.NOTHING))
+    empty = any(
+        of in note
+        for note in source.notes
+        for of in (ZERO_HERE, probing.NOTHING, probing.ELSEWHERE)
+    )
     if empty or source.kernel is None:
         return source
     judges = references(function, near, source.kernel)

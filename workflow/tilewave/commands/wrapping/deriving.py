@@ -174,6 +174,10 @@ def first(
     }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
+        of_launch = {of.name: to for of, to in zip(function.parameters, passed)}
+        for key in numbers:
+            if key not in {*sizes, *roles}:
+                host.setdefault(spelled(of_launch[key]), add(key))
         for item, value in zip(function.parameters, passed):
             kind = scopes.DTYPES.get(source.plain(item.type), "")
             typed = kind or item.type in {of.name for of in function.template if of.is_type}

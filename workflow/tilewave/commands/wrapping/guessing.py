@@ -43,6 +43,8 @@ SUMMED = 10
 """Bits by which a sum of products of 8-bit numbers is usually longer than these."""
 MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
+ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
+"""The attribute, and bytes that a launch may have with it beside a small static array."""
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
 """Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
 Names = dict[str, str]
@@ -61,7 +63,7 @@ class Guess:
     launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
     fixed: a constant that each size seems to be, or 0;
     twin: the launched kernel whose block and grid it takes; named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
-    names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; faults:
+    names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
     what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
@@ -85,15 +87,17 @@ class Guess:
     tested: frozenset[int] = frozenset()
     asserted: dict[str, int] = field(default_factory=dict)
     strides: bool = False
+    widths: list[int | str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     def mark(self, key: str) -> None:
         self.front["marks"] = {**self.front.get("marks", {}), key: GUESSED}
 
-    def share(self) -> None:
+    def share(self, source: Source) -> None:
         """Guess so much dynamic shared memory that an unknown size hides no other fault."""
-        self.front["shared_bytes"] = MOST_SHARED
-        self.unknown["--shared"] = str(MOST_SHARED)
+        asked = any(ATTRIBUTE in text for text in source.texts.values())
+        self.front["shared_bytes"] = MOST_ASKED if asked else MOST_SHARED
+        self.unknown["--shared"] = str(self.front["shared_bytes"])
 
     def macros(self) -> dict[str, Any]:
         return {name: values[0] for name, values in self.front.get("macros", {}).items()}
@@ -301,6 +305,8 @@ def guessed(
         scratch = replace(guess, front=changed, unknown={}, notes=[])
         _geometry(scratch, code, names, alternative)
         guess.alternatives.append(scratch.front)
+        turned = _other_grids(scratch)[:1] if "--grid" in scratch.unknown else []
+        guess.alternatives += [{**scratch.front, "grid": grid} for grid in turned]
     grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
     guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
     guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
@@ -348,6 +354,7 @@ def _with_numbers(
     values = function.launch_arguments(launch.arguments)
     derived = type(guess.operation).reference is Operation.reference
     small, sizes = _requantising(function, unknown), dict[str, set[Any]]()
+    ranged = any("range" in of.name.lower() for of in function.parameters)  # it holds all inputs
     for of, argument in zip(values, arguments):
         sizes.setdefault(spelled(of), set()).add(argument)
     for at, parameter in enumerate(function.parameters):
@@ -368,19 +375,23 @@ def _with_numbers(
                     )
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
-        elif missing and derived and arguments[at] is None and kind in (*scopes.REAL, "bool"):
+        real = kind == "bool" or (derived and kind in scopes.REAL)
+        if missing and arguments[at] is None and real:
             try:
                 if parameter.name in small and any(of.word for of in values[at]):
                     raise Unknown(parameter.name)
-                arguments[at] = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
+                value = float(evaluate(of_tokens(values[at], launch.scope, {}, real=True)))
+                arguments[at] = bool(value) if kind == "bool" else value
             except (Unknown, ExpressionError, TypeError):
                 lower = parameter.name.lower()
-                likely = EPSILON if "eps" in lower else -SOME if "min" in lower else SOME
+                some = 2 * SOME if ranged else SOME
+                likely = EPSILON if "eps" in lower else -some if "min" in lower else some
+                likely *= 1 + ("range" in lower)
                 if "scale" in lower and _narrows(function, types):
                     likely = SCALE ** (-1 if f"/ {parameter.name} " in function.text else 1)
                 arguments[at] = kind == "bool" or small.get(parameter.name, likely)
-                value = f"{parameter.name} is a guess: {arguments[at]}"
-                guess.notes.append(f"{value} (--arguments changes it)")
+                chosen = f"{parameter.name} is a guess: {arguments[at]}"
+                guess.notes.append(f"{chosen} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
 
 
@@ -586,9 +597,9 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         except Unknown as error:
             at = f"shared memory of the launch in {launch.place}"
             guess.notes.append(f"{at} has an unknown part: {error}")
-            guess.share()
+            guess.share(code.source)
     elif not (launch.arguments and launch.place) and function.mentions("extern", "__shared__"):
-        guess.share()
+        guess.share(code.source)
 
 
 def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -> Code:
@@ -673,30 +684,57 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
     block: list[int | str] = [SIDE, SIDE] if function.mentions("threadIdx", ".", "y") else [256]
     if len(block) > 1 and any("warp" in name.lower() for name in function.declaration.identifiers):
         block = [32, 8]  # a warp for each row
-    strides = 0
+    widths = list[int | str]()
     for at, axis in enumerate("xy"[: len(block)]):
         with contextlib.suppress(Unknown):
-            block[at] = _simple(of_tokens(_stride(function, axis), outside(code.source), names), {})
-            strides += 1
-    if strides == len(block):
+            of_axis = (of_tokens(of, outside(code.source), names) for of in _steps(function, axis))
+            width, block[at] = (_simple(of, {}) for of in of_axis)
+            widths.append(width)
+    if len(widths) == len(block):
+        guess.widths = [] if widths == block else widths
         return block
+    with contextlib.suppress(Unknown):
+        sides = [_simple(of_tokens(of, outside(code.source), names), {}) for of in _tile(function)]
+        if len(sides) == len(block):
+            return sides
     if isinstance(block[0], int) and len(block) > 1 and block[0] > 16 and block[1] == 16:
         block[1] = 256 // block[0] or 1
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block
 
 
-def _stride(function: Function, axis: str) -> Stream:
-    """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``. Raises Unknown."""
-    text = function.text
-    for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
-        text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
+def _steps(function: Function, axis: str) -> tuple[Stream, Stream]:
+    """Return the WIDTH of ``blockIdx.x * WIDTH + threadIdx.x``, and the STEP of ``i += STEP`` in ``threadIdx.x + i``, or
+    WIDTH again. Raises Unknown."""
+    text = _by_place(function)
     index, factor = rf"threadIdx \. {axis}(?! [*/%])", r"(?!blockDim\b)(\w+)"
     block = rf"(?:blockIdx \. {axis} \* {factor}|{factor} \* blockIdx \. {axis})"
     match = re.search(rf"{block} \+ {index}|{index} \+ {block}", text)
     if match is None:
         raise Unknown(axis)
-    return tokens(next(filter(None, match.groups())))
+    width = next(filter(None, match.groups()))
+    turns = re.findall(rf"threadIdx \. {axis} \+ (\w+) [\])]", text)
+    steps = (re.search(rf"; {name} \+ = (\w+) \)", text) for name in turns)
+    return tokens(width), tokens(next((of[1] for of in steps if of), width))
+
+
+def _by_place(function: Function) -> str:
+    """Return a kernel's text with places of thread and block instead of the names that it has for them."""
+    text = function.text
+    for name, meaning in re.findall(r"\b(\w+) = ((?:threadIdx|blockIdx) \. [xyz]) [;,]", text):
+        text = re.sub(rf"\b{name}\b(?! =)", meaning, text)
+    return text
+
+
+def _tile(function: Function) -> Iterator[Stream]:
+    """Yield the sides of a shared array of which each thread of a block has an element."""
+    text = _by_place(function)
+    for name, sides in re.findall(r"__shared__ [\w ]+? (\w+) ((?:\[ [^\]]+ \] )+);", text):
+        *rows, columns = re.findall(r"\[ ([^\]]+?)(?: \+ 1)? \]", sides)
+        index = "".join(rf"\[ threadIdx \. {axis} \] " for axis in "zyx"[2 - len(rows) :])
+        if len(rows) < 3 and re.search(rf"\b{name} {index}", text):
+            yield from map(tokens, (columns, *reversed(rows)))
+            return
 
 
 def _extents(operation: Operation) -> tuple[str, ...]:
@@ -708,7 +746,9 @@ def _extents(operation: Operation) -> tuple[str, ...]:
 
 def set_common_grid(guess: Guess) -> None:
     """Guess a grid in which each thread has one element of the output."""
-    guess.front["grid"] = _common_grid(guess.front["block"], _extents(guess.operation))
+    guess.front["grid"] = _common_grid(
+        guess.widths or guess.front["block"], _extents(guess.operation)
+    )
     guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
 
 
@@ -722,7 +762,7 @@ def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int
 def _other_grids(guess: Guess) -> list[list[int | str]]:
     """Return more grids to try: a block, warp or thread for each row, or a size instead of a number."""
     front, extents = guess.front, _extents(guess.operation)
-    grid, block = front["grid"], front["block"]
+    grid, block = front["grid"], guess.widths or front["block"]
     if "--grid" not in guess.unknown and len(grid) == 2:
         return [grid[::-1]]
     if guess.operation.laid_out:

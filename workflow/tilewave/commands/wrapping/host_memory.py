@@ -48,20 +48,26 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
     counts = set[str]()
     for name, passed, scope in _calls(around, pointer):
         if name.startswith("cudaMalloc") and passed[1:]:
-            text = spelled(scope.literal(scope.literal(passed[1])))
-            of_type, each, whole = SIZEOF.search(text), size, text
-            with contextlib.suppress(Unknown):
-                each = number(syntax.tokens(of_type[0].strip(" *")), scope) if of_type else size
-            if each == size or not size:  # bytes of another type stay bytes
-                text = SIZEOF.sub("", text, count=1)
-            if not size and text == whole:
-                return ""
-            try:
-                many = of_tokens(syntax.tokens(text), scope, names)
-            except Unknown:
-                return ""
-            counts.add(f"({many}) // {size}" if text == whole and size > 1 else many)
+            written = (passed[1], scope.literal(scope.literal(passed[1])))
+            many = (_many(spelled(of), scope, size, names) for of in written)
+            counts.add(next(filter(None, many), ""))
     return counts.pop() if len(counts) == 1 else ""
+
+
+def _many(text: str, scope: Scope, size: int, names: Mapping[str, str]) -> str:
+    """Return the elements of an allocation of so many bytes; empty if unknown."""
+    of_type, each, whole = SIZEOF.search(text), size, text
+    with contextlib.suppress(Unknown):
+        each = number(syntax.tokens(of_type[0].strip(" *")), scope) if of_type else size
+    if each == size or not size:  # bytes of another type stay bytes
+        text = SIZEOF.sub("", text, count=1)
+    if not size and text == whole:
+        return ""
+    try:
+        many = of_tokens(syntax.tokens(text), scope, names)
+    except Unknown:
+        return ""
+    return f"({many}) // {size}" if text == whole and size > 1 else many
 
 
 def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:

@@ -24,7 +24,9 @@ FOREIGN, ASIDE, VECTOR, PASSED = (
     re.compile(TABLES[key]) for key in ("foreign", "aside", "vector", "passed")
 )
 ROUNDING = re.compile(r"\b(?:l?l?round|l?rint|nearbyint)f?\s*\(|\+ 0\.5f?\b")
-JUDGED = re.compile(r" reference = .*(?:\n    rounds = .*)?")
+JUDGED = re.compile(r" reference = .*(?:\n    kinds, .*)?(?:\n    rounds = .*)?")
+LARGE = 3
+"""The power of two of other inputs than those by which a formula was found."""
 ENTRY, MOST = "computed_by_the_host", 6
 """The reference's name, and the most functions of the host that are tried."""
 Operands = Mapping[str, Operand]
@@ -147,7 +149,7 @@ def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: S
     file, code = operations.MODULES.file(kernel.front.operation), "None"
     assert file is not None
     if of is not None and of.item is None:
-        code = of.text
+        code = f'{of.text}\n    kinds, large = ("large",), {LARGE}'
     elif of is not None:
         path = kernel.path.with_name(f"{ENTRY}.cu")
         path.write_text(_code(of, kernel, function, source), encoding="utf-8")

@@ -136,7 +136,7 @@ def _roles(pointers: Sequence[Parameter], operation: Operation) -> dict[str, str
 
 def dimension(name: str, operation: Operation) -> str:
     """Return the size, leading dimension or stride that a name means; empty if none."""
-    if operation.laid_out and (side := _side(name, operation)):
+    if (operation.laid_out or "." in name) and (side := _side(name, operation)):
         return side
     lower = name.rpartition(".")[2].lower()
     leading = LEADING.fullmatch(lower)
@@ -148,7 +148,9 @@ def dimension(name: str, operation: Operation) -> str:
 
 def _side(name: str, operation: Operation) -> str:
     """Return the size that is the rows or the columns of the array in a name; empty if it is none."""
-    match = next(filter(None, (re.fullmatch(form, name.lower()) for form in NAMES["sides"])), None)
+    owner, _, member = name.rpartition(".")
+    text = f"{_role(owner, operation)}.{member}" if owner else name
+    match = next(filter(None, (re.fullmatch(form, text.lower()) for form in NAMES["sides"])), None)
     arrays, of = dict(zip("123", operation.operands)), match["of"][-1] if match else ""
     array, side = arrays.get(of, of), match["side"] if match else ""
     if array not in operation.operands:

@@ -16,7 +16,7 @@ from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, host_memory, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
-from tilewave.commands.wrapping.reading import Function
+from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
@@ -34,6 +34,7 @@ MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
 TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
 NOTHING = "it wrote nothing with the inputs that were drawn"
+ELSEWHERE = "its results lie in variables of the device, which nothing judges"
 PRINTS = re.compile(r"\bprintf \(")
 STORES = re.compile(
     r"\] (?:[^\w\s=<>!] )?= (?!=)|[;{})] \* [^;=]* = (?!=)|\b(?!printf|if|for|while|switch)\w+ \("
@@ -67,11 +68,15 @@ def new_operation(
     if PRINTS.search(function.text) and not STORES.search(function.text):
         problem = f"{function.name} prints, and writes no array"
         raise UserError.because(HERE, problem, "There is nothing to compare")
-    if all(of.constant for of in function.parameters if of.stars):
+    elsewhere = _stores_elsewhere(function, target.source)
+    if all(of.constant for of in function.parameters if of.stars) and not elsewhere:
         problem = f"{function.name} writes none of the arrays that it takes"
         raise UserError.because(HERE, problem, "There is nothing to compare")
     named = options.new_operation, target.source, options.arguments, options.grid
     derived = deriving.first(function, *named)
+    if elsewhere:  # an operation has an output
+        every = {name: replace(of, written=True) for name, of in derived.operands.items()}
+        derived = replace(derived, operands=every)
     arrays = {item.name: deriving.label(item.name) for item in function.parameters if item.stars}
     roles = {**derived.sizes, **arrays, **derived.roles}
     guess = target.guess(derived.operation(), roles)
@@ -164,22 +169,28 @@ def new_operation(
     if not wrote:
         constant = {deriving.label(of.name): of.constant for of in function.parameters}
         outputs = {
-            name: replace(of, written=not constant[name]) for name, of in derived.operands.items()
+            name: replace(of, written=elsewhere or not constant[name])
+            for name, of in derived.operands.items()
         }
         derived = replace(derived, operands=outputs)
-        if all(constant[name] for name in outputs):
+        if not any(of.written for of in outputs.values()):
             problem = f"{function.name} writes no array at {trying.size(shape)}"
             remedy = "Give numbers that belong together as --arguments"
             raise UserError.because(HERE, problem, remedy)
-        guess.notes.append(f"{NOTHING} at {trying.named(shape)}")
+        guess.notes.append(ELSEWHERE if elsewhere else f"{NOTHING} at {trying.named(shape)}")
         text = target.source.texts[function.file]
         plain = "#" not in text[function.declaration.start : function.declaration.end]
         unused = [
             of.name for of in function.parameters if of.stars and not function.mentions(of.name)
         ]
-        if plain and unused and not touch(derived, shape).stores:
+        if plain and unused and not elsewhere and not touch(derived, shape).stores:
             guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
+    for at, note in enumerate(guess.notes):
+        if note.startswith("grid is a guess"):
+            guess.notes[at] = (
+                f"grid is a guess: {', '.join(map(str, best_grid))} (--grid changes it)"
+            )
     if guess.unknown.keys() & {"--grid", "--block"}:
         many = trying.threads({**guess.front, "grid": []}, {}) * ("--block" not in guess.unknown)
         if guess.place and many > BLOCK_LIMIT:
@@ -196,6 +207,15 @@ def new_operation(
     guess.operation = operations.load(derived.name)
     guess.unknown, guess.alternatives, guess.shape = {}, [], shape
     return derived, guess
+
+
+def _stores_elsewhere(function: Function, source: Source) -> bool:
+    """Return whether a kernel names a variable of the device, which may hold its results."""
+    names = function.declaration.identifiers
+    variables = (
+        of for _, of in source.near.declarations() if of.kind == "variable" and names & {*of.names}
+    )
+    return any("__device__" in {token.text for token in of.head} for of in variables)
 
 
 def _filled(target: Target, sizes: Mapping[str, str]) -> list[str]:

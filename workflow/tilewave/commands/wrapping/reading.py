@@ -283,13 +283,15 @@ class Source:
                     body = syntax.tokens(text)
                     bodies.append((body, functools.partial(self._defined, macro), ({}, (None, {}))))
         launches = (
-            replace(launch, scope=launch.scope.called_by(caller, given, template))
+            launch
+            if launch.scope.caller
+            else replace(launch, scope=launch.scope.called_by(caller, given, template))
             for body, place, (template, (caller, given)) in bodies
             for i, token in enumerate(body)
             if token.text == kernel
             for launch in self._launch(body, i, place)
         )
-        return sorted(launches, key=lambda of: (of.scope.is_off, not of.arguments))[self.later :]
+        return sorted(launches, key=_unlikely)[self.later :]
 
     def _expanded(self, body: Stream, what: str) -> Tokens:
         """Return tokens with the text of each macro that has this in it in place of the macro's calls."""
@@ -338,10 +340,12 @@ class Source:
         names = [item.name for item in signature(self.path, function).parameters]
         calls = list[tuple[Scope, dict[str, Tokens]]]()
         for _, caller in self.declarations(function.name):
-            for i, (token, after) in enumerate(itertools.pairwise(caller.body)):
-                if token.text == function.name and after.text == "(" and caller is not function:
+            for i, token in enumerate(caller.body):
+                called = token.text == function.name and caller is not function
+                opening = syntax.after_template(caller.body, i + 1) if called else None
+                if opening is not None:
                     scope = Scope(self, caller.body, token.at)
-                    values = parts(caller.body[i + 2 : syntax.closing(caller.body, i + 1)])
+                    values = parts(caller.body[opening + 1 : syntax.closing(caller.body, opening)])
                     calls.append((scope, dict(zip(names, map(scope.in_first_turn, values)))))
 
         def numbers_and_loops(call: tuple[Scope, dict[str, Tokens]]) -> tuple[int, int]:
@@ -381,7 +385,7 @@ class Source:
             passed = parts(body[stop + 4 : syntax.closing(body, stop + 3)])
             arguments = tuple(map(_without_cast, passed))
             yield Launch(template, grid, block, shared, arguments, scope, place)
-        elif i < len(body) and body[i].text in ";,):}":
+        elif i < len(body) and body[i].text in ";,):}>":
             yield from self._by_pointer(body, at, i, Launch(template, (), (), (), (), scope, place))
 
     def _by_pointer(self, body: Stream, index: int, end: int, launch: Launch) -> Iterator[Launch]:
@@ -419,19 +423,41 @@ class Source:
             yield replace(launch, grid=(first["grid"],), block=(first["block"],), scope=scope)
 
     def _by_function(self, body: Stream, position: int, launch: Launch) -> Iterator[Launch]:
-        """Yield the launch of a function of the host that gets the kernel as an argument."""
-        start = position
-        while start and (body[start].text != "(" or syntax.closing(body, start) < position):
+        """Yield the launch of a function of the host that gets the kernel as an argument, or as one of its template."""
+        start = position - 1
+        while start > 0 and (body[start].word or body[start].text == ","):
+            start -= 1
+        templated = body[start].text == "<"
+        while (
+            start > 0
+            and not templated
+            and (body[start].text != "(" or syntax.closing(body, start) < position)
+        ):
             start -= 1
         at, name = len(parts(body[start + 1 : position])), body[max(start - 1, 0)].text
         for path, outer in self.declarations(name) if start else ():
             if outer.name == name and outer.body:
-                kernels = [item.name for item in signature(path, outer).parameters][at : at + 1]
+                of_outer = signature(path, outer)
+                items: Sequence[Any] = of_outer.template if templated else of_outer.parameters
+                kernels = [item.name for item in items[at : at + 1]]
                 place = functools.partial(self._place, path)
+                opening = syntax.after_template(body, start) or start
+                values = parts(body[opening + 1 : syntax.closing(body, opening)])
+                given = dict(zip((item.name for item in of_outer.parameters), values))
                 for i, token in enumerate(outer.body):
                     if token.text in kernels and _chevrons(outer.body, i + 1, "<"):
-                        inner = self._launch(outer.body, i, place)
-                        yield from (replace(of, template=launch.template) for of in inner)
+                        for of in self._launch(outer.body, i, place):
+                            scope = of.scope.called_by(launch.scope, given, {})
+                            yield replace(of, template=launch.template, scope=scope)
+
+
+def _unlikely(launch: Launch) -> tuple[bool, bool, bool]:
+    """Return whether a launch is switched off, has no arguments, or one block, which tells less than many."""
+    return (
+        launch.scope.is_off,
+        not launch.arguments,
+        spelled(launch.scope.literal(launch.grid)) == "1",
+    )
 
 
 def _without_cast(argument: Tokens) -> Tokens:
@@ -501,7 +527,9 @@ def _template(head: Stream) -> tuple[TemplateParameter, ...]:
             cut = texts.index("=") if "=" in texts else len(texts)
             kinds = [text for text in texts[: cut - 1] or texts if text != "const"]
             kind = " ".join(kinds).replace(" :: ", "::")
-            template.append(TemplateParameter(kind, texts[cut - 1], part[cut + 1 :]))
+            pointer = re.search(r"\( \* (\w+) \)", " ".join(texts))
+            name = pointer[1] if pointer else texts[cut - 1]
+            template.append(TemplateParameter(kind, name, part[cut + 1 :]))
     return tuple(template)
 
 
@@ -510,7 +538,10 @@ def signature(path: Path, declaration: Declaration) -> Function:
     opening = syntax.signs(plain, "(")[0]
     opening += 2 * (plain[opening - 1].text == "operator")  # its own parentheses
     inside = plain[opening + 1 : syntax.closing(plain, opening)]
-    parameters = list(map(_parameter, parts(inside)))
+    parameters = [
+        replace(of, constant=of.constant or (of.stars == 1 and _is_read(of.name, declaration.body)))
+        for of in map(_parameter, parts(inside))
+    ]
     bounds = [i for i, token in enumerate(head) if token.text == "__launch_bounds__"]
     bound = parts(head[bounds[0] + 2 : syntax.closing(head, bounds[0] + 1)])[0] if bounds else ()
     name, tree = declaration.name, tuple(range(len(parameters)))
@@ -519,6 +550,28 @@ def signature(path: Path, declaration: Declaration) -> Function:
         replace(item, kind="typename") if item.name in kinds else item for item in _template(head)
     )
     return Function(name, path, declaration, template, tuple(parameters), bound, tree)
+
+
+def _is_read(name: str, body: Stream) -> bool:
+    """Return whether a body reads elements of an array, and does nothing else with it."""
+    texts = ["", "", *(token.text for token in body), "", "", ""]
+    places = [at for at, text in enumerate(texts) if text == name and texts[at - 1] != "."]
+    for at in places:
+        before, end = (
+            texts[at - 2 : at],
+            syntax.closing(body, at - 1) + 3 if texts[at + 1] == "[" else 0,
+        )
+        sign, second = texts[end : end + 2]
+        changed = sign in ("=", ".", "[") and second != "="
+        changed |= (
+            sign in ("+", "-", "*", "/", "%", "&", "|", "^")
+            and second in ("=", sign)
+            and second != "&"
+        )
+        opening = next(of for of in texts[at - 1 :: -1] if of != "(")
+        if not end or changed or opening == "&" or before in (["+", "+"], ["-", "-"], ["-", ">"]):
+            return False
+    return bool(places)
 
 
 def _members(text: str, declaration: Declaration) -> tuple[Parameter, ...]:

@@ -117,16 +117,22 @@ class Seen:
         places = np.flatnonzero(self.wrote)
         return places[np.linspace(0, len(places) - 1, FEW, dtype=int)] if len(places) else places
 
+    def value(self, formula: str, values: Letters) -> np.ndarray:
+        """Return a formula's value; nothing if it has too many elements."""
+        try:
+            return np.asarray(formulas.fitting(formula, self.launch | values))
+        except MemoryError:
+            return np.empty(0)
+
     def near(self, formula: str, letters: Letters) -> str | None:
         """Return how near a formula is that gives all that was written, and no more; None for another one."""
         values = formulas.letter_values(letters, self.named)
         of = (str(letters[at]) if isinstance(of, np.ndarray) else of for at, of in values.items())
         if (key := (formula, *of)) not in self.ends:
-            self.ends[key] = self._near(formula, self.launch | values)
+            self.ends[key] = self._near(self.value(formula, values))
         return self.ends[key]
 
-    def _near(self, formula: str, values: Letters) -> str | None:
-        flat = formulas.fitting(formula, values)
+    def _near(self, flat: np.ndarray) -> str | None:
         if not flat.size or self.first.max(initial=0) >= flat.size:
             return None
         some = self.got[self.first]
@@ -188,22 +194,12 @@ def recognised(
     tried.sort(key=lambda of: _unlikely(of[2], read, plain))
     words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
-
-    @functools.cache
-    def fitting(at: int) -> Iterable[Tried]:
-        every = _fitting(samples, operation, outputs[at], tried, numbers, then)
-        return [*every] if at else every
-
-    def combined(at: int) -> Iterator[tuple[Tried, ...]]:
-        if at == len(outputs):
-            yield ()
-        else:
-            yield from ((of, *more) for of in fitting(at) for more in combined(at + 1))
-
-    every = combined(0)
-    first = [*itertools.islice(every, 1)]
-    exact = sole and len(outputs) == 1 and not first
-    for chosen in zip(tried[:1]) if exact else itertools.chain(first, every):
+    searches = [_fitting(samples, operation, of, tried, numbers, then) for of in outputs]
+    one = len(outputs) == 1  # then the next one is sought when it is asked for
+    combined: Iterator[Any] = zip(*searches) if one else itertools.product(*searches)
+    first = [*itertools.islice(combined, 1)]
+    exact = sole and one and not first
+    for chosen in zip(tried[:1]) if exact else itertools.chain(first, combined):
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
@@ -236,24 +232,28 @@ def _fitting(
         plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, more) for of, end, _ in kinds]
     forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
-    edges, whole_ones = list[Tried](), 0
+    edges, count = list[Tried](), 0
     for text, formula, letters in tried:
         if time.process_time() - begun > LIMIT_S:
             break
         for part, written in forms:
-            if form := next(_equal(written, formula, letters, part), None):
-                code, end, more = form
-                fit = text + end, code, letters | more
-                if part is every:
-                    paused, whole_ones = time.process_time(), whole_ones + 1
-                    yield fit
-                    begun += time.process_time() - paused
-                else:
-                    edges.append(fit)
-                break
-        if whole_ones == MOST or whole_ones + len(edges) == SEVERAL:
+            telling = all(of.telling for of in part) or formula in CONSTANT
+            codes = ((form.format(formula), end, letters | more) for form, end, more in written)
+            for code, end, chosen in codes if telling else ():
+                if all(of.near(code, chosen) is not None for of in part):
+                    near = max(of.near(code, chosen) or "" for of in part)
+                    edges.append((text + end + near, code, chosen))
+                    break
+            else:
+                continue
+            if part is every:
+                paused, count = time.process_time(), count + 1
+                yield edges.pop()
+                begun += time.process_time() - paused
             break
-    yield from edges[: MOST - whole_ones]
+        if count == MOST or count + len(edges) == SEVERAL:
+            break
+    yield from edges[: MOST - count]
 
 
 def _parts(
@@ -270,9 +270,8 @@ def _parts(
         for letters in _letters(mask, (), numbers):
             whole = list[bool]()
             for of, written in zip(seen, changed):
-                names = of.launch | formulas.letter_values(letters, of.named)
-                inside = formulas.value(mask, names) > 0
-                if (written & ~inside).any():
+                inside = of.value(mask, formulas.letter_values(letters, of.named)) > 0
+                if inside.size < written.size or (written & ~inside).any():
                     break
                 whole.append(bool(inside.all()))
             within = len(whole) == len(seen)
@@ -296,6 +295,7 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
         words, named = {*words_of(label)}, dict[str, set[str]]()
+        words |= {word.removesuffix("s") for word in words}
         joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
             parts = key.split("|")
@@ -389,16 +389,3 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     names = formulas.launched(operation, job, output), {**job.shape, **arrays}
     tolerance = functools.partial(rounding, operation, job, output)
     return Seen(*names, got, old, wrote, telling, loose, tolerance)
-
-
-def _equal(
-    forms: Iterable[Form], formula: str, letters: Letters, seen: Sequence[Seen]
-) -> Iterator[Form]:
-    """Yield the first form that gives, in each sample, all that was written, and no more, with how near it is."""
-    if not (all(of.telling for of in seen) or formula in CONSTANT):
-        return
-    for form, end, more in forms:
-        code, letters_of = form.format(formula), letters | more
-        if all(of.near(code, letters_of) is not None for of in seen):
-            yield code, end + max(of.near(code, letters_of) or "" for of in seen), more
-            return

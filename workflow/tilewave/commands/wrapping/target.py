@@ -60,7 +60,7 @@ class Target:
                 if "--grid" in guess.unknown:
                     set_common_grid(guess)
             if ready.dynamic:
-                guess.share()
+                guess.share(source)
             note = f"the arrays are {ready.dtype}, by its instructions (--dtype changes it)"
             guess.notes.append(note)
         for name, _, value in (definition.partition("=") for definition in options.macro):

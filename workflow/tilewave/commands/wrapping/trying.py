@@ -47,6 +47,9 @@ FEW_BLOCKS, TURNS = 3, 32
 """Blocks of a trial that sums by block, or whose threads repeat a loop; their turns if each takes an element."""
 BEYOND = 256
 """Size up to which a loop over vectors of a warp may not begin, and all elements belong to its remainder."""
+BLOCKS = re.compile(r"ceil\((\w+(?: \* \w+)+) / (\d+)\)")
+"""A side of a grid that covers a product of sizes."""
+MULTIPLE = re.compile(r"\b(\w+) % (\d+) == 0")
 FEW = 3
 """Size of a dimension that is a side of the grid."""
 MOST_TILES = 256
@@ -352,7 +355,9 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     """Try other shapes, and return ``requires``: the multiples that the sizes must be."""
     judged, sizes = functools.partial(_judged, guess), guess.operation.dimensions
     steps = {name: int(front.get("requires", {}).get(name, 1)) for name in shape}  # of padded sizes
-    ragged = shape_of({name: side + steps[name] for name, side in shape.items()}, front)
+    rest = {of: int(step) - 1 for of, step in MULTIPLE.findall("; ".join(floored(front)))}
+    ragged = {name: side + max(steps[name], rest.get(name, 0)) for name, side in shape.items()}
+    ragged = shape_of(ragged, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: Front = dict(front.get("requires", {}))
     texts = requires.get("conditions", []) if "requires" in front.get("marks", {}) else []
@@ -401,6 +406,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
             conditions += limit.pop("conditions", [])
             requires |= limit
     conditions += [] if far else _of_products(guess, front, run, shape, requires)
+    conditions += [] if guess.asserted else _of_whole_blocks(front, shape, requires)
     if conditions:
         requires["conditions"] = conditions
     if far and not failures:
@@ -458,6 +464,19 @@ def _of_products(guess: Guess, front: Front, run: Run, shape: Shape, limit: Fron
         if other and not _judged(guess, run(front, shape_of(other, front))):
             conditions.append(text)
     return conditions
+
+
+def _of_whole_blocks(front: Front, shape: Shape, requires: Front) -> list[str]:
+    """Return the condition that a product of sizes fills its blocks, in place of multiples that each of them must be."""
+    for over, under in BLOCKS.findall(" ; ".join(map(str, front["grid"]))):
+        names = [name for name in over.split(" * ") if int(requires.get(name, 1)) > 1]
+        many = math.prod(shape.get(name, 1) for name in over.split(" * "))
+        fills = (many // shape[name] * int(requires[name]) % int(under) == 0 for name in names)
+        if names[1:] and all(fills):
+            for name in names:
+                del requires[name]
+            return [f"{over} % {under} == 0"]
+    return []
 
 
 def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) -> list[str]:

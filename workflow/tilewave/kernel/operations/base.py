@@ -95,6 +95,8 @@ class Operation:
     """A kernel file that is the reference, without a method `reference`."""
     kinds: ClassVar[tuple[str, ...]] = ()
     """Kinds of inputs that it defines besides uniform ones (`inputs.KINDS`)."""
+    large: ClassVar[int | None] = None
+    """The power of two of large numbers, if not nearly the largest that the dtype has."""
     specials: ClassVar[tuple[float, float]] = (math.nan, math.inf)
     """The numbers among `SPECIAL` inputs that are not finite."""
     rounded: ClassVar[bool] = False
@@ -273,7 +275,10 @@ class Operation:
         Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1.
         """
         limits = {name: DTYPES[self.dtype(job, name)].exponents for name in self.arrays(job)}
-        exponents = {name: {DENORMAL: low, LARGE: high - 2} for name, (low, high) in limits.items()}
+        large = {
+            of: high - 2 if self.large is None else self.large for of, (_, high) in limits.items()
+        }
+        exponents = {of: {DENORMAL: low, LARGE: large[of]} for of, (low, _) in limits.items()}
         return {name: of_kind.get(kind, 0) for name, of_kind in exponents.items()}
 
     def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
@@ -355,7 +360,9 @@ class Operation:
                 )
             return compare(output(name), got, expected, self.dtype(job, name))
 
-        judged = ((name, wanted) for name, wanted in want.items() if wanted is not None)
+        judged = [(name, wanted) for name, wanted in want.items() if wanted is not None]
+        if not judged:
+            return Judgement(result.NOT_CHECKED, f"the reference of {self.name} judges no output")
         return Judgement.worst(itertools.starmap(compared, judged))
 
     def judge_large(

@@ -6,6 +6,7 @@ A formula takes flat arrays of float64, as they are before the launch, and numbe
 elements of its output, B the threads of a block and G the blocks of the launch.
 """
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ FILTER = 1 << 10
 
 def _bounded(work: float) -> None:
     if work > LARGEST:
-        raise ValueError(f"{work} multiplications or elements are too many")
+        raise MemoryError(f"{work} multiplications or elements are too many")
 
 
 def times(x: Array, y: Array) -> Array:
@@ -127,17 +128,17 @@ def _compiled(formula: str) -> CodeType:
 
 
 def fitting(formula: str, names: Names) -> Array:
-    """Return a formula's value, flat; nothing where its sizes do not fit together, or it has more than N elements."""
+    """Return a formula's value, flat; nothing where its sizes do not fit together, or are more than N. Raises MemoryError."""
     try:
         with np.errstate(all="ignore"):
             flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()
-    except (ArithmeticError, LookupError, MemoryError, NameError, TypeError, ValueError):
+    except (ArithmeticError, LookupError, NameError, TypeError, ValueError):
         flat = np.empty(0)
     return flat if flat.size <= names["N"] else np.empty(0)
 
 
 def value(formula: str, names: Names) -> Array:
-    """Return a formula's value, flat; NaN in those of N elements that it has not."""
+    """Return a formula's value, flat; NaN in those of N elements that it has not. Raises MemoryError."""
     flat = fitting(formula, names)
     return np.concatenate([flat, np.full(names["N"] - flat.size, math.nan)])
 
@@ -159,7 +160,7 @@ def letter_values(letters: Names, named: Names) -> dict[str, Any]:
 
 
 def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | None]]:
-    """Return a method `reference` of formulas: those of the outputs; others are not judged.
+    """Return a method `reference` of formulas: those of the outputs; others, and what is too large, are not judged.
 
     Each comes with the operand, the size, the number or the list of numbers that each of its letters is.
     """
@@ -171,7 +172,8 @@ def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | No
         wanted: dict[str, Array | None] = dict.fromkeys(self.outputs(job))
         for name, (formula, letters) in outputs.items():
             names = launched(self, job, name) | letter_values(letters, {**job.shape, **arrays})
-            wanted[name] = value(formula, names).reshape(self.extents(job, name))
+            with contextlib.suppress(MemoryError):
+                wanted[name] = value(formula, names).reshape(self.extents(job, name))
         return wanted
 
     return reference

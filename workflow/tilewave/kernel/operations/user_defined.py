@@ -130,7 +130,7 @@ def _reference(operation: Operation, job: Job, outputs: Any, file: Path) -> dict
     """Check that each output has its shape, or is None, which is not judged. Raises UserError."""
     by_name = outputs if isinstance(outputs, Mapping) else {"": outputs}
     outputs = {name: array for name, array in by_name.items() if array is not None}
-    skipped = by_name.keys() - outputs.keys() if outputs else ()
+    skipped = by_name.keys() - outputs.keys()
     names = [name for name in operation.outputs(job) if name not in skipped]
     wanted = {name: operation.extents(job, name) for name in names}
     shapes = {name: np.shape(array) for name, array in outputs.items()}
