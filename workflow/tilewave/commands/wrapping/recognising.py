@@ -98,27 +98,21 @@ class Sample:
 @dataclass(frozen=True)
 class Seen:
     """What a sample shows of an output. launch, named: values of names; got: its numbers; old: those before, if it had some;
-    wrote: which were written, as far as that can be told; telling: whether it says much; loose: by how much no result is off;
-    ends: what `near` gave."""
+    wrote: which were written, as far as that can be told; some: places of a few of these; telling: whether it says much;
+    loose: by how much no result is off; ends: what `near` gave."""
 
     launch: dict[str, Any]
     named: Mapping[str, Any]
     got: np.ndarray
     old: np.ndarray | None
     wrote: np.ndarray
+    some: np.ndarray
     telling: bool
     loose: float
     tolerance: Callable[[np.ndarray], Tolerance]
     ends: dict[Any, str | None] = field(default_factory=dict)
 
-    @functools.cached_property
-    def first(self) -> np.ndarray:
-        """Places of some elements that were written, at which most formulas differ."""
-        places = np.flatnonzero(self.wrote)
-        return places[np.linspace(0, len(places) - 1, FEW, dtype=int)] if len(places) else places
-
     def value(self, formula: str, values: Letters) -> np.ndarray:
-        """Return a formula's value; nothing if it has too many elements."""
         try:
             return np.asarray(formulas.fitting(formula, self.launch | values))
         except MemoryError:
@@ -133,13 +127,13 @@ class Seen:
         return self.ends[key]
 
     def _near(self, flat: np.ndarray) -> str | None:
-        if not flat.size or self.first.max(initial=0) >= flat.size:
+        if flat.size <= self.some.max(initial=0):
             return None
-        some = self.got[self.first]
-        within = self.loose + FAR * np.abs(some)
-        if np.isnan(flat[self.first]).any() or np.any(np.abs(flat[self.first] - some) > within):
+        want, have = flat[self.some], self.got[self.some]
+        far = np.abs(want - have) > self.loose + FAR * np.abs(have)
+        if np.any(far | np.isnan(want)):
             return None
-        want = np.concatenate([flat, np.full(self.got.size - flat.size, math.nan)])
+        want = np.append(flat, np.full(self.got.size - flat.size, math.nan))
         stated = ~np.isnan(want)
         if not (stated.any() and np.array_equal(stated, self.wrote | (want == self.got))):
             return None  # -1 is as what nothing wrote
@@ -388,4 +382,6 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     loose = WITHIN * DTYPES[dtype].whole + FAR * np.abs(finite).mean() if finite.size else 0.0
     names = formulas.launched(operation, job, output), {**job.shape, **arrays}
     tolerance = functools.partial(rounding, operation, job, output)
-    return Seen(*names, got, old, wrote, telling, loose, tolerance)
+    places = np.flatnonzero(wrote)
+    some = places[:: len(places) // FEW or 1]
+    return Seen(*names, got, old, wrote, some, telling, loose, tolerance)

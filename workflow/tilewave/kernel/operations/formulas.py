@@ -138,9 +138,9 @@ def fitting(formula: str, names: Names) -> Array:
 
 
 def value(formula: str, names: Names) -> Array:
-    """Return a formula's value, flat; NaN in those of N elements that it has not. Raises MemoryError."""
+    """Return what `fitting` does, with NaN in those of N elements that it has not. Raises MemoryError."""
     flat = fitting(formula, names)
-    return np.concatenate([flat, np.full(names["N"] - flat.size, math.nan)])
+    return np.append(flat, np.full(names["N"] - flat.size, math.nan))
 
 
 def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
