@@ -15,6 +15,8 @@ from types import ModuleType
 
 from tilewave.basics.errors import UserError
 
+_parsed = functools.lru_cache(maxsize=64)(ast.parse)
+
 
 def of_file(path: Path, name: str) -> ModuleType:
     """Import a Python file as a module of this name."""
@@ -24,11 +26,6 @@ def of_file(path: Path, name: str) -> ModuleType:
     sys.modules[name] = module  # pydantic looks there for the types of `Options`
     spec.loader.exec_module(module)
     return module
-
-
-@functools.lru_cache(maxsize=64)
-def _parse(code: bytes) -> ast.AST:
-    return ast.parse(code)
 
 
 class Modules:
@@ -93,7 +90,7 @@ class Modules:
         path = self.file(name)
         if path is not None:
             try:
-                _parse(path.read_bytes())
+                _parsed(path.read_bytes())
             except (SyntaxError, ValueError) as error:
                 line = f"line {getattr(error, 'lineno', None) or 1}"
                 problem = f"{line} is not Python: {error}"

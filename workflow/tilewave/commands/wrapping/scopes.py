@@ -166,15 +166,16 @@ class Scope:
         return replace(self, template=template, passed=passed, given=given, caller=caller)
 
     @functools.cached_property
-    def assigned(self) -> list[tuple[int, str, Tokens]]:
-        """The definitions of the function, also those behind this position."""
-        return definitions(self.body)
+    def before(self) -> list[tuple[int, str, Tokens]]:
+        """The definitions before this position."""
+        return [entry for entry in definitions(self.body) if entry[0] < self.at]
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
-        before = [entry for entry in self.assigned if entry[0] < self.at]
-        values = [of for at, assigned, of in before if assigned == name and not start <= at < end]
+        values = [
+            of for at, assigned, of in self.before if assigned == name and not start <= at < end
+        ]
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]
         outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
