@@ -268,9 +268,9 @@ def _parts(
                 if inside.size < written.size or (written & ~inside).any():
                     break
                 whole.append(bool(inside.all()))
-            within = len(whole) == len(seen)
             # A launch that takes too few elements takes all at some size, or is wrong.
-            if within and not all(whole) and (any(whole) or "inner" in mask):
+            some = any(whole) or "inner" in mask
+            if some and len(whole) == len(seen) and not all(whole):
                 code = f"part({mask}, {{}}, {rest})"
                 more = letters if pure else {**letters, "Z": output}
                 named = text.format_map(letters) + ", and 0 elsewhere" * (rest == "0.0")
