@@ -96,7 +96,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    "allocated checked filters fixed host inactive judged launched limits products program recognised requantised sizes unended".split(),
+    "allocated checked filters fixed host inactive judged launched limits products program recognised requantised sizes unended unlaunched".split(),
 )
 def test_kernels_as_their_file_launches_them(capsys, tmp_path, name):
     path = shutil.copy(WRAPPED / f"{name}.cu", tmp_path / f"{name}.cuh")
@@ -133,7 +133,7 @@ int main() {
     cudaMemcpy(rows, both, sizeof(both), cudaMemcpyHostToDevice);
     run_halve({x, n}, rows);
     cudaMemcpy(r.data(), y, n * sizeof(float), cudaMemcpyDeviceToHost);
-    double error = 0;
+    MORE double error = 0;
     for (int i = 0; i < n; i++) error = max(error, (double) fabs(r[i] - 1.25f));
     cout << "max error: " << error << endl;
 }
@@ -141,18 +141,20 @@ int main() {
 
 
 @pytest.mark.parametrize(
-    ("blocks", "code", "text"),
+    ("blocks", "more", "code", "text"),
     [
-        ("(in.n + 255) / 256, 256", 0, "is right, as launched in line 6 of halves.cu: main prints"),
-        ("256, (in.n + 255) / 256 * 256", 1, "failed to launch: block is [5120, 1, 1]"),
+        ("(in.n + 255) / 256, 256", "", 0, "as launched in line 6 of halves.cu: main prints"),
+        ("(in.n + 255) / 256, 256", "thrust::fill(h.begin(), h.end(), 1);", 0, "main prints"),
+        ("256, (in.n + 255) / 256 * 256", "", 1, "failed to launch: block is [5120, 1, 1]"),
     ],
 )
-def test_a_program_in_several_files(capsys, tmp_path, blocks, code, text):
-    """Nobody knows what the kernel computes, and only main makes its rows; the last grid is too small."""
+def test_a_program_in_several_files(capsys, tmp_path, blocks, more, code, text):
+    """Nobody knows what the kernel computes, and only main makes its rows, where a library is left out; the last grid is
+    too small."""
     (tmp_path / "halves.h").write_text(
         "#pragma once\nstruct Rows { float* x; int n; };\nvoid run_halve(Rows in, float** out);\n"
     )
-    (tmp_path / "main.cu").write_text(HALVES_MAIN)
+    (tmp_path / "main.cu").write_text(HALVES_MAIN.replace("MORE", more))
     path = tmp_path / "halves.cu"
     path.write_text(HALVES.replace("BLOCKS", blocks))
     exit_code, document = check(capsys, path, "--budget", 2)

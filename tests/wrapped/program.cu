@@ -39,6 +39,22 @@ __global__ void unread(Rows in, const float* scale, float* out)
     out[threadIdx.x] = in.values[threadIdx.x] * scale[threadIdx.x % 3] - threadIdx.x % 4;
 }
 
+__global__ void greets(int times)
+{
+    for (int i = 0; i < times; ++i) printf("thread %d\n", threadIdx.x);
+}
+
+// Each block counts the same elements: only their number is what it should be.
+__global__ void counted(const float* values, int* counts)
+{
+    __shared__ int held[4];
+    if (threadIdx.x < 4) held[threadIdx.x] = 0;
+    __syncthreads();
+    atomicAdd(&held[(int) values[threadIdx.x] % 3], 1);
+    __syncthreads();
+    if (threadIdx.x < 4) atomicAdd(&counts[threadIdx.x], held[threadIdx.x]);
+}
+
 static void check(const char* name, const float* out, const std::vector<float>& wanted)
 {
     int mismatches = 0;
@@ -79,10 +95,21 @@ int main()
     cudaMemcpy(out.data(), device_out, 64 * sizeof(float), cudaMemcpyDeviceToHost);
     check("folded", out.data(), std::vector<float>(64, -0.125f));
     unread<<<1, 64>>>(given, scale, device_out);
+    greets<<<1, 2>>>(3);
+
+    int *counts, host_counts[4], total = 0;
+    cudaMalloc(&counts, sizeof(host_counts));
+    cudaMemset(counts, 0, sizeof(host_counts));
+    counted<<<3, 64>>>(values, counts);
+    cudaMemcpy(host_counts, counts, sizeof(host_counts), cudaMemcpyDeviceToHost);
+    for (int count : host_counts) total += count;
+    printf("counted: %s\n", total == 3 * 64 ? "passed" : "FAILED");
     return 0;
 }
 
-// weighed: 0, as launched in line 70 of program.cuh: main prints 'weighed: 0 mismatches, passed', and 'weighed: ... with other values in the last elements
+// weighed: 0, as launched in line 86 of program.cuh: main prints 'weighed: 0 mismatches, passed', and 'weighed: ... with other values in the last elements
 // shifted: 1, is not right ... : race: thread (31, 0, 0)
-// folded: 1, as launched in line 78 of program.cuh: main prints 'folded: wrong at 1', which depends on it
-// unread: 1, as launched in line 81 of program.cuh: uninitialised read: threads (0, 0, 0) to (31, 0, 0) of block (0, 0, 0) read byte 0 (element 0) of scale
+// folded: 1, as launched in line 94 of program.cuh: main prints 'folded: wrong at 1', which depends on it
+// unread: 1, as launched in line 97 of program.cuh: uninitialised read: threads (0, 0, 0) to (31, 0, 0) of block (0, 0, 0) read byte 0 (element 0) of scale
+// greets: 0, : it takes no array, and ends without a fault
+// counted: 3, and accepts them in another order, too

@@ -291,7 +291,7 @@ class Source:
             if token.text == kernel
             for launch in self._launch(body, i, place)
         )
-        return sorted(launches, key=_unlikely)[self.later :]
+        return sorted(_by_branch([*launches]), key=_unlikely)[self.later :]
 
     def _expanded(self, body: Stream, what: str) -> Tokens:
         """Return tokens with the text of each macro that has this in it in place of the macro's calls."""
@@ -458,6 +458,32 @@ def _unlikely(launch: Launch) -> tuple[bool, bool, bool]:
         not launch.arguments,
         spelled(launch.scope.literal(launch.grid)) == "1",
     )
+
+
+def _by_branch(launches: Sequence[Launch]) -> Iterator[Launch]:
+    """Yield launches of other templates by the same names of grid and block, which have a value in each branch, with those
+    of their branch."""
+    groups = dict[tuple[int, str], list[Launch]]()
+    for launch in launches:
+        key = launch.scope.body[0].at, spelled((*launch.grid, *launch.block))
+        groups.setdefault(key, []).append(launch)
+    for group in groups.values():
+        scope, first = group[0].scope, min(of.scope.at for of in group)
+        names = {*scope.names(group[0].grid), *scope.names(group[0].block)}
+        places = [
+            [
+                at
+                for at, assigned, value in definitions(scope.body)
+                if assigned == name and value and at < first
+            ]
+            for name in names
+        ]
+        chosen = [sorted(of) for of in places if len(of) == len(group) > 1]
+        for at, launch in enumerate(sorted(group, key=lambda of: of.scope.at), 1):
+            if chosen and at < len(group):
+                skipped = min(of[at] for of in chosen), 1 + max(of[-1] for of in chosen)
+                launch = replace(launch, scope=replace(launch.scope, skipped=skipped))
+            yield launch
 
 
 def _without_cast(argument: Tokens) -> Tokens:
