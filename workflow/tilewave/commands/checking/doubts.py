@@ -45,7 +45,7 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     if proven:
         marked.pop("operation", None)
     in_block = _lies_in_block(source, tried)
-    for key in ("operation", "grid") if in_block else ():
+    for key in ("operation", "grid", "block") if in_block else ():
         marked.pop(key, None)
     rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
     if unbuilt and source.problem:
@@ -62,14 +62,16 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
 
 
 def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
-    """Return whether a fault is one of a block's threads in shared memory, whatever the grid: of a kernel with one size
-    that states its block, but is not launched."""
+    """Return whether a fault of a kernel that is not launched is one of a block's threads, whatever the grid: in shared
+    memory, of one with one size that states its block, or between threads of a warp, of one that takes any block."""
     end, case = tried.outcome, tried.case
     sides = {note.split(" is a guess")[0] for note in source.guesses} - {"grid", "operation"}
     inside = (
         end.verdict in (result.RACE, result.UNINITIALISED) and " of shared memory" in end.reason
     )
-    return inside and not (source.launched or sides or len(case.sizes) > 1)
+    in_warp = end.verdict == result.RACE and " of the same warp " in end.reason
+    in_warp = in_warp and "blockDim" in source.path.read_text("utf-8", "replace")
+    return not source.launched and (in_warp or (inside and not (sides or len(case.sizes) > 1)))
 
 
 def rounded_down(

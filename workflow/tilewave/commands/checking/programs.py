@@ -237,7 +237,12 @@ class _Program:
             pairs = [(launch.name == kernel, of) for launch, of in zip(launches, effects)]
             if how == TURNED and not any(its and of.ordered for its, of in pairs):
                 raise Unsuited("its results have no order")
-            kept = [of.spoilt(how) if its else of for its, of in pairs]
+            kept, begun = list[Effect](), False
+            for its, effect in pairs:
+                begun |= its
+                following = self._main(kept)[0] if begun and not its else None
+                kept.append(self._kernel(following)[0] if following else effect)
+                kept[-1] = effect.spoilt(how) if its else kept[-1]
             return self._main(kept)[1]
 
         whole = self.code.whole and self.count == 1

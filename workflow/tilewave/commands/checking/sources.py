@@ -178,7 +178,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         if function and not (plain["operation"] or settled):
             # A name that misleads: all results are wrong as what it says.
             guess = wrapped.kernel.front.operation if wrapped.kernel else ""
-            misled = first.startswith(result.WRONG) and guess in TABLES["misleading"]
+            failed = first.startswith((result.WRONG, result.INVALID_ACCESS))
+            misled = failed and guess in TABLES["misleading"]
             missing = PATTERNS["derived"].match(wrapped.problem)
             named = named and not (misled or missing)
             problem = wrapped.problem if named else ""

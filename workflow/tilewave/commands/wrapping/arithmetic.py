@@ -88,9 +88,9 @@ class _Translation(ast.NodeTransformer):
             return ast.parse(name, mode="eval").body
         return super().visit(node)
 
-    def _again(self, expression: Stream, scope: Scope | None = None) -> ast.expr:
-        names, depth = self.names, self.depth + 1
-        return _Translation(scope or self.scope, names, depth, self.real).expression(expression)
+    def _again(self, value: Stream) -> ast.expr:
+        scope = self.scope.at_place_of(value)
+        return _Translation(scope, self.names, self.depth + 1, self.real).expression(value)
 
     def _python(self, expression: list[Token]) -> str:
         """Return C++ tokens as an expression of Python, without casts."""

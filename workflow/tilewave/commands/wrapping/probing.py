@@ -17,6 +17,7 @@ from tilewave.commands.wrapping import deriving, host_memory, matching, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function, Source
+from tilewave.commands.wrapping.scopes import spelled
 from tilewave.commands.wrapping.target import Target
 from tilewave.execution import case
 from tilewave.kernel import operations
@@ -97,7 +98,14 @@ def new_operation(
     guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
     for launch in target.source.launches(function.name)[:1]:
         for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
-            name = deriving.label(item.name)
+            name, role = deriving.label(item.name), derived.roles.get(item.name, "")
+            around = (
+                of for begin, last, _, of in launch.scope.turns if begin <= launch.scope.at < last
+            )
+            if role.isdigit() and spelled(value) in around:
+                guess.notes.append(
+                    f"{WHERE} {item.name} is {role}, as when the launch's loop begins"
+                )
             of_host = host_memory.drawn(launch, value) if name in {*inputs} - {*texts} else None
             if of_host and DTYPES[dtypes[name]].whole and (drawing or of_host[0] < 0):
                 texts[name] = of_host

@@ -173,9 +173,9 @@ class Scope:
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
-        values = [
-            of for at, assigned, of in self.before if assigned == name and not start <= at < end
-        ]
+        ended = {counter for begin, last, counter, _ in self.turns if not begin <= self.at < last}
+        before = [of for of in self.before if of[1] == name and of[0] not in ended]
+        values = [of for at, _, of in before if not start <= at < end]
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]
         outside = self.template.get(name) or self.passed.get(name) or self.source.constant(name)
@@ -194,10 +194,22 @@ class Scope:
         taken = test and test[3] and test[1] in {token.text for token in after}
         return {test[1]: str(int(test[2]) + bool(test[3]))} if test and not taken else {}
 
-    @property
-    def loops(self) -> int:
-        """The number of loops around this position."""
-        loops, body = 0, self.body
+    @functools.cached_property
+    def texts(self) -> dict[int, str]:
+        """The tokens of the function by position."""
+        return {token.at: token.text for token in self.body}
+
+    def at_place_of(self, value: Stream) -> Scope:
+        """Return the scope where a value was written, in which its names have the values of then."""
+        here = bool(value) and self.texts.get(value[-1].at) == value[-1].text
+        last = max(token.at for token in value) if here else self.at
+        return replace(self, at=last) if last < self.at else self
+
+    @functools.cached_property
+    def turns(self) -> list[tuple[int, int, int, str]]:
+        """Where the body of each loop before this position begins and ends, where it declares its counter, or -1, and its
+        name."""
+        turns, body = list[tuple[int, int, int, str]](), self.body
         for i, token in enumerate(body):
             if token.text in ("for", "while") and body[i + 1].text == "(" and token.at < self.at:
                 start = syntax.closing(body, i + 1) + 1
@@ -205,8 +217,16 @@ class Scope:
                 ends = (j for j in range(start, len(body)) if body[j].text in ";{")
                 end = syntax.closing(body, start) if braced else next(ends, start)
                 end = syntax.closing(body, end) if body[end].text == "{" else end
-                loops += body[start].at <= self.at < body[end].at
-        return loops
+                counter = next((j for j in range(i, start) if body[j].text == "="), i) - 1
+                declared = counter > i + 2 and body[counter - 1].word
+                place = body[counter].at if declared else -1
+                turns.append((body[start].at, body[end].at, place, body[counter].text))
+        return turns
+
+    @property
+    def loops(self) -> int:
+        """The number of loops around this position."""
+        return sum(begin <= self.at < end for begin, end, *_ in self.turns)
 
     def in_first_turn(self, expression: Tokens) -> Tokens:
         """Return the first value of a name that a loop before this position counts, or takes from a list."""
