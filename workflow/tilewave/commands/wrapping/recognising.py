@@ -114,9 +114,9 @@ class Seen:
 
     def value(self, formula: str, values: Letters) -> np.ndarray:
         try:
-            return np.asarray(formulas.fitting(formula, self.launch | values))
+            return np.asarray(formulas.value(formula, self.launch | values))
         except MemoryError:
-            return np.empty(0)
+            return np.full(self.got.size, np.nan)
 
     def near(self, formula: str, letters: Letters) -> str | None:
         """Return how near a formula is that gives all that was written, and no more; None for another one."""
@@ -126,14 +126,10 @@ class Seen:
             self.ends[key] = self._near(self.value(formula, values))
         return self.ends[key]
 
-    def _near(self, flat: np.ndarray) -> str | None:
-        if flat.size <= self.some.max(initial=0):
+    def _near(self, want: np.ndarray) -> str | None:
+        some, have = want[self.some], self.got[self.some]
+        if np.any((np.abs(some - have) > self.loose + FAR * np.abs(have)) | np.isnan(some)):
             return None
-        want, have = flat[self.some], self.got[self.some]
-        far = np.abs(want - have) > self.loose + FAR * np.abs(have)
-        if np.any(far | np.isnan(want)):
-            return None
-        want = np.append(flat, np.full(self.got.size - flat.size, math.nan))
         stated = ~np.isnan(want)
         if not (stated.any() and np.array_equal(stated, self.wrote | (want == self.got))):
             return None  # -1 is as what nothing wrote
@@ -265,7 +261,7 @@ def _parts(
             whole = list[bool]()
             for of, written in zip(seen, changed):
                 inside = of.value(mask, formulas.letter_values(letters, of.named)) > 0
-                if inside.size < written.size or (written & ~inside).any():
+                if (written & ~inside).any():
                     break
                 whole.append(bool(inside.all()))
             # A launch that takes too few elements takes all at some size, or is wrong.
@@ -278,9 +274,8 @@ def _parts(
 
 
 def _named(text: str, letters: Letters) -> str:
-    return text.format_map(
-        {at: f"{of:g}" if isinstance(of, float) else of for at, of in letters.items()}
-    )
+    short = {at: f"{of:g}" for at, of in letters.items() if isinstance(of, float)}
+    return text.format_map({**letters, **short})
 
 
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:

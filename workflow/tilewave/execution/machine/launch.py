@@ -447,8 +447,8 @@ def _read_only(state: s.State, buffers: Sequence[tuple[int, Buffer]]) -> list[bo
 
 def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
     """Return which rows load from, or store to, one of these spaces."""
-    moves: np.ndarray = (rows[:, c.FAMILY, None] == (c.LOAD, c.STORE)).any(axis=1)
-    return np.logical_and(moves, (rows[:, c.OP, None] == spaces).any(axis=1))
+    moves: np.ndarray = np.isin(rows[:, c.FAMILY], (c.LOAD, c.STORE))
+    return moves & np.isin(rows[:, c.OP], spaces)
 
 
 def _not_searched(program: Program, together: int, global_memory: bool) -> list[str]:

@@ -127,20 +127,16 @@ def _compiled(formula: str) -> CodeType:
     return compile(formula, formula, "eval")
 
 
-def fitting(formula: str, names: Names) -> Array:
-    """Return a formula's value, flat; nothing where its sizes do not fit together, or are more than N. Raises MemoryError."""
+def value(formula: str, names: Names) -> Array:
+    """Return a formula's value, flat; NaN in those of N elements that it has not, in all where its sizes do not fit together.
+    Raises MemoryError."""
     try:
         with np.errstate(all="ignore"):
             flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()
     except (ArithmeticError, LookupError, NameError, TypeError, ValueError):
         flat = np.empty(0)
-    return flat if flat.size <= names["N"] else np.empty(0)
-
-
-def value(formula: str, names: Names) -> Array:
-    """Return what `fitting` does, with NaN in those of N elements that it has not. Raises MemoryError."""
-    flat = fitting(formula, names)
-    return np.append(flat, np.full(names["N"] - flat.size, math.nan))
+    fitting = flat if flat.size <= names["N"] else np.empty(0)
+    return np.concatenate([fitting, np.full(names["N"] - fitting.size, math.nan)])
 
 
 def launched(operation: Any, job: Job, output: str) -> dict[str, int]:
