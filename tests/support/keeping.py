@@ -1,7 +1,7 @@
 """Compilations of the tests' kernels. nvdisasm takes 0.3 s a kernel, and NVRTC up to 3 s, so they run only for new ones.
 
-`python tests/support/keeping.py`, in a clone after `make smoke test` with an empty user cache, writes the listings of its
-store and of that cache, and the cubins that its store has of kernels and fixtures, but for those of the smoke study. They
+`python tests/support/keeping.py`, in a clone after `make smoke test` with an empty user cache, writes the listings and the
+cubins of its store and of that cache, which has a command's trials, and of fixtures, but for those of the smoke study. They
 are read without Arrow, for the process that compiles a trial sees no files for it.
 """
 
