@@ -95,7 +95,9 @@ int main()
     cudaMemcpy(out.data(), device_out, 64 * sizeof(float), cudaMemcpyDeviceToHost);
     check("folded", out.data(), std::vector<float>(64, -0.125f));
     unread<<<1, 64>>>(given, scale, device_out);
-    greets<<<1, 2>>>(3);
+    int times = 3;
+    void* given_times[] = {&times};
+    cudaLaunchKernel((void*) greets, dim3(1), dim3(2), given_times, 0, nullptr);
 
     int *counts, host_counts[4], total = 0;
     cudaMalloc(&counts, sizeof(host_counts));

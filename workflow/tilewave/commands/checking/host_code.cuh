@@ -164,6 +164,15 @@ struct Out {
 struct Manner { template <class... A> TW Manner(A...) {} };
 }
 
+// cudaLaunchKernel: a pointer to each argument, of the types that the kernel takes.
+template <class... P, class F, cuda::std::size_t... I> TW void tw_call(F call, void** given, cuda::std::index_sequence<I...>) { call(*(cuda::std::remove_cv_t<P>*) given[I]...); }
+template <class... P, class F> TW cudaError_t tw_launch(const char* file, int line, void (*)(P...), F call, dim3 grid, dim3 block, void** given, tw_size shared = 0, void* = nullptr)
+{
+    tw_call<P...>(call, given, cuda::std::make_index_sequence<sizeof...(P)>());
+    tilewave::configured(file, line, grid, block, shared);
+    return cudaSuccess;
+}
+
 #define TW_ANY(f) template <class... A> TW int tw_##f(A&&...) { return 0; }
 #define TW_OK(f) template <class... A> TW cudaError_t tw_##f(A&&...) { return cudaSuccess; }
 template <class T> TW cudaError_t tw_cudaMalloc(T** p, tw_size n) { *p = (T*) tilewave::on_device(n); return cudaSuccess; }

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
-from tilewave.commands.wrapping import deriving, host_memory, matching, trying
+from tilewave.commands.wrapping import deriving, host_memory, matching, scopes, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function, Source
@@ -61,7 +61,7 @@ def new_operation(
         classes = [
             f"{of.name} ({of.type.replace(' ', '')})"
             for of in function.parameters
-            if "<" in of.type
+            if not {*of.type.split()} <= {*scopes.NUMBERS, *scopes.REAL, "bool"}
         ]
         problem = f"{', '.join(classes)}: of class type, whose members it cannot set"
         problem = problem if classes else f"{function.name} takes no array"
