@@ -3,11 +3,10 @@
 import functools
 import itertools
 import math
-import operator
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ TABLES = table_beside(__file__)
 ALTERNATIVES = re.compile(r"\[\[(.*?)\]\]")
 SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
-LIMIT_S, MOST, LARGEST, SEVERAL = 2.0, 3, 1 << 16, 10
+LIMIT_S, MOST, LARGEST, SEVERAL = 1.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
@@ -48,8 +47,8 @@ LISTED = re.compile(r"\] = (\{[^;]*\}) ;")
 WEIGHTS = re.compile(r"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fF]?(?:,|$))+")
 CHANNELS = ("3", "4")
 """Last extents of images whose channels lie side by side."""
-FAR = 0.25
-"""Part of an element, and of a typical one, by which no result is off."""
+FAR, FEW = 0.25, 6
+"""Part of an element, and of a typical one, by which no result is off; the elements at which that is looked at first."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 """Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
@@ -99,24 +98,49 @@ class Sample:
 @dataclass(frozen=True)
 class Seen:
     """What a sample shows of an output. launch, named: values of names; got: its numbers; old: those before, if it had some;
-    wrote: which were written, as far as that can be told; telling: whether it says much; loose: by how much no result is off."""
+    wrote: which were written, as far as that can be told; some: places of a few of these; telling: whether it says much;
+    loose: by how much no result is off; ends: what `near` gave."""
 
     launch: dict[str, Any]
     named: Mapping[str, Any]
     got: np.ndarray
     old: np.ndarray | None
     wrote: np.ndarray
+    some: np.ndarray
     telling: bool
     loose: float
     tolerance: Callable[[np.ndarray], Tolerance]
+    ends: dict[Any, str | None] = field(default_factory=dict)
 
-    def value(self, formula: str, letters: Letters) -> np.ndarray:
-        names = self.launch | formulas.letter_values(letters, self.named)
+    def value(self, formula: str, values: Letters) -> np.ndarray:
         try:
-            numbers: np.ndarray = formulas.value(formula, names)
+            return np.asarray(formulas.value(formula, self.launch | values))
         except MemoryError:
-            numbers = np.full(self.got.size, np.nan)
-        return numbers
+            return np.full(self.got.size, np.nan)
+
+    def near(self, formula: str, letters: Letters) -> str | None:
+        """Return how near a formula is that gives all that was written, and no more; None for another one."""
+        values = formulas.letter_values(letters, self.named)
+        of = (str(letters[at]) if isinstance(of, np.ndarray) else of for at, of in values.items())
+        if (key := (formula, *of)) not in self.ends:
+            self.ends[key] = self._near(self.value(formula, values))
+        return self.ends[key]
+
+    def _near(self, want: np.ndarray) -> str | None:
+        some, have = want[self.some], self.got[self.some]
+        if np.any((np.abs(some - have) > self.loose + FAR * np.abs(have)) | np.isnan(some)):
+            return None
+        stated = ~np.isnan(want)
+        if not (stated.any() and np.array_equal(stated, self.wrote | (want == self.got))):
+            return None  # -1 is as what nothing wrote
+        want, have = want[stated], self.got[stated]
+        bound = self.tolerance(want)
+        all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
+        with np.errstate(invalid="ignore"):
+            near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
+        if all_near or not (near | (want == have)).all():
+            return None
+        return f", within {WITHIN:g}" if bound.absolute == WITHIN else ""
 
 
 def recognised(
@@ -160,13 +184,12 @@ def recognised(
     tried.sort(key=lambda of: _unlikely(of[2], read, plain))
     words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
-    fitting = list[list[Tried]]()
-    for output in outputs:
-        fitting.append(_fitting(samples, operation, output, tried, numbers, then))
-        if not fitting[-1]:
-            break
-    exact = sole and len(outputs) == 1 and not fitting[0]
-    for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
+    searches = [_fitting(samples, operation, of, tried, numbers, then) for of in outputs]
+    one = len(outputs) == 1  # then the next one is sought when it is asked for
+    combined: Iterator[Any] = zip(*searches) if one else itertools.product(*searches)
+    first = [*itertools.islice(combined, 1)]
+    exact = sole and one and not first
+    for chosen in zip(tried[:1]) if exact else itertools.chain(first, combined):
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
@@ -182,9 +205,9 @@ def _fitting(
     tried: Sequence[Tried],
     numbers: Numbers,
     then: Sequence[tuple[str, str]],
-) -> list[Tried]:
-    """Return the formulas of an output that equal the first sample, those that equal all samples first."""
-    job, deadline = samples[0].job, time.process_time() + LIMIT_S
+) -> Iterator[Tried]:
+    """Yield the formulas of an output that equal the first sample, those that equal all samples first."""
+    job, begun = samples[0].job, time.process_time()
     every = [_seen(of, operation, output) for of in samples]
     # A size that is no multiple of the first may have an edge that the launch leaves out.
     shapes = [of.job.shape for of in samples]
@@ -199,22 +222,28 @@ def _fitting(
         plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, more) for of, end, _ in kinds]
     forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
-    def equal() -> Iterator[tuple[bool, Tried]]:
-        for text, formula, letters in tried:
-            if time.process_time() > deadline:
-                return
-            for part, written in forms:
-                if form := next(_equal(written, formula, letters, part), None):
-                    code, end, more = form
-                    yield part is not every, (text + end, code, letters | more)
-                    break
-
-    fitting = list[tuple[bool, Tried]]()
-    for of in itertools.islice(equal(), SEVERAL):
-        fitting.append(of)
-        if sum(not edge for edge, _ in fitting) == MOST:
+    edges, count = list[Tried](), 0
+    for text, formula, letters in tried:
+        if time.process_time() - begun > LIMIT_S:
             break
-    return [of for _, of in sorted(fitting, key=operator.itemgetter(0))[:MOST]]
+        for part, written in forms:
+            telling = all(of.telling for of in part) or formula in CONSTANT
+            codes = ((form.format(formula), end, letters | more) for form, end, more in written)
+            for code, end, chosen in codes if telling else ():
+                if all(of.near(code, chosen) is not None for of in part):
+                    near = max(of.near(code, chosen) or "" for of in part)
+                    edges.append((text + end + near, code, chosen))
+                    break
+            else:
+                continue
+            if part is every:
+                paused, count = time.process_time(), count + 1
+                yield edges.pop()
+                begun += time.process_time() - paused
+            break
+        if count == MOST or count + len(edges) == SEVERAL:
+            break
+    yield from edges[: MOST - count]
 
 
 def _parts(
@@ -229,11 +258,15 @@ def _parts(
         return
     for text, mask in PARTS.items():
         for letters in _letters(mask, (), numbers):
-            inside = [of.value(mask, letters) > 0 for of in seen]
-            within = all(not (b & ~a).any() for a, b in zip(inside, changed))
-            whole = [of.all() for of in inside]
+            whole = list[bool]()
+            for of, written in zip(seen, changed):
+                inside = of.value(mask, formulas.letter_values(letters, of.named)) > 0
+                if (written & ~inside).any():
+                    break
+                whole.append(bool(inside.all()))
             # A launch that takes too few elements takes all at some size, or is wrong.
-            if within and not all(whole) and (any(whole) or "inner" in mask):
+            some = any(whole) or "inner" in mask
+            if some and len(whole) == len(seen) and not all(whole):
                 code = f"part({mask}, {{}}, {rest})"
                 more = letters if pure else {**letters, "Z": output}
                 named = text.format_map(letters) + ", and 0 elsewhere" * (rest == "0.0")
@@ -241,9 +274,8 @@ def _parts(
 
 
 def _named(text: str, letters: Letters) -> str:
-    return text.format_map(
-        {at: f"{of:g}" if isinstance(of, float) else of for at, of in letters.items()}
-    )
+    short = {at: f"{of:g}" for at, of in letters.items() if isinstance(of, float)}
+    return text.format_map({**letters, **short})
 
 
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
@@ -345,32 +377,6 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     loose = WITHIN * DTYPES[dtype].whole + FAR * np.abs(finite).mean() if finite.size else 0.0
     names = formulas.launched(operation, job, output), {**job.shape, **arrays}
     tolerance = functools.partial(rounding, operation, job, output)
-    return Seen(*names, got, old, wrote, telling, loose, tolerance)
-
-
-def _equal(
-    forms: Iterable[Form], formula: str, letters: Letters, seen: Sequence[Seen]
-) -> Iterator[Form]:
-    """Yield the first form that gives, in each sample, all that was written, and no more, with how near it is."""
-    if not (all(of.telling for of in seen) or formula in CONSTANT):
-        return
-    for form, end, more in forms:
-        code, nearest = form.format(formula), ""
-        for of in seen:
-            want = of.value(code, letters | more)
-            stated = ~np.isnan(want)
-            if not (stated.any() and np.array_equal(stated, of.wrote | (want == of.got))):
-                break  # -1 is as what nothing wrote
-            want, have = want[stated], of.got[stated]
-            if np.any(np.abs(want[:4] - have[:4]) > of.loose + FAR * np.abs(have[:4])):
-                break
-            bound = of.tolerance(want)
-            all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
-            with np.errstate(invalid="ignore"):
-                near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
-            if all_near or not (near | (want == have)).all():
-                break
-            nearest = f", within {WITHIN:g}" if bound.absolute == WITHIN else nearest
-        else:
-            yield code, end + nearest, more
-            return
+    places = np.flatnonzero(wrote)
+    some = places[:: len(places) // FEW or 1]
+    return Seen(*names, got, old, wrote, some, telling, loose, tolerance)
