@@ -185,10 +185,10 @@ def recognised(
     words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
     searches = [_fitting(samples, operation, of, tried, numbers, then) for of in outputs]
-    one = len(outputs) == 1  # then the next one is sought when it is asked for
-    combined: Iterator[Any] = zip(*searches) if one else itertools.product(*searches)
+    single = len(outputs) == 1  # then the next formula is sought when it is asked for
+    combined: Iterator[Any] = zip(*searches) if single else itertools.product(*searches)
     first = [*itertools.islice(combined, 1)]
-    exact = sole and one and not first
+    exact = sole and single and not first
     for chosen in zip(tried[:1]) if exact else itertools.chain(first, combined):
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
