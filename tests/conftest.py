@@ -100,8 +100,10 @@ def shipped_recordings_are_read_once() -> Iterator[None]:
 def nvdisasm_runs_for_new_code_only() -> Iterator[None]:
     keeping.places()  # read before the processes that compile are forked
     listed = functools.partial(compiling.compile_now, listing_of=keeping.of_trial)
+    stored = functools.partial(keeping.stored, read=compiling._stored)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiling, "compile_now", listed)
+        patch.setattr(compiling, "_stored", stored)
         yield
 
 

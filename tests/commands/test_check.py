@@ -191,10 +191,11 @@ def test_what_one_kernel_compiled_serves_the_next(capsys, monkeypatch, tmp_path)
 
 def test_what_a_file_leaves_to_others(capsys):
     path = WRAPPED / "near" / "gemm_typed.cu"
-    code, document = check(capsys, path)
+    code, document = check(capsys, path, "--budget", 1)
     assert code == 3 and "--macro DEPTH=VALUE" in document["sentence"]
     assert check(capsys, path, "--macro", "DEPTH=4", "--budget", 1)[0] == 0
-    assert check(capsys, path.with_name("strips.cu"), "--arguments", "a,b,c,batch,m,k,k,n")[0] == 1
+    strips = path.with_name("strips.cu"), "--arguments", "a,b,c,batch,m,k,k,n", "--budget", 1
+    assert check(capsys, *strips)[0] == 1
 
 
 def test_layouts_that_are_not_tried(capsys):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import executing_support as support
-from samples import ROOT, needs_nvrtc
+from samples import ROOT, needs_nvrtc, table
 from tilewave import execution
 from tilewave.basics.errors import BadLaunch, Unsupported
 from tilewave.compiling import sass
@@ -18,6 +18,8 @@ from tilewave.execution.machine import launch, maps, program
 from tilewave.execution.machine.decode import Raw, decode
 from tilewave.kernel.launches import MapPlan
 from tilewave.theory import opcodes
+
+CASES = table("warpgroups")
 
 pytestmark = needs_nvrtc
 
@@ -52,18 +54,7 @@ def test_layouts(macros):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "macros"),
-    [
-        ("8x8x8", {}),
-        ("1x8x8", {"GROUPS": 1, "PARTS": 1}),
-        ("64x64x64", {"GROUPS": 1, "PARTS": 1}),
-        ("129x72x64", {"CLUSTER": 2}),
-        ("300x264x328", {"BLOCKS": 1}),
-        ("300x264x328", {"CLUSTER": 2, "BLOCKS": 2}),
-        ("520x136x72", {"CLUSTER": 2, "GROUPS": 1}),
-    ],
-)
+@pytest.mark.parametrize("shape, macros", CASES["shapes"])
 def test_shapes(shape, macros, reverse):
     """Tails, a single step and several tiles a block are right, with warps in either order."""
     fine(execute(shape, macros, reverse=reverse))
@@ -74,17 +65,7 @@ def test_without_looking_for_races():
 
 
 @pytest.mark.parametrize("cluster", [1, 2])
-@pytest.mark.parametrize(
-    ("bug", "kinds", "message", "text"),
-    [
-        (1, ["race"], "fence.proxy.async between", "cp.async.bulk.tensor.2d.global"),
-        (2, ["race"], "which a bulk copy writes: wait at the copy's mbarrier", ""),
-        (3, ["race"], "which products that warp 4 issued may still read", "cp.async.bulk.tensor"),
-        (4, ["barrier"], "at the mbarrier at byte 0 of shared memory, which lacks 16 bytes", ""),
-        (5, ["race"], "which a bulk store of warp 4 may still read", "stmatrix"),
-        (6, ["barrier"], "for 256 registers each", ""),
-    ],
-)
+@pytest.mark.parametrize("bug, kinds, message, text", CASES["planted mistakes"])
 def test_planted_mistakes(bug, kinds, message, text, cluster):
     done = execute("300x264x200", {"BUG": bug, "BLOCKS": 2, "CLUSTER": cluster})
     assert set(kinds) <= set(done.kinds) <= {*kinds, "uninitialised read"}
@@ -97,19 +78,7 @@ def test_planted_mistakes(bug, kinds, message, text, cluster):
 
 
 @pytest.mark.parametrize(
-    ("bug", "threads", "verdict", "message"),
-    [
-        (0, 128, "correct", ""),
-        (0, 32, "correct", ""),
-        (1, 128, "race", "each writer needs a fence.proxy.async"),
-        (2, 128, "race", "each writer needs a fence.proxy.async"),
-        (2, 32, "race", "each writer needs a fence.proxy.async"),
-        (3, 128, "race", "the mbarrier at byte 1024 of shared memory, which no fence"),
-        (4, 128, "correct", "the mbarrier at byte 1024 of shared memory, which no fence"),
-        (5, 32, "race", "a __syncwarp between their fence.proxy.async and the store"),
-        (6, 32, "race", "a bulk store that may still read shared memory when the block ends"),
-        (7, 32, "race", "which a bulk store of warp 0 may still read"),
-    ],
+    "bug, threads, verdict, message", CASES["fences of the asynchronous proxy"]
 )
 def test_fences_of_the_asynchronous_proxy(bug, threads, verdict, message):
     macros = {"BUG": bug, "THREADS": threads}
@@ -224,22 +193,10 @@ def test_arrivals_at_blocks_that_may_have_ended(end, byte, reverse):
 MAP = MapPlan("map_a", "a", "f16", sizes=(64, 40), box=(64, 8), swizzle=128, l2=128)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"box": (60, 8)}, "inner side of 120 bytes is not a multiple of 16"),
-        ({"box": (64, 512)}, r"a box of \(64, 512\) elements exceeds 256"),
-        ({"swizzle": 64}, "inner side of 128 bytes exceeds swizzle 64"),
-        ({"swizzle": 16}, "swizzle is 16. Allowed: 0, 32, 64, 128"),
-        ({"strides": (120,)}, "stride from row to row is 120 bytes, not a multiple of 16"),
-        ({"strides": ()}, "rank is 2. Allowed: 1 to 5, the same for box and strides"),
-        ({"element_strides": (1, 9)}, r"element strides \(1, 9\) exceed 8"),
-        ({"sizes": (64, 41)}, "array is 5248 bytes. Allowed: at most 5120, the size of a"),
-        ({"box": (32, 8)}, "rows of 64 bytes in a swizzle of 128"),
-    ],
-)
+@pytest.mark.parametrize("change, message", CASES["maps that no driver makes"])
 def test_maps_that_no_driver_makes(change, message):
-    tensor_map = replace(buffers.tensor_map(execution.engine(), MAP), **change)
+    fields = {name: tuple(of) if isinstance(of, list) else of for name, of in change.items()}
+    tensor_map = replace(buffers.tensor_map(execution.engine(), MAP), **fields)
     kind = Unsupported if message.startswith("rows") else BadLaunch
     with pytest.raises(kind, match=message):
         maps.encoded(tensor_map, 1 << 35, 5120)

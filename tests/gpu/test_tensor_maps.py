@@ -11,7 +11,7 @@ import pytest
 
 import executing_support as support
 import samples
-from samples import BODY, FRONT, HERE, ROOT, config, needs_nvrtc, write_kernel
+from samples import BODY, FRONT, HERE, ROOT, config, needs_nvrtc, table, write_kernel
 from tilewave.basics.validation import of_document
 from tilewave.compiling import headers, nvrtc
 from tilewave.gpu import launch, tensor_maps
@@ -23,6 +23,8 @@ from tilewave.kernel.launches import LaunchPlan, MapPlan
 from tilewave.pipeline import project
 from tilewave.records import keys
 from tilewave.theory.dtypes import SIZES
+
+CASES = table("tensor_maps")
 
 KERNEL = ROOT / "tests" / "tma" / "tiles_by_tma.cu"
 SHAPE = {"m": 24, "n": 80, "k": 48}
@@ -52,46 +54,17 @@ def mapped(folder: Path, more: str, top: str = "") -> Path:
     return write_kernel(folder, front=f"{front}{top}tensor_maps: {{map: {{{more}}}}}\n")
 
 
-@pytest.mark.parametrize(
-    ("more", "sizes", "strides"),
-    [
-        ("of: a, box: [16]", (1152,), ()),
-        ("of: a, box: [16, 8, 1]", (48, 24, 1), (192, 4608)),
-        ("of: c, box: [16, 8], sizes: [16, m], strides: [ldc]", (16, 24), (320,)),
-        ("of: part, box: [64]", (4096,), ()),
-        ("of: part, box: [8, 8, 8], sizes: [8, 16, 'TILE * 2']", (8, 16, 32), (16, 256)),
-        ("of: part, box: [8, 8, 2], sizes: [8, 8, 2], strides: [8, 'm * 40']", (8, 8, 2), (16, 1920)),
-        ("of: part, box: [8, 2], sizes: [64, 2], strides: [32]", (64, 2), (64,)),  # over each other
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("more, sizes, strides", CASES["sizes and strides"])
 def test_sizes_and_strides(tmp_path, more, sizes, strides) -> None:
     plan = support.choose(mapped(tmp_path, more)).plan(SHAPE, {})
     (tensor_map,) = plan.tensor_maps
-    shape = tensor_map.sizes, tensor_map.pitches, tensor_map.steps
-    assert shape == (sizes, strides, (1,) * len(sizes))
+    shape = [*map(list, (tensor_map.sizes, tensor_map.pitches, tensor_map.steps))]
+    assert shape == [sizes, strides, [1] * len(sizes)]
     assert tensor_map.dtype == ("f16" if "part" in more else "f32")
     assert of_document(LaunchPlan, json.loads(json.dumps(plan, default=vars))) == plan
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        ("box: [16, 257]", "map: a box of (16, 257) elements exceeds 256"),
-        ("box: [6, 16]", "map: the box's inner side of 24 bytes is not a multiple of 16"),
-        (
-            "box: [64, 16], swizzle: 128",
-            "map: the box's inner side of 256 bytes exceeds swizzle 128",
-        ),
-        ("box: [32, 16], swizzle: 128", ""),
-        ("box: [64, 16]", ""),
-        (
-            "box: [8, 8, 8], sizes: [8, 8, 8], strides: [8, 12]",
-            "map: the stride along dimension 3 is 24 bytes",
-        ),
-        ("box: [8, 8], sizes: [8, 8], element_strides: [1, 9]", "map: element strides (1, 9)"),
-        ("box: [8, 8], sizes: [8, 8], element_strides: [1, 8]", ""),
-    ],
-)
+@pytest.mark.parametrize("more, sentence", CASES["what CUDA cannot launch"])
 def test_what_cuda_cannot_launch(tmp_path: Path, more: str, sentence: str) -> None:
     path = mapped(tmp_path, f"of: {'part' if 'sizes' in more else 'a'}, {more}")
     problem = support.choose(path).plan(SHAPE, {}).exceeded_limit(HERE["device"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from samples import FRONT, needs_nvrtc, write_kernel
+from samples import FRONT, needs_nvrtc, table, write_kernel
 from tilewave.compiling import nvrtc
 from tilewave.kernel import result
 from tilewave.kernel.front_matter import load_kernel
@@ -19,28 +19,14 @@ from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import resolve
 from tilewave.pipeline.shapes import expand_shapes
 
+CASES = table("kernel")
+
 PLAIN = LaunchPlan((1, 1, 1), (1, 1, 1), 0, None, 1)
 HERE = {"arch": 90, "shared_per_block_optin": 232448}
 CONFIG = {"studies": {"one": {"plot": "correctness", "title": "-", "cases": [{"shapes": [1]}]}}}
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        ({"grid": (2**31 - 1, 65535, 65535), "block": (4, 4, 64)}, ""),
-        ({"grid": (2**31, 1, 1)}, "grid x = 2147483648 exceeds 2147483647"),
-        ({"grid": (1, 65536, 1)}, "grid y = 65536 exceeds 65535"),
-        ({"grid": (1, 1, 65536)}, "grid z = 65536 exceeds 65535"),
-        ({"block": (1025, 1, 1)}, "block x = 1025 exceeds 1024"),
-        ({"block": (1, 1025, 1)}, "block y = 1025 exceeds 1024"),
-        ({"block": (1, 1, 65)}, "block z = 65 exceeds 64"),
-        ({"block": (33, 32, 1)}, "a block of 1056 threads exceeds 1024"),
-        ({"shared_bytes": 232449}, "232449 bytes of shared memory exceed this device's 232448"),
-        ({"shared_bytes": -1}, "-1 bytes of shared memory are less than 0"),
-        ({"grid": (17, 1, 1), "cluster": (17, 1, 1)}, "a cluster of 17 blocks exceeds 16"),
-        ({"grid": (3, 1, 1), "cluster": (2, 1, 1)}, "grid x = 3 is not a multiple of 2, the cluster's"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("more, sentence", CASES["launches that exceed a limit"])
 def test_geometry(more, sentence):
     assert replace(PLAIN, **more).exceeded_limit(HERE) == sentence
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import executing_support as support
-from samples import DATA, WRAPPED, a_job, kernel_parts, needs_nvrtc, shipped, write_kernel
+from samples import DATA, WRAPPED, a_job, kernel_parts, needs_nvrtc, shipped, table, write_kernel
 from tilewave import plots
 from tilewave.__main__ import main
 from tilewave.basics.errors import UserError
@@ -19,28 +19,13 @@ from tilewave.kernel import operations
 from tilewave.kernel.padding import POISON
 from tilewave.pipeline import project
 
+CASES = table("kernel")
+
 PRODUCT = dict.fromkeys(("a", "b", "c", "accumulate"), "f32")
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(
-    ("name", "macros", "shape"),
-    [
-        ("copy", {}, 1000),
-        ("transpose_naive", {}, "37x50"),
-        ("transpose_tiled", {"PAD": 0}, "37x50"),
-        ("transpose_tiled", {"PAD": 1}, "37x50"),
-        ("transpose_swizzled", {}, "36x52"),
-        ("reduction_atomic", {"ADDS": "thread"}, 1000),
-        ("reduction_atomic", {"ADDS": "warp"}, 1000),
-        ("reduction_atomic", {"ADDS": "block"}, 1000),
-        ("reduction_ordered", {}, 5000),
-        ("softmax_passes", {}, "3x300"),
-        ("softmax_online", {}, "3x300"),
-        ("batched_naive", {"REAL": "f64"}, "2x17x20x9"),
-        ("batched_tiled", {"REAL": "f32"}, "2x17x20x9"),
-    ],
-)
+@pytest.mark.parametrize("name, macros, shape", CASES["shipped kernels of operations"])
 def test_shipped_kernels_are_right(name: str, macros: dict[str, str], shape: Any) -> None:
     support.right(shipped(name), shape, macros)
 

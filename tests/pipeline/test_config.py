@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import plot_options
-from samples import FRONT, ROOT, config, refused, write_kernel
+from samples import FRONT, ROOT, config, refused, table, write_kernel
 from tilewave import plots
 from tilewave.__main__ import main
 from tilewave.basics import validation
@@ -22,6 +22,8 @@ from tilewave.pipeline import project
 from tilewave.pipeline.cases import MOST_CASES, MOST_LISTED
 from tilewave.pipeline.config import Config, json_schema
 from tilewave.pipeline.parameters import split_names
+
+CASES = table("config")
 
 WHERE = "my.yaml"
 BLOCK = {"kernels": ["matmul_naive"], "shapes": [64]}
@@ -101,36 +103,13 @@ def test_only_suggests_no_empty_word():
     assert not re.search("Allowed: ,|, ,", refusal(config(PROBE, only="x")))
 
 
-@pytest.mark.parametrize(
-    ("shapes", "ids"),
-    [
-        ([64, "512x256x128"], ["64x64x64", "512x256x128"]),
-        (["sms - 120"], ["sms-120xsms-120xsms-120"]),  # positive on some device
-        ([{"m": "256 * sms", "n": [8, {"from": 16, "to": 25, "step": 8}], "k": 4096}],
-         ["256*smsx8x4096", "256*smsx16x4096", "256*smsx24x4096"]),
-        ([{"m": [1, 2], "n": 3, "k": [4, 5]}], ["1x3x4", "1x3x5", "2x3x4", "2x3x5"]),
-        ([64, "64x64x64"], ["64x64x64"]),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("shapes, ids", CASES["forms of shapes"])
 def test_shape_forms(shapes, ids):
     names = cases(block(shapes=shapes, macros="defaults"))
     assert names == [f"matmul_naive@{shape_id}" for shape_id in ids]
 
 
-@pytest.mark.parametrize(
-    ("macros", "variants"),
-    [
-        ("defaults", ["sample"]),
-        ("each_dtype", ["sample", "sample-realf64"]),
-        ("one_at_a_time", ["sample", "sample-realf64", "sample-tile32"]),
-        ("product", ["sample", "sample-tile32", "sample-realf64", "sample-realf64-tile32"]),
-        ({"TILE": 32}, ["sample-tile32"]),
-        ({"TILE": [32, 16], "REAL": "f64"}, ["sample-realf64-tile32", "sample-realf64"]),
-        ({"TILE": "32"}, ["sample-tile32"]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("macros, variants", CASES["macros"])
 def test_macros(tmp_path, macros, variants):
     write_kernel(tmp_path)
     entry = {"kernels": ["sample"], "shapes": [64], "macros": macros}

@@ -23,6 +23,8 @@ from tilewave.plots.claims import forms, judging
 from tilewave.plots.claims.facts import Facts
 from tilewave.plots.claims.judging import Claim, JudgedClaim, Value, agrees, judge, judge_all
 
+CASES = table("plots")
+
 DATA = Path(__file__).parents[1] / "data" / "claims"
 CLAIMS = {claim.id: claim for claim in judging.all_claims()}
 CUBE = (4096, 4096, 4096)
@@ -73,16 +75,7 @@ def claim(claimed: Value = 100.0, **more: Any) -> Claim:
     return Claim(claimed=claimed, **fields)
 
 
-@pytest.mark.parametrize(
-    ("relation", "good", "bad"),
-    [
-        ("equals", (90.0, 110.0), (89.0, 111.0)),
-        ("at least", (90.0, 1e9), (89.0,)),
-        ("at most", (110.0, 0.0), (111.0,)),
-        ("more than", (111.0,), (110.0, 90.0)),
-        ("less than", (89.0,), (90.0, 110.0)),
-    ],
-)
+@pytest.mark.parametrize("relation, good, bad", CASES["relations"])
 def test_relations(relation: str, good: tuple[float, ...], bad: tuple[float, ...]) -> None:
     judged_claim = claim(relation=relation, tolerance=0.1)
     assert all(agrees(value, judged_claim) for value in good)

@@ -10,11 +10,13 @@ import yaml
 
 import synthetic
 import synthetic_studies
-from samples import ROOT
+from samples import ROOT, table
 from tilewave import plots
 from tilewave.pipeline import project, tables
 from tilewave.plots import _rungs, base, ladder
 from tilewave.plots.style import Style
+
+CASES = table("plots")
 
 TILED = "matmul_tiled"
 
@@ -28,18 +30,7 @@ def cases(*pairs: tuple[str, str | None]) -> pd.DataFrame:
     return pd.DataFrame(pairs, columns=["kernel", "follows"])
 
 
-@pytest.mark.parametrize(
-    ("pairs", "expected"),
-    [
-        ([("c", "b"), ("b", "a"), ("a", None)], "a b c"),
-        # Branches that follow the same rung come one after the other.
-        ([("a", None), ("x", "a"), ("b", "a"), ("y", "x")], "a x y b"),
-        # A rung may follow a kernel outside the study; cuBLAS is no rung.
-        ([("cublas", None), ("b", "elsewhere"), ("c", "b")], "b c cublas"),
-        # A circle keeps all rungs.
-        ([("a", "b"), ("b", "a")], "a b"),
-    ],
-)
+@pytest.mark.parametrize("pairs, expected", CASES["order of rungs"])
 def test_order(pairs: list[tuple[str, str | None]], expected: str) -> None:
     assert _rungs.order(cases(*pairs)) == expected.split()
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from samples import shipped_plan
+from samples import shipped_plan, table
 from tilewave.kernel import result
 from tilewave.kernel.result import Result
 from tilewave.pipeline import rules, tables
@@ -17,6 +17,8 @@ from tilewave.records import agreement
 from tilewave.records.folder import folders
 from tilewave.records.recorded import Recorded
 from tilewave.records.store import Store
+
+CASES = table("records")
 
 SHIPPED = folders(ROOT / "resources" / "recorded")
 DOUBTFUL = yaml.safe_load((ROOT / "tests" / "data" / "doubtful.yaml").read_text(encoding="utf-8"))
@@ -27,19 +29,7 @@ def figures(duration: float, clock: float = 1980.0, **more: float) -> dict[str, 
     return {"duration": duration, "sm_clock": clock, **more}
 
 
-@pytest.mark.parametrize(
-    ("duration", "clock", "agrees"),
-    [
-        (103.0, 1980.0, True),
-        (106.0, 1980.0, False),
-        (94.0, 1980.0, False),
-        (120.0, 1650.0, True),  # compute-bound: the same cycles
-        (110.0, 1700.0, True),  # between arithmetic and memory
-        (120.0, 1900.0, False),
-        (130.0, 1650.0, False),  # the clock explains only a part
-        (float("nan"), 1980.0, False),
-    ],
-)
+@pytest.mark.parametrize("duration, clock, agrees", CASES["alone over paired"])
 def test_alone_over_paired(duration, clock, agrees):
     pairs = [figures(1.0, baseline_duration=us) for us in (99.0, 100.0, 180.0)]
     difference = agreement.alone_over_paired("cublas@64", figures(duration, clock), pairs)
@@ -47,30 +37,14 @@ def test_alone_over_paired(duration, clock, agrees):
     assert agreement.alone_over_paired("cublas@64", figures(duration, clock), []) is None
 
 
-@pytest.mark.parametrize(
-    ("duration", "clock", "eliminated", "agrees"),
-    [
-        (100.0, 1980.0, 0.0, True),
-        (112.0, 1980.0, 0.0, False),
-        (112.0, 1768.0, 0.0, True),
-        (112.0, None, 0.0, False),  # the clock is unknown
-        (112.0, 1980.0, 1.0, True),  # eliminated before the clock settled
-    ],
-)
+@pytest.mark.parametrize("duration, clock, eliminated, agrees", CASES["tuned over time"])
 def test_tuned_over_time(duration, clock, eliminated, agrees):
     tuned = {"tune_duration": duration, "tune_eliminated": eliminated}
     assert (agreement.tuned_over_time("a", figures(100.0), tuned, clock) is None) == agrees
 
 
 @pytest.mark.parametrize(
-    ("cycles", "profiled_us", "us", "capped", "agrees"),
-    [
-        (198_000, 100.0, 100.0, False, True),
-        (198_000, 100.0, 110.0, False, False),
-        (178_000, 105.0, 100.0, False, True),  # ncu ran at another clock
-        (198_000, 100.0, 110.0, True, True),  # the clock of the timing is unknown
-        (39_600, 20.0, 25.0, False, True),  # too short: the cycles include its start
-    ],
+    "cycles, profiled_us, us, capped, agrees", CASES["counted cycles over time and clock"]
 )
 def test_counted_cycles_over_time_and_clock(cycles, profiled_us, us, capped, agrees):
     counted = {agreement.CYCLES: cycles, "gpu__time_duration.sum": 1e3 * profiled_us}

@@ -5,8 +5,11 @@ import re
 
 import pytest
 
+from samples import table
 from tilewave.records.counters import catalogue, figures, instructions
 from tilewave.records.counters.kernel_names import tile_of
+
+CASES = table("records")
 
 OP = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 SCALAR = {OP.format(op): 0.0 for op in "ffma fadd fmul dfma dadd dmul hfma hadd hmul".split()}
@@ -151,39 +154,12 @@ def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:
 XMMA = "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x64x32_stage4_warpsize2x2x1_tensor16x8x16"
 
 
-@pytest.mark.parametrize(
-    ("name", "tile"),
-    [
-        (f"{XMMA}_kernel", (64, 128)),
-        ("sm90_xmma_gemm_bf16_tn_n_tilesize256x128x64_warpgroupsize2x1x1_kernel__5x_cublas", (128, 256)),
-        ("ampere_h16816gemm_128x64_ldg8_stages_32x5_tn", (64, 128)),
-        ("ampere_fp16_s16816gemm_fp16_256x128_ldg8_f2f_stages_64x3_nn", (128, 256)),
-        ("ampere_sgemm_32x128_nn", (128, 32)),
-        ("void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_128x64_32x6_tn_align8>(T1::Params)", (64, 128)),
-        ("cutlass_80_simt_sgemm_256x128_8x4_nt_align1", (128, 256)),
-        ("nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT", (256, 128)),
-        ("nvjet_tst_64x8_64x16_4x1_v_bz_TNN", (8, 64)),
-        ("nvjet_hsh_192x192_64x3_2x1_v_bz_coopB_TNN", (192, 192)),
-        ("nvjet_sm100_tst_16x64_64x16_4x1_v_bz_TNN", (64, 16)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name, tile", CASES["tiles in names of kernels"])
 def test_the_pair_of_the_tile_is_read_and_turned(name: str, tile: tuple[int, int]) -> None:
-    assert tile_of(name) == tile
+    assert tile_of(name) == tuple(tile)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "hgemm_wmma_staged",
-        "void cublasLt::splitKreduce_kernel<32, 16, int, __half, float, __half>(Params)",
-        "void gemv2T_kernel_val<int, int, float, float, float, float, 128, 16, 4, 4, false>()",
-        "volta_sgemm_nn",
-        # Pairs of stages, clusters or warps are no tile.
-        "ampere_h16816gemm_stages_2x4_tn",
-        "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_warpsize2x2x1",
-    ],
-)
+@pytest.mark.parametrize("name", CASES["names without a tile"])
 def test_names_without_a_tile(name: str) -> None:
     assert tile_of(name) is None
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from samples import table
 from tilewave.records.counters import demand
 from tilewave.theory import bounds, data_sheets, opcodes
 from tilewave.theory.bounds import Counts, bound, scaled
 from tilewave.theory.data_sheets import SHORT, DataSheet
+
+CASES = table("theory")
 
 A100, B200, H200, L4, RTX_4090 = map(SHORT.__getitem__, ("a100", "b200", "h200", "l4", "rtx4090"))
 SMS = H200.sms
@@ -104,27 +107,10 @@ def test_every_gpu_has_rates_and_a_name() -> None:
         assert data_sheets.data_sheet(f"NVIDIA {name}") is None
 
 
-@pytest.mark.parametrize(
-    ("opcode", "unit", "tensor"),
-    [
-        ("HMMA.16816.F32", ("mma f16", 4096), ("f16", "f32", 4096)),
-        ("HMMA.16816.F16", ("mma f16 f16 sum", 4096), ("f16", "f16", 4096)),
-        ("HMMA.1688.F32.BF16", ("mma bf16", 2048), ("bf16", "f32", 2048)),
-        ("HMMA.1688.F32.TF32", ("mma tf32", 2048), ("tf32", "f32", 2048)),
-        ("DMMA.8x8x4", ("mma 8x8x4 f64", 512), ("f64", "f64", 512)),
-        ("DMMA.884", ("mma 8x8x4 f64", 512), ("f64", "f64", 512)),
-        ("DMMA.16x8x16", ("mma f64", 4096), ("f64", "f64", 4096)),
-        ("HGMMA.64x256x16.F32.BF16", ("wgmma bf16", 131072), ("bf16", "f32", 131072)),
-        # ncu does not count these.
-        ("IMMA.16832.S8.S8", ("mma i8", 8192), None),
-        ("IGMMA.64x128x32.S8.S8", ("wgmma i8", 131072), None),
-        ("QGMMA.64x128x32.F32.E5M2.E4M3", ("wgmma fp8", 131072), None),
-        *((opcode, None, None) for opcode in "IMMA.8832.S4.S4 HMMA.SP.16832.F32 FFMA".split()),
-        ("WARPGROUP.ARRIVE", None, None),
-    ],
-)
+@pytest.mark.parametrize("opcode, unit, tensor", CASES["units of tensor instructions"])
 def test_units_of_tensor_instructions(opcode: str, unit: Any, tensor: Any) -> None:
-    assert (opcodes.unit(opcode), opcodes.tensor(opcode)) == (unit, tensor)
+    units = opcodes.unit(opcode), opcodes.tensor(opcode)
+    assert units == (unit and tuple(unit), tensor and tuple(tensor))
 
 
 def _row(opcode: str, executed: int, sectors: int = -1, **columns: float) -> dict[str, Any]:

@@ -6,33 +6,13 @@ import samples
 from tilewave.theory.latency import fma_per_cycle, lanes_of, warps_to_hide
 from tilewave.theory.occupancy import HOPPER, TURING, SmLimits, occupancy
 
+CASES = samples.table("theory")
 
-@pytest.mark.parametrize(
-    ("gpu", "block", "blocks", "fraction", "limiters"),
-    [
-        # 180 registers x 32 = 5760, rounded up to 5888; a quarter of the file (16384) holds 2 warps.
-        (TURING, (128, 180), 2, 0.25, ("registers",)),
-        (HOPPER, (128, 180), 2, 0.125, ("registers",)),
-        # 128 x 32 = 4096: a quarter of the file holds 4 warps, the file 16, two blocks of 8. On Turing
-        # 2 x 32 KB fill the 64 KB; on Hopper 233472 / (32768 + 1024) = 6.9.
-        (TURING, (256, 128, 32768), 2, 0.5, ("registers", "shared memory")),
-        (HOPPER, (256, 128, 32768), 2, 0.25, ("registers",)),
-        # 16384 registers of a quarter over r x 32: 168 -> 5376 -> 3 warps; 169 -> 176 x 32 -> 2.
-        (HOPPER, (128, 168), 3, 12 / 64, ("registers",)),
-        (HOPPER, (128, 169), 2, 8 / 64, ("registers",)),
-        (HOPPER, (256, 168), 1, 8 / 64, ("registers",)),  # not the third warp of each quarter
-        (HOPPER, (256, 32), 8, 1.0, ("warps", "registers")),
-        (HOPPER, (32, 0), 32, 0.5, ("blocks",)),
-        # 4096 declared occupy 5120: 233472 / 5120 = 45.6, without the reserve it would be 57.
-        (HOPPER, (32, 16, 4096), 32, 0.5, ("blocks",)),
-        # Two blocks of 113 KB fit (114 KB each with the reserve), 128 bytes more do not.
-        (HOPPER, (128, 32, 113 * 1024), 2, 8 / 64, ("shared memory",)),
-        (HOPPER, (128, 32, 113 * 1024 + 128), 1, 4 / 64, ("shared memory",)),
-    ],
-)
+
+@pytest.mark.parametrize("gpu, block, blocks, fraction, limiters", CASES["occupancy"])
 def test_occupancy(gpu, block, blocks, fraction, limiters) -> None:
-    result = occupancy(gpu, *block)
-    assert (result.blocks, result.fraction, result.limiters) == (blocks, fraction, limiters)
+    result = occupancy({"TURING": TURING, "HOPPER": HOPPER}[gpu], *block)
+    assert (result.blocks, result.fraction, [*result.limiters]) == (blocks, fraction, limiters)
 
 
 def test_limits_are_named() -> None:
@@ -57,22 +37,7 @@ def test_limits_from_an_environment() -> None:
         SmLimits.from_environment({k: v for k, v in facts.items() if k != "shared_per_sm"})
 
 
-@pytest.mark.parametrize(
-    ("warps", "ilp", "expected"),
-    [
-        (1, 1, 8),  # 32 lanes do one multiply-add every 4 cycles
-        (4, 1, 32),  # four warps, one a scheduler, do not slow each other down
-        (4, 2, 64),
-        # 4 schedulers x 4 cycles = 16 independent warp instructions, from warps or from chains.
-        *((warps, ilp, 128) for warps, ilp in ((16, 1), (8, 2), (4, 4), (4, 8), (64, 1), (8, 8))),
-        (12, 1, 96),
-        # Six warps: two schedulers have two, and those need 2 x 8 cycles for a round of 8 chains, in
-        # which 6 x 32 x 8 multiply-adds are done: 1536 / 16. Five: one more than four is slower.
-        (6, 8, 96),
-        (5, 8, 80),
-        (6, 1, 48),  # with one chain they still wait for the latency: only their number counts
-    ],
-)
+@pytest.mark.parametrize("warps, ilp, expected", CASES["multiply-adds of warps with chains"])
 def test_the_fullest_scheduler_and_the_latency_decide(warps, ilp, expected) -> None:
     assert fma_per_cycle(warps, ilp, 4) == expected
 

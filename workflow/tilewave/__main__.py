@@ -16,8 +16,6 @@ All but ``record`` and ``explain`` take ``--operations FOLDER ...`` with user-de
 on the command line or in a file.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

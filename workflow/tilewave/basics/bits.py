@@ -1,5 +1,4 @@
 """Bit casts and instructions that numba lacks, one LLVM operation each: loops over lanes stay vector code."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from llvmlite import ir
 from numba import types

@@ -2,6 +2,7 @@
 A user's file is imported when something needs it, not before."""
 
 import ast
+import functools
 import hashlib
 import importlib
 import importlib.util
@@ -13,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 
 from tilewave.basics.errors import UserError
+
+_parsed = functools.lru_cache(maxsize=64)(ast.parse)
 
 
 def of_file(path: Path, name: str) -> ModuleType:
@@ -87,7 +90,7 @@ class Modules:
         path = self.file(name)
         if path is not None:
             try:
-                ast.parse(path.read_bytes())
+                _parsed(path.read_bytes())
             except (SyntaxError, ValueError) as error:
                 line = f"line {getattr(error, 'lineno', None) or 1}"
                 problem = f"{line} is not Python: {error}"

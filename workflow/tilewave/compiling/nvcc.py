@@ -177,7 +177,9 @@ def _knowing(headers: Mapping[str, str]) -> set[str]:
 def _prelude(codes: tuple[str, ...]) -> str:
     """Return the header in front of these texts without comments; empty if they need none."""
     code = "\n".join(codes)
-    names = [name for name in TABLES["names"] if re.search(rf"(?<!::)\b{name}\b", code)]
+    words = {*re.findall(r"(?<!::)\b\w+", code)}
+    patterns = (name for name in TABLES["names"] if name in words or not name.isidentifier())
+    names = [name for name in patterns if re.search(rf"(?<!::)\b{name}\b", code)]
     declared = r"#\s*define\s+{0}\b|\busing\s+{0}\s*="
     lines = [TABLES["names"][name] for name in names if not re.search(declared.format(name), code)]
     named = "using namespace std" in code

@@ -1,16 +1,11 @@
 """The source line of an instruction, in the kernel file or one of its headers, and the calls that led there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tilewave.compiling import sass
-
-if TYPE_CHECKING:
-    from tilewave.kernel.front_matter import Kernel
+from tilewave.kernel.front_matter import Kernel
 
 CALLS = " < "
 """Separator of the call sites in `Origin.via`."""

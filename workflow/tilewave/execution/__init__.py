@@ -5,8 +5,6 @@ and knows no operations, cases or files. This room turns a job into such a launc
 of the GPU's check. Counts get Nsight Compute's names, and faults get their line in the kernel file.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable

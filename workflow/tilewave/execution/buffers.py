@@ -1,7 +1,5 @@
 """The memory and arguments of a launch on the machine, with the contents of the GPU's check."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

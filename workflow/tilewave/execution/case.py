@@ -1,7 +1,5 @@
 """Execution of one job: inputs as in the GPU's check, the machine, the judge, the counters."""
 
-from __future__ import annotations
-
 import functools
 import re
 import sys

@@ -1,7 +1,5 @@
 """Predicted times of executions, so that hopeless cases do not start."""
 
-from __future__ import annotations
-
 import math
 
 from tilewave.kernel import operations

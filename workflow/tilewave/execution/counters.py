@@ -1,8 +1,6 @@
 """Counters of an execution under Nsight Compute's names, those that the machine predicts.
 Caches, cycles and DRAM depend on time, which it does not simulate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The least time of an executed case on a named GPU, its limiter, and the line that costs most of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path

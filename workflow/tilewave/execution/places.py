@@ -1,7 +1,5 @@
 """Source lines of instructions, and the machine's faults in one sentence."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence

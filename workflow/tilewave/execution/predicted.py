@@ -1,7 +1,5 @@
 """The predicted time of a case on a named GPU, and the lines at which its warps wait."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Results of the stages check and counters from an execution on the CPU, where no GPU gave any."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -5,8 +5,6 @@
 It is a separate process so that a crash of the interpreter, or a lack of memory, costs one case.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import gc

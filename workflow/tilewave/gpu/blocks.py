@@ -1,7 +1,5 @@
 """Blocks of launches: CUDA graphs between two events, behind a gate."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, cast

@@ -1,8 +1,6 @@
 """The check of a kernel's output: on the device where the reference consists of matrix products, else on the
 host. Outputs are poisoned (NaN) before each launch; every buffer's guard bands must be intact after it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import math
@@ -16,6 +14,7 @@ import numpy as np
 from tilewave.compiling import sass
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
 from tilewave.gpu.cpu_kernels import cpu_arrays, cpu_function
+from tilewave.gpu.cublaslt import ProductPlan
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.launch import NvrtcKernel
 from tilewave.gpu.operands import fill, gather, scratch, sizes, without_padding
@@ -98,8 +97,6 @@ def _implementations(
         figures.append(figure("driver_blocks_per_sm", kernel.blocks_per_sm(), "block"))
         yield "", kernel.prepare
         return
-    from tilewave.gpu.cublaslt import ProductPlan
-
     plan = stack.enter_context(ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts))
     for rank, algorithm in enumerate(plan.algorithms):
         yield f"algorithm {rank}", functools.partial(plan.prepare, algorithm=algorithm)

@@ -1,7 +1,5 @@
 """Clock, power, temperature and throttle reasons of a GPU, from NVML."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Kernels of the CPU provider: function, operands and wall-clock time."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Mapping

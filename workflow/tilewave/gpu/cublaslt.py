@@ -6,8 +6,6 @@ beta. FP8 has a scale for each operand, `fp8_scales`. An accumulator f22 means F
 library promotes partial sums to f32.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import hashlib
@@ -17,19 +15,17 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tilewave.basics.tables import table_beside
+from tilewave.gpu.blocks import Block
 from tilewave.gpu.buffers import DeviceMemory
 from tilewave.gpu.device import CudaError, Gpu, cuda_errors
 from tilewave.kernel.operations.matmul import Matmul
 from tilewave.records.store import write_atomically
 from tilewave.theory.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from tilewave.gpu.blocks import Block
 
 WORKSPACE_BYTES = 32 << 20
 # Reductions of split-K: CUBLASLT_REDUCTION_SCHEME_INPLACE adds in C, ..._COMPUTE_TYPE in a workspace;

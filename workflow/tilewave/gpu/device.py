@@ -1,7 +1,5 @@
 """The chosen GPU, its lock, and CUDA errors."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

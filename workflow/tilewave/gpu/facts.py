@@ -1,8 +1,6 @@
 """Facts of a GPU from the driver and NVML, and versions of the libraries.
 ``python -m tilewave.gpu.facts [--gpu N]`` prints them as a line of JSON (`records.environment.probe`)."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

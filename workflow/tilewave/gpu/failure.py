@@ -1,7 +1,5 @@
 """Results of cases without figures: after an exception, over the time limit, or with a lost GPU."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 

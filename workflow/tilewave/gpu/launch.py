@@ -1,8 +1,6 @@
 """Launches of kernels: load a cubin, pack arguments, enqueue.
 The launch is the driver's: cuda.core's takes no struct, FP8 number or tensor map by value."""
 
-from __future__ import annotations
-
 import ctypes
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,20 +1,15 @@
 """An operation's arrays on the GPU: sizes, and contents before a launch."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory
 from tilewave.gpu.device import ok
+from tilewave.gpu.session import Session
 from tilewave.kernel import operations
 from tilewave.kernel.job import Job
-
-if TYPE_CHECKING:
-    from tilewave.gpu.session import Session
 
 BESIDE = 16
 """Distance of random streams: buffer set i of a timing holds those from 16 i."""

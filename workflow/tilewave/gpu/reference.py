@@ -1,7 +1,5 @@
 """The helper kernels of support.cu: random inputs, the float64 product, the comparison, a gate."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import math

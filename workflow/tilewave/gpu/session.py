@@ -1,20 +1,15 @@
 """The session of a worker on one GPU: resources that stay open from job to job."""
 
-from __future__ import annotations
-
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tilewave.gpu.buffers import KeptBuffers
+from tilewave.gpu.clocks import Clocks
+from tilewave.gpu.cublaslt import CublasLt, Unavailable
 from tilewave.gpu.device import Gpu
 from tilewave.gpu.launch import Module
+from tilewave.gpu.reference import Support
 from tilewave.kernel.job import Job
-
-if TYPE_CHECKING:
-    from tilewave.gpu.clocks import Clocks
-    from tilewave.gpu.cublaslt import CublasLt, Unavailable
-    from tilewave.gpu.reference import Support
 
 MODULES = 256
 """Most cubins that stay loaded: a tuning run times some 150 variants at one shape after the other."""
@@ -43,20 +38,14 @@ class Session:
 
     @cached_property
     def clocks(self) -> Clocks:
-        from tilewave.gpu.clocks import Clocks
-
         return Clocks(self.gpu.uuid)
 
     @cached_property
     def support(self) -> Support:
-        from tilewave.gpu.reference import Support
-
         return Support(self.gpu, self.cache)
 
     @cached_property
     def _cublaslt(self) -> CublasLt | Unavailable:
-        from tilewave.gpu.cublaslt import CublasLt, Unavailable
-
         try:
             return CublasLt(self.gpu)
         except Unavailable as error:

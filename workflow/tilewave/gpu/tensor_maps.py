@@ -1,8 +1,6 @@
 """Tensor maps (TMA descriptors) of a job's arrays, encoded once for each buffer.
 They are passed by value, or by the address of a copy in the GPU's memory."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -17,8 +17,6 @@
 A launch's duration is the median of a block's time over its launches, its spread the interquartile range.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math
@@ -35,6 +33,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.gpu.blocks import Block, build, empty_us, first_launch_us, span
 from tilewave.gpu.buffers import DeviceBuffer, DeviceMemory, KeptBuffers, Sets
 from tilewave.gpu.cpu_kernels import time_cpu
+from tilewave.gpu.cublaslt import ProductPlan, Unavailable
 from tilewave.gpu.device import CudaError
 from tilewave.gpu.failure import over_limit
 from tilewave.gpu.launch import NvrtcKernel
@@ -181,8 +180,6 @@ def contestants(
 ) -> tuple[Prepare, Prepare | None]:
     """Return the prepare functions of the timed kernel and its partner.
     The partner is the job's rival, cuBLASLt's fastest algorithm, or for cuBLASLt itself its rank 0."""
-    from tilewave.gpu.cublaslt import ProductPlan, Unavailable
-
     kernel: NvrtcKernel | None = None
     if job.provider == "nvrtc":
         kernel = NvrtcKernel(session.gpu, job, session.module(job))

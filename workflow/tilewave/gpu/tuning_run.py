@@ -6,8 +6,6 @@ SHORT_LAUNCHES launches; a lap's block takes the time of the job's `timing`. All
 gate. A candidate's module, graphs and scratch are freed as soon as it is eliminated.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence

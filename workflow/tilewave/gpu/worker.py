@@ -15,8 +15,6 @@ In the stage tune the jobs of one `group` are timed against each other: "started
 many times, "finished" comes in the order in which they are dropped. After a crash --done has later jobs with a result.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys
@@ -26,10 +24,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from tilewave.basics.lifetime import die_with_parent
+from tilewave.gpu.blocks import case_span, span
+from tilewave.gpu.buffers import DeviceMemory
+from tilewave.gpu.check import check
+from tilewave.gpu.cublaslt import ProductPlan
 from tilewave.gpu.device import CudaError, cuda_errors, gpu_lock, open_gpu
 from tilewave.gpu.failure import failure
 from tilewave.gpu.launch import NvrtcKernel
+from tilewave.gpu.operands import fill, scratch, sizes
 from tilewave.gpu.session import Session
+from tilewave.gpu.timing import time_job
+from tilewave.gpu.tuning_run import GpuTrack, run_groups
+from tilewave.kernel import operations
 from tilewave.kernel.job import Job, read_jobs
 from tilewave.kernel.result import Result
 from tilewave.workers.events import Events
@@ -42,11 +48,6 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
     """Launch a job once for Nsight Compute."""
     if session is None:
         return Result.of_job(job, "unsupported", "CPU code has no GPU counters")
-    from tilewave.gpu.blocks import span
-    from tilewave.gpu.buffers import DeviceMemory
-    from tilewave.gpu.operands import fill, scratch, sizes
-    from tilewave.kernel import operations
-
     gpu = session.gpu
     with contextlib.ExitStack() as stack:
         memory = stack.enter_context(DeviceMemory(gpu))
@@ -55,8 +56,6 @@ def _count(session: Session | None, job: Job, index: int) -> Result:
         buffers |= scratch(memory, job)
         pointers = {name: buffer.pointer for name, buffer in buffers.items()}
         if job.provider == "cublaslt":
-            from tilewave.gpu.cublaslt import ProductPlan
-
             product = ProductPlan(session.cublaslt, job.shape, job.dtypes, job.layouts)
             plan = stack.enter_context(product)
             launch = plan.prepare(pointers, algorithm=plan.remembered(session.cache))
@@ -79,12 +78,8 @@ def run_job(stage: str, session: Session | None, job: Job, index: int) -> tuple[
     try:
         with cuda_errors():
             if stage == "check":
-                from tilewave.gpu.check import check
-
                 return check(session, job), True
             if stage == "time":
-                from tilewave.gpu.timing import time_job
-
                 return time_job(session, job), True
             return _count(session, job, index), True
     except Exception as error:
@@ -120,14 +115,10 @@ def run(
                 return UNUSABLE
         events.send("ready", gpu=session.gpu.uuid if session else None)
         if stage == "tune" and session is not None:
-            from tilewave.gpu.tuning_run import GpuTrack, run_groups
-
             track = partial(GpuTrack, session)
             if not run_groups(jobs, todo, events.send, track) or not _still_alive(session):
                 return POISONED
             todo = ()
-        from tilewave.gpu.blocks import case_span
-
         for index in todo:
             job = jobs[index]
             events.send("started", index=index, case=job.case)

@@ -1,8 +1,6 @@
 """Cases: a variant at a shape, expanded from the studies of a config.
 Shapes stay symbolic (``256 * sms``), as the DAG follows from the config; `Shape.resolve` needs the device."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

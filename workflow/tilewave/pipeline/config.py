@@ -1,8 +1,6 @@
 """The config: a typed model, its loading, and its errors, which name the file, the key and what to do.
 ``config/config.yaml`` is the full study, ``config/smoke.yaml`` the small one."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

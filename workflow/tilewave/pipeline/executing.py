@@ -1,8 +1,6 @@
 """Stage execute: the choice of the cases that this machine's CPU executes, with the source ``executed``.
 Without a GPU and a recorded value, the stages check and counters take their results from here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """From cases to jobs: all that one measurement needs, or the result that says why there is none."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,6 +14,7 @@ from tilewave.kernel.result import Result
 from tilewave.pipeline.cases import Builds, Case, wants
 from tilewave.pipeline.config import Config
 from tilewave.pipeline.resolving import probe_of
+from tilewave.records.counters import catalogue
 from tilewave.records.keys import key as content_key
 from tilewave.theory import architectures
 from tilewave.theory.dtypes import has_fp8
@@ -41,8 +40,6 @@ def _counted(
     stage: str, sets: frozenset[str], fp8: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the metrics and sections that a stage asks Nsight Compute for."""
-    from tilewave.records.counters import catalogue
-
     if stage == result.SAMPLE:
         return catalogue.SAMPLED, catalogue.SAMPLED_SECTIONS
     if stage != "counters":

@@ -1,7 +1,5 @@
 """The config of a report on a user's kernels: the studies that fit any kernel, if no config was written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

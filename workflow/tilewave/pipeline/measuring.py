@@ -1,7 +1,5 @@
 """Where each result of a stage comes from: the store, a recording, or a measurement now."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 """The folders that a run writes: they may hold no other files, because a run overwrites and deletes there.
 A run marks its folders. Those of a checkout (results/, reports/) need no mark."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Values for the Snakefile: folders, studies, and the digests that make a rule run again.
 Only the standard library is imported: every job reads the Snakefile. `project.load` reports mistakes."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

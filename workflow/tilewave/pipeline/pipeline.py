@@ -1,8 +1,6 @@
 """The way of a case through the stages of one target: planned, looked up or measured, collected.
 A job of the workflow does this for its part of the cases."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -1,7 +1,5 @@
 """The plan as a document: every case, resolved once for the target, for all later stages, tables and pages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import fields

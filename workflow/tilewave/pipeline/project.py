@@ -1,7 +1,5 @@
 """The project of a run: config, kernels and plan, loaded alike by the DAG and by every job."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

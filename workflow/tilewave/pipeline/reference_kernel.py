@@ -1,7 +1,5 @@
 """A kernel that is the reference of another, executed at that one's case."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Cases resolved for a target: sizes, launch, or why a case cannot run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

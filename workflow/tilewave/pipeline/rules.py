@@ -1,7 +1,5 @@
 """The work of each rule, from documents on disk to documents on disk; the scripts only call it."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -33,6 +31,7 @@ from tilewave.pipeline.project import Project
 from tilewave.records.agreement import Disagreement
 from tilewave.records.environment import commit, probe
 from tilewave.records.store import not_written, write_atomically
+from tilewave.workers import supervisor
 
 WORKER = "tilewave.pipeline.worker"
 COMPILING_S = 300.0
@@ -351,8 +350,6 @@ def _measure(run: Run, stage: str, workers: int) -> Measure:
                 on_result=finished,
                 note=run.note,
             )
-        from tilewave.workers import supervisor
-
         how: dict[str, Any] = {"log_path": log, "module": WORKER}
         if stage == result.EXECUTE:
             from tilewave import execution
@@ -390,7 +387,6 @@ def _checked_together(
 ) -> list[Result]:
     """Check jobs, several at a time. Probes that report a measurement run alone. So do, once more, jobs that ran out of
     time or memory, because the others may have caused it."""
-    from tilewave.workers import supervisor
 
     def hindered(outcome: Result) -> bool:
         return outcome.status == result.TIMED_OUT or result.INTERRUPTED in outcome.notes

@@ -1,7 +1,5 @@
 """Shapes of a config: sizes that may be expressions over the number of SMs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

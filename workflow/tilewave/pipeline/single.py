@@ -1,7 +1,5 @@
 """A single case, compiled and planned alone: for the command line, and for a kernel that judges another."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Mapping

@@ -1,13 +1,11 @@
 """Tidy tables: one row per value, sample, instruction or case."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -15,14 +13,12 @@ from tilewave.basics.tables import table_beside
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.kernel import operations, result
 from tilewave.kernel.result import Result
+from tilewave.pipeline.cases import Builds, Case
 from tilewave.records.agreement import IN_ITS_TUNING_RUN, Disagreement
 from tilewave.records.columns import LAUNCHES
 from tilewave.records.counters import kernel_names
 from tilewave.records.measured import INSTRUCTIONS, instruction_rows, sample_rows
 from tilewave.records.recorded import Recorded
-
-if TYPE_CHECKING:
-    from tilewave.pipeline.cases import Builds, Case
 
 COLUMNS: Mapping[str, list[str]] = table_beside(__file__)
 RECORD_COLUMNS, CASE_COLUMNS, PLACE = (COLUMNS[name] for name in ("records", "cases", "place"))

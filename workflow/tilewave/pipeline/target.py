@@ -1,8 +1,6 @@
 """The target: the GPU whose figures a run shows, live or recorded, and for which shapes and ``auto`` are
 resolved. It is one JSON document, so that all later stages mean the same device."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

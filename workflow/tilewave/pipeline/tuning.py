@@ -5,8 +5,6 @@ stays eliminated, because a newcomer can only shorten the best time. Candidates 
 again with a newcomer, so that the winner of a group always comes from one run.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

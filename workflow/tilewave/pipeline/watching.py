@@ -5,8 +5,6 @@ and every case of a probe that counts one instruction. Accesses are the same on 
 from the store or a recording, by the key of the execution; otherwise the case is executed again.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

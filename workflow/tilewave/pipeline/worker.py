@@ -1,8 +1,6 @@
 """A worker that checks or executes, and can plan a kernel that is the reference of another.
 python -m tilewave.pipeline.worker STAGE JOBS.json --events FILE ... (as `gpu.worker`, `execution.worker`)"""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The sentences of a caption: missing cases, and the source of the values."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

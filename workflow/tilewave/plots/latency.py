@@ -1,8 +1,6 @@
 """Latency: cycles of one dependent access at each level, measured beside what documents claim.
 Nanoseconds are at the environment's highest SM clock: no clock is read while the probe counts cycles."""
 
-from __future__ import annotations
-
 import pandas as pd
 from matplotlib.figure import Figure
 

@@ -5,8 +5,6 @@ many warps. The table has the occupancy of variants by theory, driver and ncu, w
 A study without the probe draws its variants' warps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

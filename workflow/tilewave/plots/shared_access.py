@@ -5,8 +5,6 @@ the probed kind, so the stores that fill shared memory first do not count. The t
 Compute's count for the instruction's address, too. The expected count is the kernel file's.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure

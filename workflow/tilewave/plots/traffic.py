@@ -5,8 +5,6 @@ tilewave.theory.traffic, and counted. The table has also products with their ari
 the limit of this GPU's measured ceilings, and the DRAM bytes over the compulsory ones.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Self

@@ -8,8 +8,6 @@ Measured on an H200 (4096³ in FP32 after a second of FP16): the clock takes 100
 reaches or leaves the power limit, and NVML's reading lags as much.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Columns of the tidy tables that several rooms use."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from tilewave.records.counters.catalogue import EXCESS

@@ -5,8 +5,6 @@ machine gains a GPU, another driver, counter permission or another ncu. `probe` 
 process (`gpu.facts`), because a process that has initialised CUDA cannot be forked.
 """
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """The folder of a recording: its files with their checksums, and its environments. Its tables: `recorded`."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Content keys: two measurements with the same key measured the same code in the same way."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """The results of a part of a run in one table, a row each; samples and instructions of results as long rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

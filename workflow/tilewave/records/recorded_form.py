@@ -1,8 +1,6 @@
 """The files of a recording, read with checks of their form: it may be wrong where its checksums are right.
 All raise ValueError with what differs: types of columns and keys, empty cells, unknown names, bounds."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

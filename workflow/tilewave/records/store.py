@@ -1,8 +1,6 @@
 """The content-addressed store of finished cases, which Snakemake does not delete as it does outputs.
 A result is renamed into place as soon as its case ends. An unreadable entry counts as missing."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

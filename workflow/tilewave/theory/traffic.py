@@ -16,8 +16,6 @@ Three questions, each by arithmetic alone:
 Shapes are mappings with the keys ``m``, ``n`` and ``k`` (also frames, for many shapes); tiles are (rows, columns, k step).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

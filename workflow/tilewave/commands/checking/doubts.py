@@ -18,6 +18,10 @@ from tilewave.kernel.result import Result
 
 EMPTY = " of shared memory, which has 0 bytes"
 """Part of the reason of a launch without dynamic shared memory, which no size causes."""
+FIRST = re.compile(
+    r"\bthread \(0, 0, 0\) of block \(0, 0, 0\) [^;]*(?: bytes? before |, not a multiple of )"
+)
+"""A fault that any launch has."""
 GROSS = 0.05
 """The least relative error of a whole output that is no matter of rounding."""
 
@@ -50,20 +54,21 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     rests, unbuilt = outcomes.rests_on(marked, end.status, end.verdict), end.status == UNBUILT
     if unbuilt and source.problem:
         rests += undefined(source.path, end.reason)
-    if not sure or (source.smaller and _explained(source, end)):
+    if not (sure or in_block) or (source.smaller and _explained(source, end)):
         types = "type " if unbuilt else ""
         guesses = (of for of in source.guesses if not (proven and of.startswith("operation ")))
         rests += [guess for guess in guesses if guess.startswith(types)]
         rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []
     if kernel.path != source.path and end.verdict == result.RACE and _scatters(kernel, end):
         rests.append("operation")
-    sure = (source.launched or in_block) and (sure or not source.problem)
-    return bool(rests or not (unbuilt or sure))
+    sure = source.launched and (sure or not source.problem)
+    return bool(rests or not (unbuilt or sure or in_block))
 
 
 def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
     """Return whether a fault of a kernel that is not launched is one of a block's threads, whatever the grid: in shared
-    memory, of one with one size that states its block, or between threads of a warp, of one that takes any block."""
+    memory, of one with one size that states its block, between threads of a warp, of one that takes any block, or of the
+    first thread, before an array."""
     end, case = tried.outcome, tried.case
     sides = {note.split(" is a guess")[0] for note in source.guesses} - {"grid", "operation"}
     inside = (
@@ -71,7 +76,9 @@ def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
     )
     in_warp = end.verdict == result.RACE and " of the same warp " in end.reason
     in_warp = in_warp and "blockDim" in source.path.read_text("utf-8", "replace")
-    return not source.launched and (in_warp or (inside and not (sides or len(case.sizes) > 1)))
+    few = len(case.sizes) <= 1
+    first = few and FIRST.search(end.reason) and not _has_own_inputs(case.kernel)
+    return not source.launched and bool(in_warp or first or (inside and few and not sides))
 
 
 def rounded_down(
@@ -129,7 +136,13 @@ def is_wrong_as_named(source: CheckedKernel, deciding: Sequence[TriedCase]) -> b
 
 def _scatters(kernel: Kernel, end: Result) -> bool:
     """Return whether each race is between stores, at places that may depend on an array that wrap filled."""
-    file = operations.MODULES.file(kernel.front.operation)
-    filled = file is not None and "def inputs(" in file.read_text("utf-8")
     messages = [fault["message"] for fault in end.notes["faults"]]
-    return filled and all(re.search(" writes? .* has written", text) for text in messages)
+    return _has_own_inputs(kernel) and all(
+        re.search(" writes? .* has written", text) for text in messages
+    )
+
+
+def _has_own_inputs(kernel: Kernel) -> bool:
+    """Return whether wrap fills an array with numbers that may be places."""
+    file = operations.MODULES.file(kernel.front.operation)
+    return file is not None and "def inputs(" in file.read_text("utf-8")

@@ -124,10 +124,10 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
         guessed = {of: f"--{of.partition('_')[0]}" for of in ("block", "grid", "shared_bytes")}
         unsure = [of.split(" is a guess")[0] for of in source.guesses]
         sides = [of for of in guessed if of in unsure or not (source.launched or "_" in of)]
-        own = ["inputs"] * (problem == result.INVALID_ACCESS) + sides
+        chosen_here = ["inputs"] * (problem == result.INVALID_ACCESS) + sides
         flags = ", ".join(guessed[of] for of in sides)
-        chosen = f"with {_listed(own)} of Tilewave's choice{f' ({flags})' * bool(flags)} it ended "
-        chosen *= bool(own)
+        chosen = f"with {_listed(chosen_here)} of Tilewave's choice{f' ({flags})' * bool(flags)} it ended "
+        chosen *= bool(chosen_here)
         return "; ".join([why, chosen + at, *faults])
     # An array whose size nobody states may be larger than it seems.
     sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]

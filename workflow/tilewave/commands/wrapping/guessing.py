@@ -95,8 +95,8 @@ class Guess:
 
     def share(self, source: Source) -> None:
         """Guess so much dynamic shared memory that an unknown size hides no other fault."""
-        asked = any(ATTRIBUTE in text for text in source.texts.values())
-        self.front["shared_bytes"] = MOST_ASKED if asked else MOST_SHARED
+        more = any(ATTRIBUTE in text for text in source.texts.values())
+        self.front["shared_bytes"] = MOST_ASKED if more else MOST_SHARED
         self.unknown["--shared"] = str(self.front["shared_bytes"])
 
     def macros(self) -> dict[str, Any]:

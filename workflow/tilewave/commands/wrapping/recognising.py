@@ -3,11 +3,10 @@
 import functools
 import itertools
 import math
-import operator
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,9 +35,8 @@ TABLES = table_beside(__file__)
 ALTERNATIVES = re.compile(r"\[\[(.*?)\]\]")
 SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
-LIMIT_S, MORE_S, MOST, LARGEST, SEVERAL = 2.0, 0.25, 3, 1 << 16, 10
-"""Seconds of a search and those after a formula, most formulas that it finds, the largest constant of the code that may be
-a size, and how many."""
+LIMIT_S, MOST, LARGEST, SEVERAL = 1.0, 3, 1 << 16, 10
+"""Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
 ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
@@ -52,8 +50,8 @@ LISTED = re.compile(r"\] = (\{[^;]*\}) ;")
 WEIGHTS = re.compile(r"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fF]?(?:,|$))+")
 CHANNELS = ("3", "4")
 """Last extents of images whose channels lie side by side."""
-FAR = 0.25
-"""Part of an element, and of a typical one, by which no result is off."""
+FAR, FEW = 0.25, 6
+"""Part of an element, and of a typical one, by which no result is off; the elements at which that is looked at first."""
 CLEAR = 16
 """Least multiple of its tolerance by which the result of an array that is changed in place says something."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
@@ -65,7 +63,6 @@ Numbers = Mapping[str, Sequence[Any]]
 Form = tuple[str, str, Letters]
 """How a formula is written down, what its name ends with, and more letters."""
 PLAIN: Form = ("{}", "", {})
-CLIP = 0, 255
 CLIPPED: Form = ("clip({}, 0, 255)", ", between 0 and 255", {})
 """How a value becomes a whole number; a fraction may be cut off."""
 Tried = tuple[str, str, Letters]
@@ -106,24 +103,49 @@ class Sample:
 @dataclass(frozen=True)
 class Seen:
     """What a sample shows of an output. launch, named: values of names; got: its numbers; old: those before, if it had some;
-    wrote: which were written, as far as that can be told; telling: whether it says much; loose: by how much no result is off."""
+    wrote: which were written, as far as that can be told; some: places of a few of these; telling: whether it says much;
+    loose: by how much no result is off; ends: what `near` gave."""
 
     launch: dict[str, Any]
     named: Mapping[str, Any]
     got: np.ndarray
     old: np.ndarray | None
     wrote: np.ndarray
+    some: np.ndarray
     telling: bool
     loose: float
     tolerance: Callable[[np.ndarray], Tolerance]
+    ends: dict[Any, str | None] = field(default_factory=dict)
 
-    def value(self, formula: str, letters: Letters) -> np.ndarray:
-        names = self.launch | formulas.letter_values(letters, self.named)
+    def value(self, formula: str, values: Letters) -> np.ndarray:
         try:
-            numbers: np.ndarray = formulas.value(formula, names)
+            return np.asarray(formulas.value(formula, self.launch | values))
         except MemoryError:
-            numbers = np.full(self.got.size, np.nan)
-        return numbers
+            return np.full(self.got.size, np.nan)
+
+    def near(self, formula: str, letters: Letters) -> str | None:
+        """Return how near a formula is that gives all that was written, and no more; None for another one."""
+        values = formulas.letter_values(letters, self.named)
+        of = (str(letters[at]) if isinstance(of, np.ndarray) else of for at, of in values.items())
+        if (key := (formula, *of)) not in self.ends:
+            self.ends[key] = self._near(self.value(formula, values))
+        return self.ends[key]
+
+    def _near(self, want: np.ndarray) -> str | None:
+        some, have = want[self.some], self.got[self.some]
+        if np.any((np.abs(some - have) > self.loose + FAR * np.abs(have)) | np.isnan(some)):
+            return None
+        stated = ~np.isnan(want)
+        if not (stated.any() and np.array_equal(stated, self.wrote | (want == self.got))):
+            return None  # -1 is as what nothing wrote
+        want, have = want[stated], self.got[stated]
+        bound = self.tolerance(want)
+        all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
+        with np.errstate(invalid="ignore"):
+            near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
+        if all_near or not (near | (want == have)).all():
+            return None
+        return f", within {WITHIN:g}" if bound.absolute == WITHIN else ""
 
 
 def recognised(
@@ -169,13 +191,12 @@ def recognised(
     tried.sort(key=lambda of: _unlikely(of[2], read, plain))
     words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
-    fitting = list[list[Tried]]()
-    for output in outputs:
-        fitting.append(_fitting(samples, operation, output, tried, numbers, then))
-        if not fitting[-1]:
-            break
-    exact = sole and len(outputs) == 1 and not fitting[0]
-    for chosen in itertools.product(*([tried[:1]] if exact else fitting)):
+    searches = [_fitting(samples, operation, of, tried, numbers, then) for of in outputs]
+    single = len(outputs) == 1  # then the next formula is sought when it is asked for
+    combined: Iterator[Any] = zip(*searches) if single else itertools.product(*searches)
+    first = [*itertools.islice(combined, 1)]
+    exact = sole and single and not first
+    for chosen in zip(tried[:1]) if exact else itertools.chain(first, combined):
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
@@ -191,8 +212,8 @@ def _fitting(
     tried: Sequence[Tried],
     numbers: Numbers,
     then: Sequence[tuple[str, str]],
-) -> list[Tried]:
-    """Return the formulas of an output that equal the first sample, those that equal all samples first."""
+) -> Iterator[Tried]:
+    """Yield the formulas of an output that equal the first sample, those that equal all samples first."""
     job, begun = samples[0].job, time.process_time()
     every = [_seen(of, operation, output) for of in samples]
     # A size that is no multiple of the first may have an edge that the launch leaves out.
@@ -208,24 +229,28 @@ def _fitting(
         plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, more) for of, end, _ in kinds]
     forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
-    def equal() -> Iterator[tuple[bool, Tried]]:
-        for text, formula, letters in tried:
-            if time.process_time() > begun + limit_s:
-                return
-            for part, written in forms:
-                if form := next(_equal(written, formula, letters, part), None):
-                    code, end, more = form
-                    yield part is not every, (text + end, code, letters | more)
-                    break
-
-    fitting, limit_s = list[tuple[bool, Tried]](), LIMIT_S
-    for of in itertools.islice(equal(), SEVERAL):
-        fitting.append(of)
-        if not of[0]:  # others that fit are tried where this one does not hold
-            limit_s = min(limit_s, 1.25 * (time.process_time() - begun) + MORE_S)
-        if sum(not edge for edge, _ in fitting) == MOST:
+    edges, count = list[Tried](), 0
+    for text, formula, letters in tried:
+        if time.process_time() - begun > LIMIT_S:
             break
-    return [of for _, of in sorted(fitting, key=operator.itemgetter(0))[:MOST]]
+        for part, written in forms:
+            telling = part[0].telling or formula in CONSTANT
+            codes = ((form.format(formula), end, letters | more) for form, end, more in written)
+            for code, end, chosen in codes if telling else ():
+                if all(of.near(code, chosen) is not None for of in part):
+                    near = max(of.near(code, chosen) or "" for of in part)
+                    edges.append((text + end + near, code, chosen))
+                    break
+            else:
+                continue
+            if part is every:
+                paused, count = time.process_time(), count + 1
+                yield edges.pop()
+                begun += time.process_time() - paused
+            break
+        if count == MOST or count + len(edges) == SEVERAL:
+            break
+    yield from edges[: MOST - count]
 
 
 def _parts(
@@ -240,11 +265,15 @@ def _parts(
         return
     for text, mask in PARTS.items():
         for letters in _letters(mask, (), numbers):
-            inside = [of.value(mask, letters) > 0 for of in seen]
-            within = all(not (b & ~a).any() for a, b in zip(inside, changed))
-            whole = [of.all() for of in inside]
+            whole = list[bool]()
+            for of, written in zip(seen, changed):
+                inside = of.value(mask, formulas.letter_values(letters, of.named)) > 0
+                if (written & ~inside).any():
+                    break
+                whole.append(bool(inside.all()))
             # A launch that takes too few elements takes all at some size, or is wrong.
-            if within and not all(whole) and (any(whole) or "inner" in mask):
+            some = any(whole) or "inner" in mask
+            if some and len(whole) == len(seen) and not all(whole):
                 code = f"part({mask}, {{}}, {rest})"
                 more = letters if pure else {**letters, "Z": output}
                 named = text.format_map(letters) + ", and 0 elsewhere" * (rest == "0.0")
@@ -252,9 +281,8 @@ def _parts(
 
 
 def _named(text: str, letters: Letters) -> str:
-    return text.format_map(
-        {at: f"{of:g}" if isinstance(of, float) else of for at, of in letters.items()}
-    )
+    short = {at: f"{of:g}" for at, of in letters.items() if isinstance(of, float)}
+    return text.format_map({**letters, **short})
 
 
 def _candidates(function: Function, source: Source) -> tuple[dict[str, str], bool]:
@@ -365,39 +393,6 @@ def _seen(sample: Sample, operation: Any, output: str) -> Seen:
     telling = not (single and many) and bool(changed)
     loose = WITHIN * DTYPES[dtype].whole + FAR * np.abs(finite).mean() if finite.size else 0.0
     names = formulas.launched(operation, job, output), {**job.shape, **arrays}
-    return Seen(*names, got, old, wrote, telling, loose, tolerance)
-
-
-def near_to(these: np.ndarray, those: np.ndarray, absolute: Any, relative: Any) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        near = np.abs(these - those) <= absolute + relative * np.abs(those)
-    return np.asarray(near | (these == those))
-
-
-def _equal(
-    forms: Iterable[Form], formula: str, letters: Letters, seen: Sequence[Seen]
-) -> Iterator[Form]:
-    """Yield the first form that gives, in each sample, all that was written, and no more, with how near it is."""
-    if not (seen[0].telling or formula in CONSTANT):
-        return
-    outside = plain = np.full(1, CLIP[1] + 1.0)
-    for form, end, more in forms:
-        code, nearest = form.format(formula), ""
-        if CLIPPED[1] in end and not np.any((plain < CLIP[0]) | (plain > CLIP[1])):
-            continue  # the form before gave the same
-        for of in seen:
-            want = of.value(code, letters | more)
-            plain, stated = want if of is seen[0] else outside, ~np.isnan(want)
-            if not (stated.any() and np.array_equal(stated, of.wrote | (want == of.got))):
-                break  # -1 is as what nothing wrote
-            want, have = want[stated], of.got[stated]
-            if not np.all(near_to(want[:4], have[:4], of.loose, FAR)):
-                break
-            bound = of.tolerance(want)
-            all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
-            if all_near or not np.all(near_to(have, want, bound.absolute, bound.relative_out)):
-                break
-            nearest = f", within {WITHIN:g}" if bound.absolute == WITHIN else nearest
-        else:
-            yield code, end + nearest, more
-            return
+    places = np.flatnonzero(wrote)
+    some = places[:: len(places) // FEW or 1]
+    return Seen(*names, got, old, wrote, some, telling, loose, tolerance)

@@ -167,12 +167,16 @@ class Scope:
         passed = {name: value for name, value in numbers.items() if value}
         return replace(self, template=template, passed=passed, given=given, caller=caller)
 
+    @functools.cached_property
+    def before(self) -> list[tuple[int, str, Tokens]]:
+        """The definitions before this position."""
+        return [entry for entry in definitions(self.body) if entry[0] < self.at]
+
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
-        before = [entry for entry in definitions(self.body) if entry[0] < self.at]
         ended = {counter for begin, last, counter, _ in self.turns if not begin <= self.at < last}
-        before = [of for of in before if of[1] == name and of[0] not in ended]
+        before = [of for of in self.before if of[1] == name and of[0] not in ended]
         values = [of for at, _, of in before if not start <= at < end]
         if () in values:  # what is behind the last change
             return [*itertools.takewhile(bool, values[::-1])][::-1]

@@ -1,5 +1,4 @@
 """Loads and stores of one warp, matrices (LDSM, STSM) among them: what moves."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint8, uint16, uint32, uint64
 

@@ -1,5 +1,4 @@
 """Atomics: lane after lane, in shared or global memory."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import float64, int32, int64, uint32, uint64
 

@@ -3,7 +3,6 @@
 A warp runs until it waits, and its copies land only when they are waited for. In this order missing
 synchronisation changes results; the shadow of shared memory finds it in any order.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from collections.abc import Sequence
 

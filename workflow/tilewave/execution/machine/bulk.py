@@ -6,7 +6,6 @@ other in shared memory, the second dimension's first. A swizzle xors bits 4 and 
 on: one, two or three of them for 32, 64 and 128 bytes. Elements outside the array are read as zeros, which count as
 arrived bytes, and are not written (PTX ISA, "Tensors"). Only a load may begin before the array.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint8, uint32, uint64
 

@@ -3,7 +3,6 @@
 The interpreter calls the handler of a family by its address. A captured launch puts another
 function in its place, which calls the handler and records what it did. Other launches pay nothing.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Clusters: their barrier, the shared memory of other blocks, and registers that warps hand on."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
 

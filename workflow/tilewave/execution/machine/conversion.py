@@ -1,5 +1,4 @@
 """Conversions between numbers, 32 lanes at once. Layout of ``T`` as in `tilewave.execution.machine.integer`."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from numpy import float32, float64, int32, int64, uint32, uint64
@@ -10,7 +9,7 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine import floating
 from tilewave.execution.machine.families import conversion as ops
 from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16, odd
-from tilewave.execution.machine.integer import joined
+from tilewave.execution.machine.integer import joined, put64
 
 TWO63 = float64(9223372036854775808.0)
 # Of each integer type: bits, and whether it has a sign.
@@ -31,19 +30,14 @@ def narrowed(bits, mode, to):
     if mode == c.NEAREST:
         return near
     back = as_f32(near << uint32(16)) if to == c.T_BF16 else widen_f16(near)
-    top = uint32(0x7F80) if to == c.T_BF16 else uint32(0x7C00)
     if value - value != float32(0):
         return near
     down = mode == c.DOWN or (mode == c.ZERO and value > 0)
-    if down and back > value:
-        if near == uint32(0):
-            return uint32(0x8001)
-        return near + uint32(1) if near & uint32(0x8000) else near - uint32(1)
-    if not down and back < value:
-        if near == uint32(0x8000):
-            return uint32(1)
-        return near - uint32(1) if near & uint32(0x8000) else near + uint32(1)
-    return min(near, top) if not near & uint32(0x8000) else near
+    if back <= value if down else back >= value:
+        return near
+    if near & uint32(0x7FFF) == uint32(0):
+        return uint32(0x8001) if down else uint32(1)
+    return near + uint32(1) if (near & uint32(0x8000) != 0) == down else near - uint32(1)
 
 
 @njit
@@ -65,8 +59,7 @@ def _write(T, lane, value, rest, to, origin, mode):
         bits = bits_f64(value)
         if value != value:
             bits |= floating.QUIET64
-        T[8, lane] = uint32(bits)
-        T[9, lane] = uint32(bits >> uint64(32))
+        put64(T, lane, bits)
         return
     near = bits_f32(float32(value))
     if mode != c.NEAREST and value - value == 0.0 and value + rest != 0.0:
@@ -249,8 +242,7 @@ def convert(op, sub, flags, T):
                 value = float64(as_f32(floating.flushed(T[0, lane])))
             if op == ops.C_F2I:
                 result = _to_integer(rounded(value, mode), to, origin)
-                T[8, lane] = uint32(result)
-                T[9, lane] = uint32(result >> uint64(32))
+                put64(T, lane, result)
                 continue
             if op == ops.C_ROUND:
                 value = rounded(value, mode) if value - value == 0.0 else value
@@ -276,7 +268,7 @@ def convert(op, sub, flags, T):
             if to == c.T_F64 and mode != c.NEAREST and rest != 0.0:
                 down = mode == c.DOWN or (mode == c.ZERO and value > 0)
                 if down == (rest < 0):
-                    value = as_f64(floating.next64(bits_f64(value), not down))
+                    value = np.nextafter(value, -np.inf if down else np.inf)
             _write(T, lane, value, rest, to, origin, mode)
         elif op == ops.C_I2I:
             low, high = _limits(to)

@@ -1,5 +1,4 @@
 """Asynchronous copies of a warp (LDGSTS): read at once, written to shared memory when waited for."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
 

@@ -5,7 +5,6 @@ Each of its four schedulers issues one instruction a cycle: of the warp that iss
 is over, the scoreboards that it waits for are free, its code is there and the pipe takes it. When it issues, the times are
 reserved at which shared resources serve it, in the order of issue; so every completion is known at once.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import math
 

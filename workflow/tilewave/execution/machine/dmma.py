@@ -2,7 +2,6 @@
 
 An H200 gave the same bits for all recorded operands.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from typing import Any
 

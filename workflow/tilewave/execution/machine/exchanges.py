@@ -6,7 +6,6 @@ A load of what another lane stored since then, or a store to what another lane l
 a warp are scheduled independently. Shuffles, votes and products of matrices order no memory, but code that
 relies on them is not reported.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from numpy import int64, uint32

@@ -2,9 +2,11 @@
 A message names an instruction by its opcode and SASS address; source lines are added elsewhere."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.execution.machine import marking, tracing, views
 from tilewave.execution.machine import overwriting as o
@@ -17,6 +19,9 @@ from tilewave.execution.machine.written import LOCALLY
 HINT = "hint"
 """The kind of a fault that makes no result wrong."""
 TABLES = table_beside(__file__)
+NAMES = {getattr(s, name): name for names in TABLES["kinds"].values() for name in names}
+DOING = {getattr(s, name): name for name in TABLES["doing"]}
+WITH_OTHER = [getattr(s, name) for name in TABLES["with_other"]]
 KINDS = {getattr(s, name): kind for kind, names in TABLES["kinds"].items() for name in names}
 IN_SHARED = [getattr(s, name) for name in TABLES["in_shared"]]
 SENTENCES = {getattr(s, name): sentence for name, sentence in TABLES["sentences"].items()}
@@ -52,76 +57,65 @@ class Explainer(Names):
 
     # ---------------------------------------------------------------------------------- one access
 
+    def sentence(self, part: str, **facts: Any) -> str:
+        return filled(__file__, "findings", part=part, doing="", **facts)
+
     def access(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
         """Describe an access that is outside memory or misaligned."""
         kind, address, width = int(row[s.F_KIND]), int(row[s.F_ADDRESS]), int(row[s.F_OTHER])
-        remote = address >= self.device_start
-        does = f"{who} {self.does(index, threads, remote)} {counted(width, 'byte')}"
-        if kind == s.OUTSIDE_CONSTANT:
-            return f"{does} at {address:#x} of a constant bank, outside the bank"
-        if kind == s.OUTSIDE_LOCAL:
-            return f"{does} at {address:#x}, outside local memory (the stack)"
-        if kind == s.OUTSIDE_GLOBAL:
-            place, size = self.global_spot(address)
-        else:
-            place, size = self.spot(address, index)
-        first = " at " if len(threads) <= 1 else ", the first at "
-        if kind == s.MISALIGNED:
-            return f"{does}{first}{place}, not a multiple of {width}"
-        return f"{does}{first}{place}{size}"
+        spot = self.global_spot(address) if kind == s.OUTSIDE_GLOBAL else self.spot(address, index)
+        facts = {
+            "kind": NAMES[kind],
+            "address": address,
+            "width": width,
+            "several": len(threads) > 1,
+        }
+        does = self.does(index, threads, address >= self.device_start)
+        return self.sentence("access", who=who, does=does, place=spot[0], size=spot[1], **facts)
 
     def collision(
-        self, row: np.ndarray, index: int, threads: Threads, who: str, match: np.ndarray | None
+        self,
+        row: np.ndarray,
+        index: int,
+        threads: Threads,
+        who: str,
+        match: np.ndarray | None,
+        before: bool,
     ) -> str:
-        """Describe an access to shared memory that is not ordered with another one."""
-        kind, warp = int(row[s.F_KIND]), int(row[s.F_OTHER])
-        byte = f"byte {int(row[s.F_ADDRESS]) - self.shared_base} of shared memory"
-        does = f"{who} {self.does(index, threads)} {byte}"
-        if warp >= self.warps and kind == s.RACE:
-            return does + self.asynchronous(warp)
-        other, verb, it = f"warp {warp}", "accesses", ""
+        """Describe an access to shared memory that is not ordered with another one, or reads what nothing wrote.
+        before: whether it comes before the write that it needs."""
+        # An actor that is no warp: products, bulk stores, bulk copies (see `orders`).
+        unit, warp = divmod(int(row[s.F_OTHER]), self.warps)
+        units = {0: "", 1 + s.MATRICES: "MATRICES", 1 + s.BULKS: "BULKS"}
+        other, verb, position = f"warp {int(row[s.F_OTHER])}", "accesses", ""
         if match is not None:
             other, verb, position = self.other_side(match)
-            it = f" ({position})"
-        if kind == s.IN_FLIGHT:
-            return (
-                f"{does} while the asynchronous copy of {other} into it{it} may still run: put a "
-                "barrier before the copy, or wait for it and put a barrier after the wait"
-            )
-        if kind == s.CONTESTED:
-            why = "which of them it holds is undefined"
-            return f"{does}, to which {other} stored different values in one instruction{it}: {why}"
-        if kind == s.UNFENCED:
-            return (
-                f"{does} through the asynchronous proxy, which {other} wrote{it}: each writer needs a "
-                "fence.proxy.async between its write and the barrier"
-            )
-        if kind == s.UNINITIALISED:
-            return f"{does} before {other} {verb} it{it}: no barrier orders them"
         too = " too" if verb.rstrip("s") == self.does(index, [0]).rstrip("s") else ""
-        why = "no barrier orders them"
-        if match is not None and match[tracing.K_ENDED]:
-            why = (
-                f"{other} returned without coming to a barrier after that, and a barrier orders the "
-                "accesses of those that come to it"
-            )
-        return f"{does}, which {other} {verb}{too}{it}: {why}"
+        facts = {
+            "other": other,
+            "verb": verb,
+            "position": position,
+            "too": too,
+            "warp": warp,
+            "before": before,
+        }
+        return self.sentence(
+            "collision", kind=NAMES[int(row[s.F_KIND])], who=who, does=self.does(index, threads), **facts,
+            byte=int(row[s.F_ADDRESS]) - self.shared_base, unit=units.get(unit, "copy"),
+            ended=match is not None and bool(match[tracing.K_ENDED]),
+        )  # fmt: skip
 
     def in_global(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
         """Describe a race on global memory; `marking` defines the mark of the other access."""
         address, mark = int(row[s.F_ADDRESS]), abs(int(row[s.F_OTHER]))
         what = self.global_spot(address)[0] if address >= 0 else "global memory"
         number, warp = (mark >> marking.BLOCK) - 1, mark >> marking.WARP & 31
-        verb = "written" if int(row[s.F_OTHER]) > 0 else "read"
-        if len(self.states) == 1 and number == int(row[s.F_BLOCK]):
-            whom, why = f"warp {warp} of the block", "no barrier orders them"
-        else:
-            whom = f"block {self.place(number)}"
-            why = "nothing orders the two accesses"
-        return (
-            f"{who} {self.does(index, threads, address >= 0)} {what}, which {whom} has {verb} "
-            f"({self.at(int(row[s.F_OTHER_ROW]))}): {why}"
-        )
+        inside = len(self.states) == 1 and number == int(row[s.F_BLOCK])
+        return self.sentence(
+            "global", who=who, does=self.does(index, threads, address >= 0), what=what, warp=warp,
+            block="" if inside else self.place(number), there=self.at(int(row[s.F_OTHER_ROW])),
+            verb="written" if int(row[s.F_OTHER]) > 0 else "read",
+        )  # fmt: skip
 
     def in_warp(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
         """Describe a load of what other lanes of the warp have stored, or a store to what they loaded (see `exchanges`)."""
@@ -133,33 +127,6 @@ class Explainer(Names):
             f"{self.named(others)} of the same warp {did} ({self.at(int(row[s.F_OTHER_ROW]))}): no "
             "__syncwarp orders them"
         )
-
-    def asynchronous(self, actor: int) -> str:
-        """Describe the other side of a race if it is no warp (see `orders`)."""
-        kind, warp = divmod(actor, self.warps)
-        if kind == 1 + s.MATRICES:
-            return (
-                f", which products that warp {warp} issued may still read: wait for their group "
-                "and order this access after the wait"
-            )
-        if kind == 1 + s.BULKS:
-            return (
-                f", which a bulk store of warp {warp} may still read: wait for its group and order "
-                "this access after the wait"
-            )
-        return ", which a bulk copy writes: wait at the copy's mbarrier first"
-
-    def unwritten(
-        self, row: np.ndarray, index: int, threads: Threads, who: str, match: np.ndarray | None
-    ) -> str:
-        """Describe a read of uninitialised shared memory."""
-        byte = f"byte {int(row[s.F_ADDRESS]) - self.shared_base} of shared memory"
-        does = f"{who} {self.does(index, threads)} {byte}"
-        sentence = f"{does}, which nothing in the block has written"
-        if match is None:
-            return sentence
-        other, verb, position = self.other_side(match)
-        return f"{sentence} yet; {other} {verb} it later ({position})"
 
     def other_side(self, row: np.ndarray) -> tuple[str, str, str]:
         """Return threads, verb and instruction of the other access (see `tracing`)."""
@@ -189,46 +156,24 @@ class Explainer(Names):
 
     def waiting(self, doing: int, waits: int, pc: int, threads: Threads) -> str:
         """Describe what a group of threads does."""
-        who = self.named(threads)
-        wait = f"{who} wait{'s' if self.singular(threads) else ''}"
-        if doing == s.READY:
-            return f"{who} {'is' if self.singular(threads) else 'are'} at {self.at(pc)}"
+        state, behind = self.state, self.barrier_behind(pc)
+        facts: dict[str, Any] = {"who": self.named(threads), "one": self.singular(threads)}
+        facts |= {
+            "at": self.at(pc),
+            "behind": self.at(behind) if behind >= 0 else "",
+            "waits": waits,
+        }
         if doing == s.AT_BARRIER:
-            count = int(self.state.expected[waits, 0])
-            arrived = sum(int(lanes).bit_count() for lanes in self.state.arrived[waits].tolist())
-            needs = "which needs all running threads of the block"
-            if count:
-                needs = f"which counts {counted(count, 'thread')}, {arrived} have arrived"
-            return f"{wait} at barrier {waits} ({self.at(pc)}), {needs}"
+            facts["count"] = int(state.expected[waits, 0])
+            facts["arrived"] = sum(
+                int(lanes).bit_count() for lanes in state.arrived[waits].tolist()
+            )
         if doing == s.AT_MBARRIER:
-            return f"{wait} {self.mbarrier(waits)} ({self.at(pc)})"
-        if doing == s.AT_CLUSTER:
-            return f"{wait} at the cluster's barrier ({self.at(pc)})"
+            facts["byte"] = waits - self.shared_base
+            _, facts["pending"], facts["awaited"], _ = fields(views.table(state), waits)
         if doing == s.AT_REGISTERS:
-            return (
-                f"{wait} for {waits} registers each ({self.at(pc)}), but the block has only "
-                f"{int(self.state.block_control[s.POOL])} left for a warp's threads"
-            )
-        if doing == s.AT_PRODUCTS:
-            return (
-                f"{wait} for products that other warps of their warpgroup have not issued "
-                f"({self.at(pc)})"
-            )
-        where = "for the other threads of their warp"
-        barrier = self.barrier_behind(pc)
-        if barrier >= 0:
-            return f"{wait} at the barrier {self.at(barrier)} {where}, which must reach the same barrier"
-        return f"{wait} {where} ({self.at(pc)})"
-
-    def mbarrier(self, offset: int) -> str:
-        """Describe an mbarrier and what its phase lacks."""
-        _, pending, awaited, _ = fields(views.table(self.state), offset)
-        lacks = [counted(pending, "arrival")] if pending else []
-        lacks += [counted(awaited, "byte")] if awaited > 0 else []
-        parts = [f"lacks {' and '.join(lacks)}"] if lacks else []
-        parts += [f"has received {counted(-awaited, 'byte')} too many"] if awaited < 0 else []
-        place = offset - self.shared_base
-        return f"at the mbarrier at byte {place} of shared memory, which {' and '.join(parts)}"
+            facts["pool"] = int(state.block_control[s.POOL])
+        return filled(__file__, "findings", part="", doing=DOING.get(doing, ""), **facts)
 
     def barrier_behind(self, pc: int) -> int:
         """Return the barrier that follows a WARPSYNC in the same basic block; -1 if none."""
@@ -291,8 +236,7 @@ def _retraced(
     """Execute blocks again to find the other access of each fault; None where none shows.
     Counts and faults are restored; the rest of the state is changed."""
     matches: list[np.ndarray | None] = [None] * len(rows)
-    with_other = (s.RACE, s.IN_FLIGHT, s.UNINITIALISED, s.UNFENCED, s.CONTESTED)
-    chosen = [index for index, row in enumerate(rows) if int(row[s.F_KIND]) in with_other]
+    chosen = [index for index, row in enumerate(rows) if int(row[s.F_KIND]) in WITH_OTHER]
     if not chosen or len(states) > 1:  # a block of a cluster cannot be executed alone
         return matches
     state = states[0]
@@ -384,15 +328,13 @@ def _explanation(
     """Return kind and sentence of a fault that one warp's instruction caused."""
     number = int(row[s.F_KIND])
     who = f"{explainer.named(threads)} of block {place}" if threads else f"block {place}"
-    if number in (s.RACE, s.IN_FLIGHT, s.UNFENCED, s.CONTESTED):
-        return KINDS[number], explainer.collision(row, index, threads, who, match)
-    if number == s.UNINITIALISED:
+    if number in WITH_OTHER:
         # A later write exists and nothing orders the read after it: a race, but between atomics.
         numbers = (index, int(match[tracing.K_PC])) if match is not None else ()
         atomic = all(explainer.opcode(number).startswith("ATOM") for number in numbers)
-        if match is not None and not (match[tracing.K_ORDERED] or atomic):
-            return KINDS[s.RACE], explainer.collision(row, index, threads, who, match)
-        return KINDS[number], explainer.unwritten(row, index, threads, who, match)
+        before = match is not None and not (match[tracing.K_ORDERED] or atomic)
+        kind = s.RACE if number == s.UNINITIALISED and before else number
+        return KINDS[kind], explainer.collision(row, index, threads, who, match, before)
     if number == s.UNORDERED:
         return KINDS[number], explainer.in_global(row, index, threads, who)
     if number == s.NOT_MET:

@@ -3,15 +3,17 @@
 Layout of ``T`` as in `tilewave.execution.machine.integer`. A NaN result is the canonical one of the GPU,
 0x7fffffff (f32) or 0xfff8000000000000 (f64): measured on an H200.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
-from numpy import float32, float64, int32, int64, uint32, uint64
+import math
+
+import numpy as np
+from numpy import float32, float64, int32, uint32, uint64
 
 from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, fma_f32, fma_f64
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import floating as ops
-from tilewave.execution.machine.integer import combined, joined
+from tilewave.execution.machine.integer import combined, joined, put64
 
 ALL = uint32(0xFFFFFFFF)
 SIGN = uint32(0x80000000)
@@ -39,19 +41,11 @@ def canonical(bits):
 
 
 @njit
-def next_up32(bits):
-    """Return the next f32 towards plus infinity."""
-    if bits == SIGN:
-        return uint32(1)
-    if bits & SIGN:
-        return bits - uint32(1)
-    return bits if bits == EXPONENT else bits + uint32(1)
-
-
-@njit
-def next_down32(bits):
-    """Return the next f32 towards minus infinity."""
-    return next_up32(bits ^ SIGN) ^ SIGN
+def next32(bits, up):
+    """Return the next f32 up or down; a call of `np.nextafter` takes as long as the rest of an instruction."""
+    if bits & ~SIGN == uint32(0):
+        return uint32(1) if up else SIGN | uint32(1)
+    return bits + uint32(1) if (bits & SIGN == uint32(0)) == up else bits - uint32(1)
 
 
 @njit
@@ -64,13 +58,10 @@ def directed32(total, rest, nearest, mode):
     value = float64(as_f32(nearest))
     above = value > total or (value == total and rest < 0)
     below = value < total or (value == total and rest > 0)
-    if mode == c.DOWN:
-        return next_down32(nearest) if above else nearest
-    if mode == c.UP:
-        return next_up32(nearest) if below else nearest
-    if total > 0 or (total == 0 and rest > 0):
-        return next_down32(nearest) if above else nearest
-    return next_up32(nearest) if below else nearest
+    positive = total > 0 or (total == 0 and rest > 0)
+    if mode == c.DOWN or (mode == c.ZERO and positive):
+        return next32(nearest, False) if above else nearest
+    return next32(nearest, True) if below else nearest
 
 
 @njit
@@ -105,6 +96,20 @@ def _directed(op, flags, mode, T):
         T[8, lane] = flushed(bits) if flags & c.FTZ else bits
 
 
+@njit(inline="always")
+def better(a, b, least, nan, infinity):
+    """Return the smaller (or larger) of two patterns; nan: whether a single NaN gives NaN."""
+    first_nan, second_nan = a & ~SIGN > infinity, b & ~SIGN > infinity
+    # Minus zero is below plus zero.
+    x = int32(a ^ ~SIGN) if a & SIGN else int32(a)
+    y = int32(b ^ ~SIGN) if b & SIGN else int32(b)
+    second = (y < x) == least and x != y
+    if first_nan or second_nan:
+        none = nan or (first_nan and second_nan)
+        return NAN32 if none else (b if first_nan else a)
+    return b if second else a
+
+
 @njit
 def _minmax(flags, T, p0, three):
     size = ~SIGN if flags & c.SIGN_PRODUCT else ALL
@@ -117,19 +122,7 @@ def _minmax(flags, T, p0, three):
             other = T[index, lane] & size
             if flags & c.FTZ:
                 other = flushed(other)
-            first_nan = best & uint32(0x7FFFFFFF) > EXPONENT
-            other_nan = other & uint32(0x7FFFFFFF) > EXPONENT
-            if first_nan or other_nan:
-                if flags & c.NAN_ABS or (first_nan and other_nan):
-                    best = NAN32
-                elif first_nan:
-                    best = other
-            else:
-                # Minus zero is below plus zero.
-                x = int32(best ^ uint32(0x7FFFFFFF)) if best & SIGN else int32(best)
-                y = int32(other ^ uint32(0x7FFFFFFF)) if other & SIGN else int32(other)
-                if (y < x) == on and x != y:
-                    best = other
+            best = better(best, other, on, flags & c.NAN_ABS != 0, EXPONENT)
         if flags & c.SIGN_PRODUCT and best <= EXPONENT:
             best |= (T[0, lane] ^ T[1, lane]) & SIGN
         T[8, lane] = best
@@ -276,12 +269,6 @@ def _wide(T, row, lane):
     return as_f64(joined(T[4 + row, lane], T[row, lane]))
 
 
-@njit(inline="always")
-def _put(T, lane, bits):
-    T[8, lane] = uint32(bits)
-    T[9, lane] = uint32(bits >> uint64(32))
-
-
 @njit
 def _sign(flags, negate, positive, high, low):
     """Apply a source's sign; a NaN keeps its own."""
@@ -307,40 +294,7 @@ def _nans(count, T):
             word = joined(T[4 + row, lane], T[row, lane])
             if word & ~SIGN64 > INFINITY64:
                 bits = word | QUIET64
-        _put(T, lane, bits)
-
-
-@njit
-def next64(bits, up):
-    """Return the next f64 up or down."""
-    negative = bits >> uint64(63) != uint64(0)
-    if bits & ~SIGN64 == uint64(0):
-        return uint64(1) if up else SIGN64 | uint64(1)
-    if negative == up:
-        return bits - uint64(1)
-    return bits + uint64(1)
-
-
-@njit
-def _scaled(value, by):
-    """Return value * 2 ** by, exact if the result is a normal number or zero."""
-    while by > int64(1000):
-        value *= 2.0**1000
-        by -= int64(1000)
-    while by < int64(-1000):
-        value *= 2.0**-1000
-        by += int64(1000)
-    return value * as_f64(uint64(by + int64(1023)) << uint64(52))
-
-
-@njit
-def _exponent(value):
-    """Return the exponent of a number other than zero; of a denormal, of its first digit."""
-    bits = bits_f64(value)
-    biased = int64((bits >> uint64(52)) & uint64(0x7FF))
-    if biased == int64(0):
-        return int64((bits_f64(value * 2.0**100) >> uint64(52)) & uint64(0x7FF)) - int64(1123)
-    return biased - int64(1023)
+        put64(T, lane, bits)
 
 
 @njit
@@ -348,21 +302,16 @@ def _left_out(x, y, z, near):
     """Return the sign of x * y + z - near, for finite numbers; exact."""
     if x == 0.0 or y == 0.0:
         return z - near
-    ex, ey = _exponent(x), _exponent(y)
-    first, second = _scaled(x, -ex), _scaled(y, -ey)
+    (first, ex), (second, ey), (third, ez) = math.frexp(x), math.frexp(y), math.frexp(z)
     top = ex + ey
     if z != 0.0:
-        top = max(top, _exponent(z))
+        top = max(top, ez)
     # Scale by the larger term; a term far below it matters only by its sign.
-    shift = max(ex + ey - top, int64(-200))
-    first = _scaled(first, shift)
-    addend = z
-    if z != 0.0:
-        addend = _scaled(_scaled(z, -_exponent(z)), max(_exponent(z) - top, int64(-200)))
+    first = math.ldexp(first, max(ex + ey - top, -200))
     a = first * second
     b = fma_f64(first, second, -a)
-    c = addend
-    d = _scaled(-near, -top)
+    c = math.ldexp(third, max(ez - top, -200))
+    d = math.ldexp(-near, -top)
     # Sums and their errors, until none overlap (Ogita, Rump and Oishi, "Accurate sum and dot product").
     for _ in range(4):
         total = a + b
@@ -407,8 +356,8 @@ def directed64(op, mode, x, y, z):
             return bits
         down = near > 0.0
     if down:
-        return next64(bits, False) if rest < 0 else bits
-    return next64(bits, True) if rest > 0 else bits
+        return bits_f64(np.nextafter(near, -np.inf)) if rest < 0 else bits
+    return bits_f64(np.nextafter(near, np.inf)) if rest > 0 else bits
 
 
 @njit
@@ -461,21 +410,21 @@ def double(op, sub, flags, T, p0, p1):
                 first = (T[4, lane] >> uint32(31) != uint32(0)) == on
             else:
                 first = (x < y) == on
-            _put(T, lane, bits_f64(x if first else y))
+            put64(T, lane, bits_f64(x if first else y))
     elif sub != c.NEAREST:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)
-            _put(T, lane, directed64(op, sub, x, y, z))
+            put64(T, lane, directed64(op, sub, x, y, z))
     elif op == ops.F_FMA:
         for lane in range(32):
             x, y, z = _wide(T, 0, lane), _wide(T, 1, lane), _wide(T, 2, lane)
-            _put(T, lane, bits_f64(fma_f64(x, y, z)))
+            put64(T, lane, bits_f64(fma_f64(x, y, z)))
     elif op == ops.F_ADD:
         for lane in range(32):
-            _put(T, lane, bits_f64(_wide(T, 0, lane) + _wide(T, 1, lane)))
+            put64(T, lane, bits_f64(_wide(T, 0, lane) + _wide(T, 1, lane)))
     else:
         for lane in range(32):
-            _put(T, lane, bits_f64(_wide(T, 0, lane) * _wide(T, 1, lane)))
+            put64(T, lane, bits_f64(_wide(T, 0, lane) * _wide(T, 1, lane)))
     if _any_nan(T):
         _nans(3 if op == ops.F_FMA else 2, T)
     return uint32(0), uint32(0)

@@ -61,6 +61,7 @@ class Form:
         self.operands = [parse(part) for part in split(text)]
         self.row = NOTHING_YET.copy()
         self.sources = 0
+        self.words = 1
         self.predicates_in = 0
         self.far = "E" in self.modifiers and self.base not in ("LDGSTS",)
         # nvdisasm prints the PR of P2R as a predicate.
@@ -85,9 +86,20 @@ class Form:
             raise self.fail()
         return name
 
-    def number(self, *names: str, default: str = "") -> int:
-        """Remove one of these modifiers, and return its number. Raises Unsupported for none without a default."""
-        return names.index(self.take(*names) or default or self.need(*names))
+    def number(self, *names: str) -> int:
+        """Remove one of these modifiers, and return its number. A default has a ``=`` before it. Raises Unsupported for none."""
+        plain = [name.lstrip("=") for name in names]
+        default = next((at for at, name in enumerate(names) if name[0] == "="), None)
+        name = self.take(*plain) if default is not None else self.need(*plain)
+        return plain.index(name) if name else default or 0
+
+    def choose(self, *names: str) -> None:
+        """Set SUB to the `number` of one of these modifiers."""
+        self.row[c.SUB] = self.number(*names)
+
+    def wide(self, *names: str) -> None:
+        """Give the next outputs and sources two words if one of these is a modifier."""
+        self.words = 2 if self.take(*names) else 1
 
     def drop(self, *names: str) -> None:
         """Remove modifiers that change neither values nor counts."""
@@ -109,8 +121,12 @@ class Form:
     def flag(self, name: str, bit: int) -> bool:
         present = self.take(name) is not None
         if present:
-            self.row[c.FLAGS] |= bit
+            self.set(bit)
         return present
+
+    def unless(self, name: str, bit: int) -> None:
+        if not self.take(name):
+            self.set(bit)
 
     def set(self, bit: int) -> None:
         self.row[c.FLAGS] |= bit
@@ -131,10 +147,10 @@ class Form:
         """Set the family that executes it, and its operation in that family."""
         self.row[c.FAMILY], self.row[c.OP] = family, op
 
-    def destination(self, words: int = 1) -> None:
+    def destination(self, words: int = 0) -> None:
         """Take all outputs: leading predicates, the register, further predicates."""
         outputs = self.leading_predicates()
-        self.register_out(words)
+        self.register_out(words or self.words)
         self.predicates_out(outputs + self.leading_predicates())
 
     def leading_predicates(self) -> list[SassOperand]:
@@ -143,9 +159,9 @@ class Form:
             predicates.append(self.operands.pop(0))
         return predicates
 
-    def whole(self) -> int:
-        """Take the next operand, which must be a whole number."""
-        operand = self.operands.pop(0)
+    def whole(self, at: int = 0) -> int:
+        """Take an operand, by default the next one, which must be a whole number."""
+        operand = self.operands.pop(at)
         if operand.kind != "integer":
             raise self.fail()
         return int(operand.value)
@@ -172,6 +188,9 @@ class Form:
             raise self.fail()
         for column, operand in zip((c.PD0, c.PD1), outputs):
             self.row[column] = self.predicate_index(operand)
+
+    def predicate_out(self) -> None:
+        self.predicates_out([self.operands.pop(0)])
 
     def predicate_pair(self) -> None:
         """Take the two output predicates of a comparison."""
@@ -243,10 +262,42 @@ class Form:
         high = (value >> 32) if words == 2 else 0
         return value, high
 
-    def next_sources(self, count: int, kind: str = "int", words: int = 1) -> None:
+    def next_sources(self, count: int, kind: str = "int", words: int = 0) -> None:
         """Take the next ``count`` operands as sources."""
         for _ in range(count):
-            self.source(self.operands.pop(0), kind, words)
+            self.source(self.operands.pop(0), kind, words or self.words)
+
+    def filled(self, count: int, text: str) -> None:
+        """Add operands with this text up to their number."""
+        self.operands += [parse(text)] * (count - len(self.operands))
+
+    def last_number(self) -> None:
+        """Set SUB to the last operand."""
+        self.row[c.SUB] = self.whole(-1)
+
+    def put(self, column: int, number: int) -> None:
+        self.row[column] = number
+
+    def exact(self, text: str) -> None:
+        """Take the next operand, which must have this text."""
+        if self.operands.pop(0).text != text:
+            raise self.fail()
+
+    def always(self, text: str) -> None:
+        """Add a source that is not printed."""
+        self.source(parse(text))
+
+    def plain_sources(self, count: int, kind: str = "register", words: int = 1) -> None:
+        for _ in range(count):
+            self.source(self.plain(kind), "int", words)
+
+    def place(self) -> None:
+        """Take the next operand as the address."""
+        self.address(self.operands.pop(0))
+
+    def index(self, column: int) -> None:
+        """Set a column to the number of the next operand."""
+        self.row[column] = self.operands.pop(0).index
 
     def masks(self, operand: SassOperand, kind: str, slot: np.ndarray) -> None:
         if kind == "int":
@@ -265,15 +316,16 @@ class Form:
         if operand.negated:
             slot[column_xor] = signed(sign)
 
-    def pair_source(self, kind: str) -> None:
-        """Take a source of a half operation: a register, or two literals (high, low)."""
-        first = self.operands.pop(0)
-        if first.kind in ("integer", "float"):
-            second = self.operands.pop(0)
-            value = bits_of(first.text, kind) << 16 | bits_of(second.text, kind)
-            self.source(SassOperand("integer", first.text, value=value))
-            return
-        self.source(first, kind)
+    def pair_sources(self, count: int, kind: str) -> None:
+        """Take sources of a half operation: each a register, or two literals (high, low)."""
+        for _ in range(count):
+            first = self.operands.pop(0)
+            if first.kind in ("integer", "float"):
+                second = self.operands.pop(0)
+                value = bits_of(first.text, kind) << 16 | bits_of(second.text, kind)
+                self.source(SassOperand("integer", first.text, value=value))
+            else:
+                self.source(first, kind)
 
     def address(self, operand: SassOperand, first: int = c.A_REG) -> None:
         """Fill an address' columns from its terms: register, uniform register, offset."""
@@ -312,7 +364,7 @@ class Form:
 
     def boolean(self) -> None:
         """Take how a comparison combines with the input predicate: AND by default."""
-        self.set((0, c.BOOL_OR, c.BOOL_XOR)[self.number("AND", "OR", "XOR", default="AND")])
+        self.set((0, c.BOOL_OR, c.BOOL_XOR)[self.number("=AND", "OR", "XOR")])
 
     def finish(self) -> np.ndarray:
         if self.modifiers or self.operands:

@@ -8,7 +8,6 @@ behind the point, or rounded to the nearest f16, so a register's lower bits are 
 14 highest bits of each product by DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437, section 3.5.2), sums
 of 22 bits by J. Zhang et al., "SageAttention2" (arXiv 2411.10958).
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import functools
 import operator

@@ -3,7 +3,6 @@
 Code that reads and writes registers here is emitted as vectors, see `vectors`. Lane 4 g + t holds
 row g of A, C and D, and column g of B.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import functools
 import inspect

@@ -3,7 +3,6 @@
 A product of halves, and its sum with a third, keep enough bits that one rounding remains, as in the
 hardware. `integer` gives the layout of ``T``.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from numpy import float32, float64, int32, uint32, uint64
@@ -12,7 +11,7 @@ from tilewave.basics.bits import as_f32, as_f64, bits_f32, bits_f64, narrow_f16,
 from tilewave.basics.jit import njit
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import floating as ops
-from tilewave.execution.machine.floating import canonical, decided
+from tilewave.execution.machine.floating import better, canonical, decided
 from tilewave.execution.machine.integer import combined
 
 LOW = uint32(0xFFFF)
@@ -109,32 +108,19 @@ def _arithmetic(op, flags, T):
 
 
 @njit
-def _better(a, b, least, nan, top):
-    """Return the smaller (or larger) of two numbers; nan: whether a single NaN gives NaN."""
-    first_nan, second_nan = a & uint32(0x7FFF) > top, b & uint32(0x7FFF) > top
-    if first_nan or second_nan:
-        if nan or (first_nan and second_nan):
-            return NAN16
-        return b if first_nan else a
-    x = -int32(a & uint32(0x7FFF)) - int32(1) if a & uint32(0x8000) else int32(a)
-    y = -int32(b & uint32(0x7FFF)) - int32(1) if b & uint32(0x8000) else int32(b)
-    return b if (y < x) == least and x != y else a
-
-
-@njit
 def _minmax(flags, T, p0, three):
-    top = uint32(0x7F80) if flags & c.BF16 else uint32(0x7C00)
+    infinity = uint32(0x7F800000) if flags & c.BF16 else uint32(0x7C000000)
     size = uint32(0x7FFF7FFF) if flags & c.SIGN_PRODUCT else uint32(0xFFFFFFFF)
-    nan = flags & c.NAN_ABS != 0
     for lane in range(32):
         on = (p0 >> uint32(lane)) & uint32(1) != uint32(0)
         word = uint32(0)
         for half in range(2):
-            a, b = _part(T[0, lane] & size, half, flags), _part(T[1, lane] & size, half, flags)
-            best = _better(a, b, on, nan, top)
-            if three:
-                best = _better(best, _part(T[2, lane], half, flags), on, nan, top)
-            if flags & c.SIGN_PRODUCT and best <= top:
+            best = _part(T[0, lane] & size, half, flags) << uint32(16)
+            for index in range(1, 3 if three else 2):
+                other = _part(T[index, lane] & size, half, flags) << uint32(16)
+                best = better(best, other, on, flags & c.NAN_ABS != 0, infinity)
+            best >>= uint32(16)
+            if flags & c.SIGN_PRODUCT and best <= infinity >> uint32(16):
                 best |= ((T[0, lane] ^ T[1, lane]) >> uint32(16 * half)) & uint32(0x8000)
             word |= best << uint32(16 * half)
         T[8, lane] = word

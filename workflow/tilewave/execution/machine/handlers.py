@@ -3,7 +3,6 @@
 The interpreter's loop calls them by their addresses. A kernel compiles only the families that it
 uses, and a change in one family does not recompile another.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import ctypes
 from collections.abc import Callable, Iterable

@@ -7,7 +7,6 @@ the depth is added in one step, as P. Xie et al. (see there) say of both.
 
 A product completes when it is issued, and its reads last until its group is waited for.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint32, uint64
 

@@ -1,5 +1,4 @@
 """Products of integer and bit matrices in the tensor cores."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import itertools
 from typing import Any

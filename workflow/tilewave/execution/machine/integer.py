@@ -5,7 +5,6 @@
 The semantics are those of the PTX instruction that each one implements; carries and the extended
 comparisons were checked against Python's integers and against fixtures from an H200.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint32, uint64
 
@@ -26,6 +25,13 @@ CHUNK = uint64(0xFFFFFFFF)
 def joined(high, low):
     """Join two 32-bit words to a 64-bit word."""
     return uint64(high) << uint64(32) | uint64(low)
+
+
+@njit(inline="always")
+def put64(T, lane, bits):
+    """Set a result of two words."""
+    T[8, lane] = uint32(bits)
+    T[9, lane] = uint32(bits >> uint64(32))
 
 
 @njit(inline="always")
@@ -79,8 +85,7 @@ def _carries64(flags, T):
         if flags & c.NEG2:
             z = ~z + uint64(1)
         total = a + b + z
-        T[8, lane] = uint32(total)
-        T[9, lane] = uint32(total >> uint64(32))
+        put64(T, lane, total)
         first |= uint32(total < a) << uint32(lane)
     return first
 
@@ -201,8 +206,7 @@ def _multiply_wide(op, flags, T, p0):
             total = more
         carry |= uint32(over) << uint32(lane)
         if op == ops.MUL_ADD_WIDE:
-            T[8, lane] = uint32(total)
-            T[9, lane] = uint32(total >> uint64(32))
+            put64(T, lane, total)
         else:
             T[8, lane] = uint32(total >> uint64(32))
     return carry
@@ -448,8 +452,7 @@ def integer(op, sub, flags, T, p0, p1):
     elif op == ops.ADD64:
         for lane in range(32):
             total = joined(T[4, lane], T[0, lane]) + joined(T[5, lane], T[1, lane])
-            T[8, lane] = uint32(total)
-            T[9, lane] = uint32(total >> uint64(32))
+            put64(T, lane, total)
     elif op == ops.ADD3_WIDE:
         return _carries64(flags, T), uint32(0)
     elif op == ops.MINMAX_WIDE:

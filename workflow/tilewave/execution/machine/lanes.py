@@ -4,7 +4,6 @@ Nine in ten instructions of a matrix product are a few operations without carrie
 flushed denormals. This module emits them as LLVM vector code, from register to register. All others
 go through `handlers`. Both ways give the same bits (tests/execution/test_machine_lanes.py).
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import operator
 

@@ -8,7 +8,6 @@ accesses do: atomics, volatile ones and those with a scope. One that writes an a
 block shows all that was done before that fence, by any block, to the blocks that read the address with a
 strong access later. So an order may be assumed that is none, but no order is missed.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from collections.abc import Iterable, Sequence
 

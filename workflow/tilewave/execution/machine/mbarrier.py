@@ -8,7 +8,6 @@ phase. The bytes awaited lie between these fields, 22 bits with a sign.
 Here a copy lands at once and completes at its mbarrier at once. The order of accesses (`orders`)
 still finds a reader that did not wait.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint32
 

@@ -16,7 +16,6 @@ In a cluster the actors of the block itself come first, then those of the next r
 An access of an actor is ordered before another access if the clock behind that one holds a tick of
 the actor that is not earlier. Barriers, mbarriers and waits for a group merge clocks.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
 

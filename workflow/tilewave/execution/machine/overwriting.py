@@ -3,7 +3,6 @@
 As in `marking`, another function replaces the handlers of families that write memory. It compares one
 word before and after, so that it sees every kind of store.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from numpy import int64, uint32

@@ -4,7 +4,6 @@ A pattern of addresses relative to its first lane has one cost at all addresses:
 base moves by multiples of the width. So each instruction remembers its last pattern. A copy
 remembers the last one of each alignment of its two sides within a line.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
 

@@ -5,8 +5,6 @@ barrier (3 bits each, 7: none), mask of the barriers that it waits for (6 bits),
 "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (2018), chapter 2.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,8 +1,10 @@
 """Text of a kernel's printf: a C format and its arguments."""
 
+import ctypes
 import re
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,12 @@ CONVERSION = re.compile(
     r"(?P<length>hh|h|ll|l|j|z|t|L|q)?(?P<letter>[diouxXeEfFgGaAcspn%])"
 )
 WIDE = ("ll", "l", "j", "z", "t", "q")  # lengths of 8 bytes
+PASSED: dict[str, Callable[..., Any]] = {
+    "i": ctypes.c_int,
+    "q": ctypes.c_longlong,
+    "Q": ctypes.c_void_p,
+    "d": ctypes.c_double,
+}
 MOST = 4096  # characters of a string, of a width and of the text of a call
 
 
@@ -36,55 +44,31 @@ class _Values:
 
 def formatted(form: str, data: bytes, string: Callable[[int], str]) -> str:
     """Format arguments as printf does. data: the arguments in memory; string: returns the text at an address."""
-    values = _Values(data)
+    values, room = _Values(data), ctypes.create_string_buffer(MOST + 1)
 
     def converted(match: re.Match[str]) -> str:
-        letter, length = match["letter"], match["length"] or ""
-        if letter == "%":
-            return "%"
+        letter, wide = match["letter"], match["length"] in WIDE
         width, precision = (
-            int(values.take("i")) if match[name] == "*" else match[name] and int(match[name])
+            int(values.take("i")) if match[name] == "*" else int(match[name] or 0)
             for name in ("width", "precision")
         )
-        plain = f"%{match['flags']}{'' if width is None else max(-MOST, min(width, MOST))}"
-        if precision is not None and (precision or 0) >= 0:
-            plain += f".{min(precision or 0, MOST)}"
-        if letter in "di":
-            value = int(values.take("q" if length in WIDE else "i"))
-            return f"{plain}d" % (_cut(value, length, True))
-        if letter in "ouxX":
-            value = int(values.take("Q" if length in WIDE else "I"))
-            return _octal_or_hex(plain, letter, _cut(value, length, False))
-        if letter in "aA":
-            digits = re.sub(r"\.?0+p", "p", float(values.take("d")).hex())
-            return digits.upper() if letter == "A" else digits
-        if letter in "eEfFgG":
-            return f"{plain}{letter}" % values.take("d")
-        if letter == "c":
-            return f"{plain}c" % chr(int(values.take("i")) & 255)
-        if letter == "s":
-            return f"{plain}s" % string(int(values.take("Q")))
-        address = int(values.take("Q"))  # p; n writes nothing
-        return f"{plain}s" % (f"{address:#x}" if address else "(nil)") if letter == "p" else ""
+        if letter == "%":
+            return "%"
+        kind = "d" if letter in "aAeEfFgG" else "Q" if letter in "spn" else "q" if wide else "i"
+        plain = f"%{match['flags']}{max(-MOST, min(width, MOST)) or ''}"
+        if match["precision"] is not None and precision >= 0:
+            plain += f".{min(precision, MOST)}"
+        length = "ll" if kind == "q" else match["length"] if match["length"] in ("h", "hh") else ""
+        value = values.take(kind)
+        if letter == "n":  # it writes nothing
+            return ""
+        argument = string(int(value)).encode() if letter == "s" else PASSED[kind](value)
+        size = ctypes.CDLL(None).snprintf(
+            room, len(room), f"{plain}{length}{letter}".encode(), argument
+        )
+        return room.raw[: min(size, MOST)].decode("utf-8", "replace")
 
     return printable(CONVERSION.sub(converted, form)[:MOST])
-
-
-def _cut(value: int, length: str, signed: bool) -> int:
-    """Cut a value of h or hh to its low bits."""
-    bits = {"h": 16, "hh": 8}.get(length)
-    if bits is None:
-        return value
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if signed and value >> (bits - 1) else value
-
-
-def _octal_or_hex(plain: str, letter: str, value: int) -> str:
-    if letter == "o" and "#" in plain:  # C writes the sign of an octal number as 0, Python as 0o
-        return f"{plain.replace('#', '')}s" % f"0{value:o}"
-    if value == 0:
-        plain = plain.replace("#", "")
-    return f"{plain}{'d' if letter == 'u' else letter}" % value
 
 
 def text_at(state: s.State, address: int) -> str:

@@ -3,7 +3,6 @@
 The shadow of shared memory holds who wrote a unit, and when. `views.clocks` holds up to when a warp knows the accesses
 of another. An access that is not ordered after an earlier one races with it.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32, uint64
 

@@ -1,5 +1,4 @@
 """Load operands of an instruction, and store its results. `integer` gives the layout of the scratch ``T``."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from numpy import int64, uint32

@@ -5,7 +5,6 @@ RCP, RSQ, SQRT, EX2 and LG2 of f32 are the hardware's to the last bit: see
 they differ by at most 1 in the last place (RCP64H, RSQ64H, of the upper word), 2^-20 (SIN, COS,
 absolute) and 2^-15 (TANH, relative). Layout of ``T`` as in `tilewave.execution.machine.integer`.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import math
 
@@ -21,6 +20,7 @@ from tilewave.execution.machine import views as view
 from tilewave.execution.machine.families import special as ops
 from tilewave.execution.machine.floating import EXPONENT, NAN32, ONE, SIGN, canonical, flushed
 from tilewave.execution.machine.halves import NAN16, narrow64_bf16, narrow64_f16
+from tilewave.execution.machine.integer import put64
 from tilewave.execution.machine.registers import results
 
 FIRST = int64(1 << 23)
@@ -206,11 +206,8 @@ def special_register(m, warp, pc, mask):
     if register == CLOCKLO or register == TIMERLO:
         now = uint64(view.control(m)[s.NOW])
         for lane in range(32):
-            T[8, lane] = uint32(now)
-            T[9, lane] = uint32(now >> uint64(32))
-        results(m, warp, row, mask, uint32(0), uint32(0))
-        return
-    for lane in range(32):
-        T[8, lane] = view.identity(m)[warp, register, lane]
-        T[9, lane] = uint32(0)
+            put64(T, lane, now)
+    else:
+        for lane in range(32):
+            put64(T, lane, uint64(view.identity(m)[warp, register, lane]))
     results(m, warp, row, mask, uint32(0), uint32(0))

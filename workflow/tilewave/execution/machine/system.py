@@ -4,7 +4,6 @@ Constant bank 4 holds their addresses, which a GPU's loader sets to its own code
 after all code, and a call of one is answered at once. Arguments are in registers 4 and on, as in
 the ABI; the return address is in registers 20 and 21.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
 

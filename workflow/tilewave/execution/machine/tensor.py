@@ -14,7 +14,6 @@ al., "Numerical behavior of NVIDIA tensor cores" (PeerJ CS 7:e330, 2021) found s
 Two points are guesses, which no operand tested: the sign of a sum of zeros (always plus here), and
 denormal f32 and bf16 next to nothing larger.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import functools
 import itertools

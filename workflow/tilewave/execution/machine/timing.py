@@ -5,8 +5,6 @@ an SM with as many blocks as fit. A few rounds of blocks are simulated, and furt
 where in the L2 data lie, and clocks. docs/timing.md says how far off it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

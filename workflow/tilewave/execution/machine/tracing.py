@@ -3,7 +3,6 @@
 The shadow of shared memory holds the warp of an access but not its instruction and threads, because
 that would slow every access. Findings are rare and need both sides, so the block is executed again.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 import numpy as np
 from llvmlite import ir

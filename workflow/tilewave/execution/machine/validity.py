@@ -1,5 +1,4 @@
 """Addresses of an access's lanes, their bounds and alignment, and the faults that follow."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint32
 

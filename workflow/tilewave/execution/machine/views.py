@@ -4,7 +4,6 @@ Compiled functions take one argument, ``m``: an int64 array with the address and
 of every array of `state.State`. A named tuple would hold the same, but numba passes each of its
 arrays as nine words: passing three hundred words took longer than an instruction.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from collections.abc import Sequence
 

@@ -1,5 +1,4 @@
 """Logic of predicates, votes of a warp, exchanges between its lanes."""
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint32
 

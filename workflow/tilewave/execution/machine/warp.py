@@ -3,7 +3,6 @@
 Diverged lanes form groups, each with its program counter. BSSY names the lanes that a BSYNC joins
 again, as the hardware does since sm_70. Groups that only meet by chance are not joined.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int32, int64, uint32, uint64
 

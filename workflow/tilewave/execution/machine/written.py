@@ -3,7 +3,6 @@
 A store of part of a word counts as one of the whole word. Bulk copies may read unwritten words,
 because boxes are read as a whole.
 """
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,var-annotated,attr-defined"
 
 from numpy import int64, uint8, uint32
 

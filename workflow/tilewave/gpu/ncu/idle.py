@@ -1,8 +1,6 @@
 """Idle counters: those that are always 0 for a case, because its code lacks their tensor operations.
 An H200 has five of them, in seven of the eight passes of the set `traffic`; no case uses more than two."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Counters of single instructions in a report of Nsight Compute."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The launches in anyone's report of Nsight Compute, read without a GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

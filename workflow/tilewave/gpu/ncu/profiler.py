@@ -7,8 +7,6 @@ if a case has several kernels (a library's split-k reduction). Other processes r
 next session runs. No failure raises: every case gets a result, and all results of a report are kept.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A session of Nsight Compute: its cases, settings and events."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Reading of a report of Nsight Compute by several processes, in parallel to the next session.
 Python and ncu_report's disassembler take one core each, so each process reads its share of the cases."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

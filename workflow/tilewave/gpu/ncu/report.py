@@ -1,7 +1,5 @@
 """A report of Nsight Compute: its kernels and their counters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A kernel's stall samples in a report of Nsight Compute, and the findings of ncu's rules."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any

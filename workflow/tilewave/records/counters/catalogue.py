@@ -1,8 +1,6 @@
 """The counters of Nsight Compute: sets, units, and how launches combine (`ncu --query-metrics` explains
 each). Names are those on compute capability 9.0; `gpu.ncu.profiler` skips what ncu lacks for the chip."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,6 @@
 """The demand of a launch on each pipe (`theory.bounds.Counts`), from its counters and instruction rows, which
 have ncu's names, also of an execution. Bytes of bulk copies (TMA) and loads that hit in L1 are absent."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures derived from a case's counters. A figure is skipped, never 0, if one of its parts is absent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Counters of single instructions, and their totals."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

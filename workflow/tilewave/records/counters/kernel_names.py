@@ -9,8 +9,6 @@ a thread block. Four generations of names are understood:
 * ``cutlass_80_tensorop_f16_s16816gemm_f16_128x64_32x6_tn_align8``: m and n, then k step and stages.
 """
 
-from __future__ import annotations
-
 import re
 
 _SIZES = r"(\d{1,4})x(\d{1,4})"

@@ -4,8 +4,6 @@ Counts by instruction and resources are the same in every run of the same code: 
 vary: a case is *slower* or *faster* where the ratio is outside the margin and its whole interval on one side of 1.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -17,7 +17,7 @@ from tilewave.execution.machine.families import (
     tensor,
     votes,
 )
-from tilewave.execution.machine.registry import RULES, opcode
+from tilewave.execution.machine.registry import RULES, opcode, register_steps
 
 __all__ = ["ALL", "RULES", "opcode"]
 
@@ -25,3 +25,5 @@ ALL = (
     integer, votes, floating, halves, conversion, special, memory, copies, mbarrier, tensor, control,
 )  # fmt: skip
 """All families; importing them registers their rules."""
+for _family in ALL:
+    register_steps({**globals(), **vars(_family)})

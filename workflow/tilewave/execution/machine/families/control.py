@@ -1,7 +1,5 @@
 """Branches, calls, barriers of a block and of a cluster."""
 
-from functools import partial
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form, signed
 from tilewave.execution.machine.operands import SassOperand, parse
@@ -17,8 +15,9 @@ from tilewave.execution.machine.registry import opcode
 K_ARRIVE, K_WAIT, K_TAKE_REGISTERS, K_GIVE_REGISTERS = range(4)
 
 
-def _target(form: Form, operand: SassOperand) -> None:
-    """Set the target from a byte address or a label; the loader turns both into rows."""
+def _target(form: Form, operand: SassOperand | None = None) -> None:
+    """Set the target, by default the next operand, from a byte address or a label; the loader turns both into rows."""
+    operand = operand or form.operands.pop(0)
     if operand.kind == "integer":
         form.row[c.TARGET] = int(operand.value) // 16
     else:
@@ -51,22 +50,6 @@ def _brx(form: Form) -> None:
     if base.kind == "integer":
         form.row[c.SUB] = signed(int(base.value))
     form.operands.clear()
-
-
-@opcode("EXIT")
-def _exit(form: Form) -> None:
-    form.drop("KEEPREFCOUNT", "PREEMPTED", "NO_ATEXIT")
-    form.op(c.CONTROL, EXIT)
-    form.trailing_predicates()
-
-
-@opcode("BSSY", "BSYNC")
-def _converge(form: Form) -> None:
-    form.drop("RECONVERGENT", "RELIABLE")
-    form.op(c.CONTROL, SET_CONVERGE if form.base == "BSSY" else CONVERGE)
-    form.row[c.BARRIER] = form.operands.pop(0).index
-    if form.base == "BSSY":
-        _target(form, form.operands.pop(0))
 
 
 @opcode("BREAK")
@@ -140,57 +123,6 @@ def _bar(form: Form) -> None:
     kind = form.need("SYNC", "ARV", "RED")
     form.op(c.CONTROL, {"SYNC": BLOCK_SYNC, "ARV": BLOCK_ARRIVE, "RED": BLOCK_REDUCE}[kind])
     if kind == "RED":
-        form.row[c.SUB] = form.number("AND", "OR", "POPC", default="AND")
+        form.choose("=AND", "OR", "POPC")
     form.trailing_predicates()
     form.next_sources(2 if len(form.operands) > 1 else 1)
-
-
-@opcode("B2R")
-def _b2r(form: Form) -> None:
-    form.need("RESULT")
-    form.op(c.CONTROL, B2R)
-    form.row[c.DST] = form.operands.pop(0).index
-    if form.operands:
-        form.row[c.PD0] = form.predicate_index(form.operands.pop(0))
-
-
-def regardless(form: Form, op: int) -> None:
-    """Decode to ``op``; modifiers and operands do not matter."""
-    form.ignore()
-    form.op(c.CONTROL, op)
-
-
-opcode("ENDCOLLECTIVE")(partial(Form.op, family=c.CONTROL, op=END_COLLECTIVE))
-# Ordering and prefetches do nothing here: every access completes at once.
-opcode("WARPARRIVE", "PMTRIG", "ERRBAR", "CGAERRBAR", "CCTL", "CCTLL")(
-    partial(regardless, op=NOTHING)
-)
-opcode("YIELD", "WARPSLEEP", "NANOSLEEP")(partial(regardless, op=PAUSE))
-opcode("BPT")(partial(regardless, op=TRAP))
-
-
-# All that ptxas (12.3 to 13.0) leaves of fence.mbarrier_init, behind the initialisation.
-opcode("NOP")(partial(regardless, op=PUBLISH))
-
-
-@opcode("MEMBAR")
-def _membar(form: Form) -> None:
-    """Decode MEMBAR: every access completes at once here, but a fence decides what others know."""
-    form.op(c.CONTROL, FENCE)
-    form.row[c.SUB] = form.take("CTA") is None
-    form.ignore()
-
-
-@opcode("UCGABAR_ARV", "UCGABAR_WAIT")
-def _cluster_barrier(form: Form) -> None:
-    form.op(c.CLUSTER, K_ARRIVE if form.base == "UCGABAR_ARV" else K_WAIT)
-
-
-@opcode("USETMAXREG")
-def _registers(form: Form) -> None:
-    form.drop("CTAPOOL")
-    taking = form.need("TRY_ALLOC", "DEALLOC") == "TRY_ALLOC"
-    form.op(c.CLUSTER, K_TAKE_REGISTERS if taking else K_GIVE_REGISTERS)
-    if taking:
-        form.predicates_out([form.operands.pop(0)])
-    form.row[c.SUB] = form.whole()

@@ -30,11 +30,6 @@ def _types(form: Form, names: Mapping[str, int]) -> list[int]:
     return [names[name] for name in form.take_all(*names)]
 
 
-def _float_source(form: Form, kind: int) -> None:
-    name = {c.T_F16: "f16", c.T_F32: "f32", c.T_F64: "f64", c.T_BF16: "bf16"}[kind]
-    form.source(form.operands.pop(0), name, 2 if kind == c.T_F64 else 1)
-
-
 # SUB of a conversion: type to | type from << 8 | rounding << 16.
 def _conversion(form: Form, to: int, origin: int, rounding: int = 0) -> None:
     form.row[c.SUB] = to | origin << 8 | rounding << 16
@@ -44,32 +39,36 @@ def _round_name(form: Form) -> int:
     return ROUNDINGS[form.take(*ROUNDINGS) or "RN"]
 
 
-@opcode("F2F", "UF2F")
-def _f2f(form: Form) -> None:
-    form.flag("FTZ", c.FTZ)
-    form.flag("SAT", c.SATURATE)
-    rounding = _round_name(form)
-    kinds = _types(form, FLOAT_TYPES)
-    if len(kinds) != 2:
+def _type(form: Form, names: Mapping[str, int], default: str) -> str:
+    name = next((name for name in form.modifiers if name in names), default)
+    if not name:
         raise form.fail()
-    to, origin = kinds
-    if form.row[c.FLAGS] & c.SATURATE and to != c.T_F32:
-        raise form.fail()
-    _conversion(form, to, origin, rounding)
-    form.op(c.CONVERT, C_F2F)
-    form.destination(2 if to == c.T_F64 else 1)
-    _float_source(form, origin)
+    form.take(name)
+    return name
 
 
-@opcode("FRND", "UFRND")
-def _frnd(form: Form) -> None:
-    form.flag("FTZ", c.FTZ)
+def _scalar(
+    form: Form,
+    op: int,
+    to_types: Mapping[str, int],
+    from_types: Mapping[str, int],
+    *defaults: str,
+) -> None:
+    """Decode a conversion of one number: of types without a default both must be modifiers, and ``=`` is the type that it becomes."""
     rounding = _round_name(form)
-    kinds = _types(form, FLOAT_TYPES) or [c.T_F32]
-    _conversion(form, kinds[0], kinds[-1], rounding)
-    form.op(c.CONVERT, C_ROUND)
-    form.destination(2 if kinds[0] == c.T_F64 else 1)
-    _float_source(form, kinds[-1])
+    to_default, from_default = defaults or ("", "")
+    to = _type(form, to_types, to_default)
+    origin = _type(form, from_types, to if from_default == "=" else from_default)
+    if form.row[c.FLAGS] & c.SATURATE and to != "F32":
+        raise form.fail()
+    _conversion(form, to_types[to], from_types[origin], rounding)
+    form.op(c.CONVERT, op)
+    form.destination(2 if to.endswith("64") else 1)
+    operand, wide = form.operands.pop(0), origin.endswith("64")
+    kind = origin.lower() if from_types is FLOAT_TYPES else "int"
+    if wide and kind == "int" and operand.kind == "integer":  # its upper half, as of a double
+        operand = replace(operand, value=int(operand.value) << 32)
+    form.source(operand, kind, 2 if wide else 1)
 
 
 @opcode("F2IP", "UF2IP")
@@ -86,33 +85,6 @@ def _f2ip(form: Form) -> None:
     form.destination()
     form.next_sources(2, "f32")
     form.next_sources(1)
-
-
-@opcode("F2I", "UF2I")
-def _f2i(form: Form) -> None:
-    form.flag("FTZ", c.FTZ)
-    form.drop("NTZ")
-    rounding = _round_name(form)
-    to = (_types(form, INT_TYPES) or [c.S32])[0]
-    origin = (_types(form, FLOAT_TYPES) or [c.T_F32])[0]
-    _conversion(form, to, origin, rounding)
-    form.op(c.CONVERT, C_F2I)
-    form.destination(2 if to in (c.U64, c.S64) else 1)
-    _float_source(form, origin)
-
-
-@opcode("I2F", "UI2F", "I2FP", "UI2FP")
-def _i2f(form: Form) -> None:
-    rounding = _round_name(form)
-    to = (_types(form, FLOAT_TYPES) or [c.T_F32])[0]
-    origin = (_types(form, INT_TYPES) or [c.S32])[0]
-    _conversion(form, to, origin, rounding)
-    form.op(c.CONVERT, C_I2F)
-    form.destination(2 if to == c.T_F64 else 1)
-    operand, wide = form.operands.pop(0), origin in (c.U64, c.S64)
-    if wide and operand.kind == "integer":  # its upper half, as of a double
-        operand = replace(operand, value=int(operand.value) << 32)
-    form.source(operand, "int", 2 if wide else 1)
 
 
 @opcode("I2I", "UI2I")

@@ -1,9 +1,7 @@
 """Asynchronous copies: of a warp (LDGSTS), and bulk ones of one thread (TMA)."""
 
-from functools import partial
-
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine.families.control import COPY_COMMIT, COPY_WAIT, NOTHING, regardless
+from tilewave.execution.machine.families.control import COPY_WAIT, NOTHING
 from tilewave.execution.machine.families.memory import HINTS, bytes_a_lane
 from tilewave.execution.machine.form import Form
 from tilewave.execution.machine.operands import SassOperand
@@ -27,9 +25,6 @@ def _ldgsts(form: Form) -> None:
     form.address(form.operands.pop(0), c.G_REG)
     if form.trailing_predicates():
         form.set(c.ZERO_FILL)
-
-
-opcode("LDGDEPBAR")(partial(Form.op, family=c.CONTROL, op=COPY_COMMIT))
 
 
 @opcode("DEPBAR")
@@ -100,9 +95,6 @@ def _bytes_copy(form: Form) -> None:
         form.row[c.BANK] = form.row[c.SUB]
 
 
-opcode("UTMACMDFLUSH")(partial(Form.op, family=c.BULK, op=Y_COMMIT))
-
-
 @opcode("UTMAPF")
 def _tensor_prefetch(form: Form) -> None:
     """Decode a prefetch to nothing: no caches are modelled."""
@@ -110,10 +102,6 @@ def _tensor_prefetch(form: Form) -> None:
     form.drop("L2")
     form.operands.clear()
     form.op(c.CONTROL, NOTHING)
-
-
-# Prefetches and ordering of grids do nothing here: every access completes at once.
-opcode("UTMACCTL", "UBLKPF", "ACQBULK", "PREEXIT")(partial(regardless, op=NOTHING))
 
 
 @opcode("FENCE")

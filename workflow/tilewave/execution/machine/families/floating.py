@@ -1,10 +1,8 @@
 """f32 and f64 arithmetic."""
 
 from dataclasses import replace
-from functools import partial
 
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine.families.integer import FLOAT_SELECT
 from tilewave.execution.machine.form import Form
 from tilewave.execution.machine.operands import SassOperand
 from tilewave.execution.machine.registry import opcode
@@ -16,16 +14,7 @@ from tilewave.execution.machine.registry import opcode
 
 
 def _rounding(form: Form) -> None:
-    form.row[c.SUB] = form.number("RN", "RM", "RP", "RZ", default="RN")  # NEAREST, DOWN, UP, ZERO
-
-
-def _arithmetic(form: Form, op: int, count: int) -> None:
-    form.flag("FTZ", c.FTZ)
-    form.flag("SAT", c.SATURATE)
-    _rounding(form)
-    form.op(c.F32, op)
-    form.destination()
-    form.next_sources(count, "f32")
+    form.choose("=RN", "RM", "RP", "RZ")  # NEAREST, DOWN, UP, ZERO
 
 
 def _two(form: Form, op: int, count: int) -> None:
@@ -44,17 +33,15 @@ def _two(form: Form, op: int, count: int) -> None:
         form.row[at + c.XOR_HIGH] = form.row[at + c.XOR]
 
 
-@opcode("FMNMX", "UFMNMX", "FMNMX3")
+@opcode("FMNMX", "UFMNMX")
 def _fmnmx(form: Form) -> None:
     form.flag("FTZ", c.FTZ)
     form.flag("NAN", c.NAN_ABS)
-    three = form.base == "FMNMX3"
-    form.op(c.F32, F_MINMAX3 if three else F_MINMAX)
+    form.op(c.F32, F_MINMAX)
     form.destination()
     form.trailing_predicates()
-    for operand in () if three else sizes(form):
+    for operand in sizes(form):
         form.source(operand, "f32")
-    form.next_sources(3 if three else 0, "f32")
 
 
 def sizes(form: Form) -> list[SassOperand]:
@@ -65,40 +52,6 @@ def sizes(form: Form) -> list[SassOperand]:
     if any(not o.absolute or o.negated or o.kind != "register" for o in operands):
         raise form.fail()
     return [replace(operand, absolute=False) for operand in operands]
-
-
-@opcode("FSETP", "UFSETP", "FSET", "UFSET")
-def _compared(form: Form) -> None:
-    """Decode a comparison to predicates or to numbers."""
-    form.flag("FTZ", c.FTZ)
-    form.boolean()
-    form.comparison()
-    if form.base.endswith("P"):
-        form.op(c.F32, F_COMPARE)
-        form.predicate_pair()
-    else:
-        form.flag("BF", c.TO_F32)
-        form.op(c.F32, F_SET)
-        form.destination()
-    form.trailing_predicates()
-    form.next_sources(2, "f32")
-
-
-@opcode("FSEL", "UFSEL")
-def _fsel(form: Form) -> None:
-    form.flag("FTZ", c.FTZ)
-    form.op(c.INTEGER, FLOAT_SELECT)
-    form.destination()
-    form.trailing_predicates()
-    form.next_sources(2, "f32")
-
-
-@opcode("FCHK")
-def _fchk(form: Form) -> None:
-    form.drop("DIVIDE")
-    form.op(c.F32, F_CHECK)
-    form.predicates_out([form.operands.pop(0)])
-    form.next_sources(2, "f32")
 
 
 def _doubles(form: Form, count: int) -> None:
@@ -113,28 +66,6 @@ def _doubles(form: Form, count: int) -> None:
         if operand.negated:
             form.set((c.NEG0, c.NEG1, c.NEG2)[number])
         form.source(replace(operand, absolute=False, negated=False), "f64", 2)
-
-
-def _double(form: Form, op: int, count: int) -> None:
-    _rounding(form)
-    form.op(c.F64, op)
-    form.destination(2)
-    _doubles(form, count)
-
-
-for _name, _op, _count in (("ADD", F_ADD, 2), ("MUL", F_MUL, 2), ("FMA", F_FMA, 3)):
-    _rule = partial(_arithmetic, op=_op, count=_count)
-    opcode(f"F{_name}", f"F{_name}32I", f"UF{_name}")(_rule)
-    opcode(f"F{_name}2")(partial(_two, op=_op, count=_count))
-    opcode(f"D{_name}")(partial(_double, op=_op, count=_count))
-
-
-@opcode("DMNMX")
-def _dmnmx(form: Form) -> None:
-    form.op(c.F64, F_MINMAX)
-    form.destination(2)
-    form.trailing_predicates()
-    _doubles(form, 2)
 
 
 @opcode("DSETP")

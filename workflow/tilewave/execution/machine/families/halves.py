@@ -1,7 +1,5 @@
 """f16 and bf16 arithmetic, two numbers in a register."""
 
-from functools import partial
-
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import floating
 from tilewave.execution.machine.form import Form
@@ -27,16 +25,7 @@ def _half(form: Form, op: int, count: int) -> None:
         raise form.fail()
     form.op(c.F16, floating.F_WIDEN if widened else op)
     form.destination()
-    for _ in range(count):
-        form.pair_source(kind)
-
-
-for _name, _op, _count in (
-    ("ADD", floating.F_ADD, 2),
-    ("MUL", floating.F_MUL, 2),
-    ("FMA", floating.F_FMA, 3),
-):
-    opcode(f"H{_name}2", f"UH{_name}2")(partial(_half, op=_op, count=_count))
+    form.pair_sources(count, kind)
 
 
 @opcode("HMNMX2", "VHMNMX")
@@ -50,11 +39,10 @@ def _hmnmx2(form: Form) -> None:
         for operand in floating.sizes(form):
             form.source(operand, kind)
         return
-    for _ in range(2):
-        form.pair_source(kind)
+    form.pair_sources(2, kind)
     if form.operands:  # VHMNMX may have three
         form.row[c.OP] = floating.F_MINMAX3
-        form.pair_source(kind)
+        form.pair_sources(1, kind)
 
 
 @opcode("HSETP2", "HSET2")
@@ -72,5 +60,4 @@ def _compared(form: Form) -> None:
         form.op(c.F16, floating.F_SET)
         form.destination()
     form.trailing_predicates()
-    for _ in range(2):
-        form.pair_source(kind)
+    form.pair_sources(2, kind)

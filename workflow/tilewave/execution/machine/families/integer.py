@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.votes import L_SCALAR
@@ -152,14 +151,6 @@ def _minmax(form: Form, packed: int, op: int, count: int) -> None:
         raise form.fail()  # an output would also name the chosen operand
 
 
-opcode("VIADDMNMX", "UVIADDMNMX")(partial(_minmax, packed=P_ADD_MINMAX, op=ADD_MINMAX, count=3))
-opcode("VIMNMX", "UVIMNMX", "IMNMX", "UIMNMX")(
-    partial(_minmax, packed=P_MINMAX, op=MINMAX, count=2)
-)
-opcode("VIMNMX3", "UVIMNMX3")(partial(_minmax, packed=P_MINMAX3, op=MINMAX3, count=3))
-opcode("IABS", "UIABS")(partial(_plain, op=ABSOLUTE, count=1))
-
-
 @opcode("LEA", "ULEA")
 def _lea(form: Form) -> None:
     high = form.take("HI") is not None
@@ -180,21 +171,9 @@ def _lea(form: Form) -> None:
     form.next_sources(3 if high and not sign else 2)
 
 
-@opcode("LOP3", "ULOP3")
-def _lop3(form: Form) -> None:
-    form.drop("LUT")
-    if not form.take("PAND"):
-        form.set(c.BOOL_OR)
-    form.op(c.INTEGER, LUT3)
-    form.destination()
-    form.trailing_predicates()
-    form.row[c.SUB] = int(form.operands.pop().value)
-    form.next_sources(3)
-
-
 @opcode("SHF", "USHF")
 def _shf(form: Form) -> None:
-    left = form.take("L", "R") == "L"
+    form.choose("=R", "L")
     kind = form.take("U32", "S32", "U64", "S64") or "U32"
     form.flag("W", c.WRAP)
     form.flag("HI", c.HIGH)
@@ -202,10 +181,9 @@ def _shf(form: Form) -> None:
         form.set(c.SIGNED)
     if kind.endswith("64"):
         form.set(c.UNSIGNED64)
-    form.row[c.SUB] = int(left)
     form.op(c.INTEGER, FUNNEL)
     form.destination()
-    form.operands += [parse("RZ")] * (3 - len(form.operands))
+    form.filled(3, "RZ")
     form.next_sources(3)
 
 
@@ -226,45 +204,6 @@ def _isetp(form: Form) -> None:
     form.next_sources(2, "int", words)
 
 
-@opcode("SEL", "USEL")
-def _sel(form: Form) -> None:
-    words = 2 if form.take("64") else 1
-    _plain(form, SELECT, 2, words=words)
-
-
-@opcode("PRMT", "UPRMT")
-def _prmt(form: Form) -> None:
-    form.row[c.SUB] = form.number("IDX", "F4E", "B4E", "RC8", "ECL", "ECR", "RC16", default="IDX")
-    _plain(form, PERMUTE, 3)
-
-
-opcode("BREV", "UBREV")(partial(_plain, op=REVERSE, count=1))
-opcode("POPC", "UPOPC")(partial(_plain, op=COUNT_ONES, count=1))
-
-
-@opcode("FLO", "UFLO")
-def _flo(form: Form) -> None:
-    if not form.take("U32"):
-        form.set(c.SIGNED)
-    form.flag("SH", c.SHIFT_AMOUNT)
-    _plain(form, FIND_ONE, 1)
-
-
-@opcode("BMSK", "UBMSK")
-def _bmsk(form: Form) -> None:
-    form.flag("W", c.WRAP)
-    form.drop("C")
-    _plain(form, MASK, 2)
-
-
-@opcode("SGXT", "USGXT")
-def _sgxt(form: Form) -> None:
-    if not form.take("U32"):
-        form.set(c.SIGNED)
-    form.flag("W", c.WRAP)
-    _plain(form, EXTEND, 2)
-
-
 @opcode("IDP")
 def _idp(form: Form) -> None:
     width = form.need("4A", "2A")
@@ -276,13 +215,6 @@ def _idp(form: Form) -> None:
         form.set(c.HIGH)
     form.drop("LO")
     _plain(form, DOT4 if width == "4A" else DOT2, 3)
-
-
-@opcode("VABSDIFF")
-def _vabsdiff(form: Form) -> None:
-    if not form.take("U32"):
-        form.set(c.SIGNED)
-    _plain(form, ABS_DIFF, 3)
 
 
 @opcode("VABSDIFF4")
@@ -299,18 +231,10 @@ def _vabsdiff4(form: Form) -> None:
 def _qspc(form: Form) -> None:
     """Decode a test of a generic address's space: G global, S shared, L local, D another block's."""
     form.drop("E")
-    form.row[c.SUB] = form.number("G", "S", "L", "D")
+    form.choose("G", "S", "L", "D")
     form.op(c.INTEGER, SPACE_OF)
     form.destination()
     address = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
     if len(address.terms) != 1 or address.terms[0].uniform:
         raise form.fail()
     form.source(parse(f"R{address.terms[0].index}"), "int", 2)
-
-
-@opcode("LEPC")
-def _lepc(form: Form) -> None:
-    """Decode a code address: a named one, else its own, which `program.load` fills in."""
-    form.op(c.INTEGER, MOVE)
-    form.register_out(2)
-    form.source(form.operands.pop(0) if form.operands else parse("0x0"), "int", 2)

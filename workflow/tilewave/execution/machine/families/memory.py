@@ -2,9 +2,7 @@
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.integer import MOVE
-from tilewave.execution.machine.families.mbarrier import B_PLAIN_ARRIVE
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.operands import parse
 from tilewave.execution.machine.registry import opcode
 
 # ---- atomics
@@ -97,11 +95,16 @@ def _ldsm(form: Form) -> None:
 
 
 ATOMICS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH", "CAS", "INC", "DEC")
-# Packed numbers: their type, and the words that they fill.
-VECTORS = {
+# Types of an atomic's number, and the words that it fills; packed numbers have an x or a V in the name.
+FLOATS = {
+    "F32": (c.T_F32, 1), "F64": (c.T_F64, 2),
     "F16x2": (c.T_F16, 1), "F16x4": (c.T_F16, 2), "F16x8": (c.T_F16, 4),
     "BF16x2": (c.T_BF16, 1), "BF16_V2": (c.T_BF16, 1), "BF16x4": (c.T_BF16, 2),
     "BF16x8": (c.T_BF16, 4), "F32x2": (c.T_F32, 2), "F32x4": (c.T_F32, 4),
+}  # fmt: skip
+NUMBERS = {
+    **FLOATS, "S32": (c.S32, 1), "U32": (c.U32, 1), "U64": (c.U64, 2), "S64": (c.S64, 2),
+    "64": (c.U64, 2), "32": (c.U32, 1), "128": (c.U32, 4),
 }  # fmt: skip
 
 
@@ -109,46 +112,23 @@ VECTORS = {
 def _atomic(form: Form) -> None:
     form.drop(*HINTS)
     returns = form.base.startswith("ATOM")
-    if form.base == "ATOMS" and form.take("ARRIVE"):
-        # An arrival at an mbarrier of sm_80; it returns the old word.
-        form.need("64")
-        form.op(c.MBARRIER, B_PLAIN_ARRIVE)
-        form.register_out(2)
-        form.address(form.operands.pop(0))
-        form.source(parse("RZ"))
-        return
     spins = form.flag("CAST", c.SATURATE)  # it returns whether it swapped
     form.drop("SPIN")
     extra = form.flag("POPC", c.POPC)
     name = "CAS" if spins else form.need(*ATOMICS)
     name = "ADD" if extra else name  # one for each lane: POPC.INC
-    kinds = {
-        "S32": c.S32, "U32": c.U32, "U64": c.U64, "S64": c.S64, "64": c.U64, "32": c.U32,
-    }  # fmt: skip
-    kind, words = c.U32, 1
-    if form.take("F32"):
-        kind = c.T_F32
+    type_ = form.take(*NUMBERS) or "U32"
+    kind, words = NUMBERS[type_]
+    if type_ in FLOATS:
         form.drop("RN")
-        form.flag("FTZ", c.FTZ)
-    elif form.take("F64"):
-        kind = c.T_F64
-        form.drop("RN")
-    elif vector := form.take(*VECTORS):
-        kind, words = VECTORS[vector]
-        form.drop("RN")
-        form.flag("FTZ", c.FTZ)
-        if name != "ADD":
+        if type_ != "F64":
+            form.flag("FTZ", c.FTZ)
+        if type_ not in ("F32", "F64") and name != "ADD":
             raise form.fail()
-    else:
-        size = form.take(*kinds, "128")
-        kind = kinds.get(size, c.U32) if size else c.U32
-        words = 4 if size == "128" else 1
     space = {"S": c.SHARED, "G": c.GLOBAL}.get(form.base[-1], c.GENERIC)
     form.op(c.ATOMIC, ATOMICS.index(name))
     form.row[c.SUB] = kind | space << 8 | int(returns) << 16
-    if kind in (c.U64, c.S64, c.T_F64):
-        words = 2
-    elif words > 1:
+    if words > 1 and kind not in (c.U64, c.S64, c.T_F64):
         form.set(c.PAIRS)
         if name not in ("ADD", "EXCH", "CAS"):
             raise form.fail()

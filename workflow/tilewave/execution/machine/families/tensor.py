@@ -3,7 +3,6 @@
 import re
 
 from tilewave.execution.machine import codes as c
-from tilewave.execution.machine.families.control import NOTHING
 from tilewave.execution.machine.form import Form
 from tilewave.execution.machine.operands import SassOperand
 from tilewave.execution.machine.registry import opcode
@@ -30,8 +29,7 @@ def _hmma(form: Form) -> None:
     form.row[c.SUB] = depth | FACTORS[kind] << 8 | (result == "F32") << 16
     form.op(c.HMMA, 0)
     form.destination(4 if result == "F32" else 2)
-    for _ in range(3):
-        form.source(form.plain())
+    form.plain_sources(3)
 
 
 @opcode("DMMA")
@@ -141,16 +139,3 @@ def _gmma(form: Form) -> None:
         form.operands.pop()
     if form.operands and form.is_predicate(form.operands[0]):
         form.predicate_in(form.operands.pop(0))
-
-
-@opcode("WARPGROUP")
-def _warpgroup(form: Form) -> None:
-    if form.take("ARRIVE"):  # the operands of a product are ready
-        form.op(c.CONTROL, NOTHING)
-        return
-    form.need("DEPBAR")
-    form.need("LE")
-    if form.operands.pop(0).text != GROUP:
-        raise form.fail()
-    form.op(c.HGMMA, G_WAIT)
-    form.row[c.SUB] = form.whole()

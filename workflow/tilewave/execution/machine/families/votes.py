@@ -42,7 +42,7 @@ def _plop3(form: Form) -> None:
 @opcode("P2R", "UP2UR", "R2P", "UR2UP")
 def _bank(form: Form) -> None:
     """Decode a move between a register and the predicates."""
-    form.row[c.SUB] = 8 * form.number("B0", "B1", "B2", "B3", default="B0")
+    form.row[c.SUB] = 8 * form.number("=B0", "B1", "B2", "B3")
     reading = form.base in ("P2R", "UP2UR")
     form.op(c.LOGIC, L_P2R if reading else L_R2P)
     if reading:
@@ -56,7 +56,7 @@ def _bank(form: Form) -> None:
 
 @opcode("VOTE", "VOTEU")
 def _vote(form: Form) -> None:
-    form.row[c.SUB] = form.number("ALL", "ANY", "EQ", default="ALL")
+    form.choose("=ALL", "ANY", "EQ")
     form.op(c.LOGIC, L_VOTE)
     outputs = []
     if form.operands[0].kind in ("register", "uniform"):
@@ -67,50 +67,3 @@ def _vote(form: Form) -> None:
         outputs.append(form.operands.pop(0))
     form.predicates_out(outputs)
     form.trailing_predicates()
-
-
-@opcode("MATCH")
-def _match(form: Form) -> None:
-    form.row[c.SUB] = form.number("ANY", "ALL", default="ANY")
-    words = 2 if form.take("U64") else 1
-    form.op(c.LOGIC, L_MATCH)
-    form.destination()
-    form.source(form.operands.pop(0), "int", words)
-
-
-@opcode("REDUX", "CREDUX")
-def _redux(form: Form) -> None:
-    form.row[c.SUB] = form.number("SUM", "MIN", "MAX", "AND", "OR", "XOR", default="AND")
-    if form.take("S32"):
-        form.set(c.SIGNED)
-    form.drop("U32")
-    form.op(c.LOGIC, L_REDUX)
-    form.destination()
-    form.source(form.operands.pop(0))
-
-
-@opcode("ELECT")
-def _elect(form: Form) -> None:
-    form.op(c.LOGIC, L_LEADER)
-    form.predicates_out([form.operands.pop(0)])
-    form.register_out()
-    if [operand.text for operand in form.operands] != ["PT"]:
-        raise form.fail()
-    form.operands.clear()
-
-
-@opcode("SHFL")
-def _shfl(form: Form) -> None:
-    form.row[c.SUB] = form.number("IDX", "UP", "DOWN", "BFLY")
-    form.op(c.LANES, X_SHUFFLE)
-    form.destination()
-    form.next_sources(3)
-
-
-@opcode("MOVM")
-def _movm(form: Form) -> None:
-    form.need("16")
-    form.need("MT88")
-    form.op(c.LANES, X_TRANSPOSE)
-    form.destination()
-    form.source(form.operands.pop(0))
