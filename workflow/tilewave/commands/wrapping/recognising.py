@@ -131,6 +131,7 @@ class Seen:
             self.ends[key] = self._near(self.value(formula, values))
         return self.ends[key]
 
+    @np.errstate(invalid="ignore")
     def _near(self, want: np.ndarray) -> str | None:
         some, have = want[self.some], self.got[self.some]
         if np.any((np.abs(some - have) > self.loose + FAR * np.abs(have)) | np.isnan(some)):
@@ -141,8 +142,7 @@ class Seen:
         want, have = want[stated], self.got[stated]
         bound = self.tolerance(want)
         all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
-        with np.errstate(invalid="ignore"):
-            near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
+        near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
         if all_near or not (near | (want == have)).all():
             return None
         return f", within {WITHIN:g}" if bound.absolute == WITHIN else ""
