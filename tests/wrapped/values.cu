@@ -2,7 +2,7 @@
 // gray_of_planes: 0, the luminance of red, green and blue with weights 77, 150 and the rest of 256, divided by 256
 // rgb2gray: 0, with weights 3, 6 and the rest of 10, divided by 10, each cut off
 // sum_in_place: 0, the array with its upper half added to the lower one, until one element has all
-// linear_recurrence: 0, in rows of steps each element plus the second array's times the result before
+// linear_recurrence: 0, each element of rows of steps plus the second array's times the result before
 // softmax_from_sums: 0, exp of each element less a number, divided by a number
 // relu_of_four: 0, equal to ReLU of each element
 // count_equal: 0, how many elements equal a number where count begins with zeros ... where wanted is 3
