@@ -41,7 +41,7 @@ from tilewave.execution import least, trust
 from tilewave.kernel import result
 from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import Kernel
-from tilewave.kernel.inputs import SPECIAL
+from tilewave.kernel.inputs import LARGE, SPECIAL
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, single, tables, trials
@@ -96,7 +96,7 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             begun = time.monotonic()
             tried = [entry for kernel in kernels for entry in run(kernel)]
             if source.judge:  # a shape may be too large for a formula
-                tried = [of for of in tried if of.outcome.verdict != result.NOT_CHECKED] or tried
+                tried = [of for of in tried if not _is_unsure(of)] or tried
             whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
             fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
@@ -183,6 +183,13 @@ def _least(source: CheckedKernel, multiples: Sequence[str]) -> list[str]:
     steps = re.findall(r"(\w+) % (\d+) == 0", " ".join(multiples))
     less = ({name: int(step)} for name, step in steps if int(step) < sides.get(name, 0))
     return [trying.size(sides | of) for of in less]
+
+
+def _is_unsure(tried: TriedCase) -> bool:
+    """Return whether a formula did not judge a trial, or its rounding of large inputs may be another one."""
+    rounding = tried.name == trials.NAMES[LARGE] and not is_gross(tried.outcome)
+    wrong = tried.outcome.verdict == result.WRONG
+    return tried.outcome.verdict == result.NOT_CHECKED or (wrong and rounding)
 
 
 def _is_few(kernel: Kernel, sizes: Sizes) -> bool:

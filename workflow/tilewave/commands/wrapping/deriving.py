@@ -19,7 +19,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import scopes
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.host_memory import elements, zeroed
+from tilewave.commands.wrapping.host_memory import CALLED, elements, zeroed
 from tilewave.commands.wrapping.reading import Function, Launch, Source
 from tilewave.commands.wrapping.scopes import EXTENT, Scope, spelled
 from tilewave.compiling.declarations import Tokens, tokens
@@ -198,10 +198,13 @@ def first(
     }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
-        of_launch = {of.name: to for of, to in zip(function.parameters, passed)}
+        texts = {of.name: spelled(to) for of, to in zip(function.parameters, passed)}
         for key in numbers:
             if key not in {*sizes, *roles}:
-                host.setdefault(spelled(of_launch[key]), add(key))
+                size, text = add(key), texts[key]
+                bound = CALLED.search(spelled(launch.scope.value(text) or ()))  # as a power of two
+                if not bound and [*texts.values()].count(text) == 1:
+                    host.setdefault(text, size)
         for item, value in zip(function.parameters, passed):
             kind = scopes.DTYPES.get(source.plain(item.type), "")
             typed = kind or item.type in {of.name for of in function.template if of.is_type}

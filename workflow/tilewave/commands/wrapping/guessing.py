@@ -18,6 +18,7 @@ from tilewave.commands.wrapping.scopes import Scope, parts, spelled
 from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
+from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operation
 from tilewave.theory.dtypes import SIZES
 
@@ -695,12 +696,16 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
         return block
     with contextlib.suppress(Unknown):
         sides = [_simple(of_tokens(of, outside(code.source), names), {}) for of in _tile(function)]
-        if len(sides) == len(block):
+        if len(sides) == len(block) and _threads(sides) <= BLOCK_LIMIT:
             return sides
     if isinstance(block[0], int) and len(block) > 1 and block[0] > 16 and block[1] == 16:
         block[1] = 256 // block[0] or 1
     guess.unknown["--block"] = ", ".join(map(str, block))
     return block
+
+
+def _threads(sides: Sequence[int | str]) -> int:
+    return math.prod(side for side in sides if isinstance(side, int))
 
 
 def _steps(function: Function, axis: str) -> tuple[Stream, Stream]:

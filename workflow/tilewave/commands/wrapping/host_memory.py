@@ -18,6 +18,7 @@ from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 SIZEOF = re.compile(r" \* sizeof \( [\w ]+ \)|sizeof \( [\w ]+ \) \* ")
 TABLES = table_beside(__file__)
 SAMPLES, MOST_DRAWN = 8, 1 << 12
+CALLED = re.compile(r"\w \(")
 APART = "apart, but the launch in"
 
 
