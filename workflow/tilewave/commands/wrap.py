@@ -203,7 +203,9 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
             guess.faults += probing.unwritten(target, guess, front, shape)
     operation, numbers = guess.operation, all(isinstance(side, int) for side in front["block"])
     refused = outcome["status"] == result.UNSUPPORTED and "block" in outcome["reason"]
-    if refused and guess.place and numbers and "--block" not in guess.unknown and not options.block:
+    launches = target.source.launches(target.function.name)[:1]
+    refused &= numbers and not options.block and all(of.has_sure_block for of in launches)
+    if refused and guess.place and "--block" not in guess.unknown:
         guess.faults.append(f"as launched in {guess.place}: {outcome['reason']}")
     if derived is not None:
         tests, inferred = target.function.tests, "inferred from this failure: "

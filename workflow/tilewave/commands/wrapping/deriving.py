@@ -74,7 +74,8 @@ class DerivedOperation:
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
     sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
-    allocates by the pointer's name; letters: the first character and the number of characters of arrays of text.
+    allocates by the pointer's name; letters: the first character and the number of characters of arrays of text;
+    beyond: arrays behind whose allocation each trial reached a little.
     """
 
     name: str
@@ -87,6 +88,7 @@ class DerivedOperation:
     loose: tuple[str, ...] = ()
     allocated: Mapping[str, str] = field(default_factory=dict)
     letters: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    beyond: Set[str] = frozenset()
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -102,7 +104,8 @@ class DerivedOperation:
         if past is None or not self.states(past[1], self.operands[past[1]]):
             return False
         many, others = self.allocated[past[1]], {*self.indices} - {past[1]}
-        return tested is None or not names_in(many) or (many in tested and not others)
+        sure = not names_in(many) or past[1] in self.beyond
+        return tested is None or sure or (many in tested and not others)
 
     def operation(self) -> Operation:
         body = {"dimensions": self.dimensions, "operands": dict(self.operands), "name": self.name}
@@ -388,7 +391,7 @@ def settled(
             for of, operand in derived.operands.items()
         }
         return replace(derived, operands=operands), first, -1, notes, False
-    operands, exact, notes = {}, [0] * len(seen), []
+    operands, exact, notes, beyond = {}, [0] * len(seen), [], set[str]()
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
@@ -401,12 +404,20 @@ def settled(
             extents = (blocks,) if by_block and len(seen) > 1 else extents
         constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
         constant = constant and not (derived.indices or names_in(many or ""))
-        within = many and any(end <= int(evaluate(many, shape)) for shape, end in last)
+        ratios = [end / max(int(evaluate(many, shape)), 1) for shape, end in last] if many else []
+        # Each trial reaches a little past what the host allocates, or some do not.
+        near = bool(names_in(many or "")) and max(ratios) < NEAR
+        within = bool(ratios) and (min(ratios) <= 1 or near)
         # As many elements of a wider type are more than it needs: `n * sizeof(int)` for characters.
-        widths = {int(evaluate(many or "0", at)) * size / (end or 1) for at, end in last if within}
+        widths = {
+            int(evaluate(many or "0", at)) * size / (end or 1)
+            for at, end in last
+            if within and many
+        }
         spare = len(widths) == 1 and widths <= {4, 8} - {size}
         if many and not spare and (names_in(many) if within else constant):
             extents = (many if within else int(many),)
+            beyond |= {name} if within and min(ratios) > 1 and not derived.indices else set()
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -421,7 +432,8 @@ def settled(
             operands[name] = replace(operand, extents=(reached,))
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     sure = len(seen) > 1 and min(exact) == len(operands)
-    return replace(derived, operands=operands, indices=indices), shape, exact[best], notes, sure
+    derived = replace(derived, operands=operands, indices=indices, beyond=beyond)
+    return derived, shape, exact[best], notes, sure
 
 
 def sums_of(function: Function, sizes: Mapping[str, str]) -> list[str]:

@@ -685,7 +685,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
     block: list[int | str] = [SIDE, SIDE] if function.mentions("threadIdx", ".", "y") else [256]
     if len(block) > 1 and any("warp" in name.lower() for name in function.declaration.identifiers):
         block = [32, 8]  # a warp for each row
-    widths = list[int | str]()
+    common, widths = [*block], list[int | str]()
     for at, axis in enumerate("xy"[: len(block)]):
         with contextlib.suppress(Unknown):
             of_axis = (of_tokens(of, outside(code.source), names) for of in _steps(function, axis))
@@ -693,7 +693,9 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
             widths.append(width)
     if len(widths) == len(block):
         guess.widths = [] if widths == block else widths
-        return block
+        if _threads(block) <= BLOCK_LIMIT:
+            return block
+        block, guess.widths = common, widths  # a thread has several elements
     with contextlib.suppress(Unknown):
         sides = [_simple(of_tokens(of, outside(code.source), names), {}) for of in _tile(function)]
         if len(sides) == len(block) and _threads(sides) <= BLOCK_LIMIT:

@@ -92,8 +92,10 @@ def new_operation(
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
+    flags = {deriving.label(of.name) for of in function.parameters if of.type == "bool"}
+    texts |= dict.fromkeys(flags.intersection(inputs), (0, 2))
     ends = f"'{chr(drawn[0])}' to '{chr(sum(drawn) - 1)}'" if letter else ""
-    guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts]
+    guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts if name not in flags]
     chosen = deriving.modes(function).items()
     guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
     guess.notes += [f"{WHERE} {of} is {deriving.SOUGHT}" for of in deriving.exponents(function)]
@@ -207,7 +209,8 @@ def new_operation(
             )
     if guess.unknown.keys() & {"--grid", "--block"}:
         many = trying.threads({**guess.front, "grid": []}, {}) * ("--block" not in guess.unknown)
-        if guess.place and many > BLOCK_LIMIT:
+        sure = all(of.has_sure_block for of in target.source.launches(function.name)[:1])
+        if guess.place and many > BLOCK_LIMIT and sure:
             guess.faults.append(f"a block of {many} threads in {guess.place} exceeds {BLOCK_LIMIT}")
         guess.place = ""  # nothing is said about the launch
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):

@@ -145,6 +145,11 @@ class Launch:
     scope: Scope
     place: str
 
+    @property
+    def has_sure_block(self) -> bool:
+        """Whether each name in its block has one value."""
+        return all(len(self.scope.values(name)) < 2 for name in self.scope.names(self.block))
+
 
 @dataclass(frozen=True, eq=False)  # what is asked again is kept
 class Source:
