@@ -81,7 +81,10 @@ class HostCode:
             place = OF_LINE.match(text)
             name, number = (place[2], int(place[1])) if place else (name, number + 1)
             at += len(text)
-        begin, end = _statement(self.code, at, at + len(text))
+        try:
+            begin, end = _statement(self.code, at, at + len(text))
+        except (Unreadable, IndexError):
+            return False
         gone = self.code[begin:end]
         if not gone.strip("; \n"):
             return False
@@ -126,9 +129,8 @@ def _statement(text: str, at: int, end: int) -> tuple[int, int]:
             continue
         close = syntax.closing(stream, i) if token in syntax.OPEN else i
         while token == "{" and stream[first].text == "if" and stream[close + 1].text == "else":
-            close = syntax.closing(
-                stream, next(k for k in range(close, len(stream)) if stream[k].text == "{")
-            )
+            close = next((k for k in range(close, len(stream)) if stream[k].text == "{"), close)
+            close = syntax.closing(stream, close)
         opens = token == "{" and (head[-1:] or stream[i - 1 : i])[0].text in BEFORE_BLOCK
         opens |= token == "{" and any(
             of.text in (*syntax.TYPES, "namespace", "extern") for of in head

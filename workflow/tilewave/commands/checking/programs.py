@@ -106,26 +106,19 @@ class ReachedLaunch:
 
 @dataclass(frozen=True)
 class Effect:
-    """What a launch left: offset and bytes of what differs in the device's memory, the memory, and the ranges that it
-    wrote, those of which the order matters: their elements are different, and no partial results of blocks."""
+    """What a launch left: offset and bytes of what differs in the device's memory, the ranges that it wrote, and those
+    whose order matters, in another one: their elements are different, and no partial results of blocks."""
 
-    pieces: Sequence[tuple[int, np.ndarray]]
-    after: np.ndarray
+    pieces: Sequence[tuple[int, np.ndarray]] = ()
     written: Ranges = ()
-    ordered: Ranges = ()
+    turned: Sequence[tuple[int, np.ndarray]] = ()
 
     def spoilt(self, how: str) -> "Effect":
         """Return an effect with other values in all that was written, in the last elements only, or in another order."""
-        if how == TURNED:
-            memory = self.after.view(np.uint32)
-            words = [np.roll(memory[begin // 4 : end // 4], 1) for begin, end in self.ordered]
-            other = [(begin, of.view(np.uint8)) for (begin, _), of in zip(self.ordered, words)]
-        else:
-            ranges = [
-                (max(begin, end - 8) if how == LAST else begin, end) for begin, end in self.written
-            ]
-            other = [(begin, np.full(end - begin, POISON, np.uint8)) for begin, end in ranges]
-        return replace(self, pieces=[*self.pieces, *other])
+        last = how == LAST
+        ranges = [(max(begin, end - 8) if last else begin, end) for begin, end in self.written]
+        other = [(begin, np.full(end - begin, POISON, np.uint8)) for begin, end in ranges]
+        return replace(self, pieces=[*self.pieces, *(self.turned if how == TURNED else other)])
 
 
 @dataclass(frozen=True)
@@ -235,7 +228,7 @@ class _Program:
         @functools.cache
         def spoilt(kernel: str, how: str) -> Sequence[str]:
             pairs = [(launch.name == kernel, of) for launch, of in zip(launches, effects)]
-            if how == TURNED and not any(its and of.ordered for its, of in pairs):
+            if how == TURNED and not any(its and of.turned for its, of in pairs):
                 raise Unsuited("its results have no order")
             kept, begun = list[Effect](), False
             for its, effect in pairs:
@@ -316,14 +309,11 @@ class _Program:
                 memory=[*buffers, *more], footprint=1,
             )  # fmt: skip
         except BadLaunch as error:
-            return Effect((), NOTHING), [{**NOWHERE, **about, "message": str(error)}]
+            return Effect(), [{**NOWHERE, **about, "message": str(error)}]
         if any(done.touched.get(of.name, (0, 0))[1] for of in more):
             self.storing.add(launch.name)
-        after, wrote, ordered = (
-            launch.memory.copy(),
-            list[tuple[int, int]](),
-            list[tuple[int, int]](),
-        )
+        after, wrote = launch.memory.copy(), list[tuple[int, int]]()
+        turned = list[tuple[int, np.ndarray]]()
         for (at, size), buffer in zip(launch.arrays, buffers):
             after[at : at + size] = buffer.array.view(np.uint8)
             end = min(size, -(-done.touched[buffer.name][1] // 4) * 4)
@@ -331,7 +321,7 @@ class _Program:
             numbers = after[at : at + end // 4 * 4].view(np.uint32)
             several = numbers.size != math.prod(launch.grid) or function.adds(buffer.name)
             if several and numbers.size and np.ptp(numbers):
-                ordered.append((at, at + 4 * numbers.size))
+                turned.append((at, np.roll(numbers, 1).view(np.uint8)))
         faults = [described(of, program.instructions, places) for of in done.faults]
         by_name = {of.name: of for of in self.setting.source.texts}
         for fault in faults if self.text else ():  # they lie in a copy with other constants
@@ -341,7 +331,7 @@ class _Program:
         ends = np.split(chunks, np.flatnonzero(np.diff(chunks) > 1) + 1) if len(chunks) else []
         changed = ((CHUNK * int(of[0]), CHUNK * int(of[-1] + 1)) for of in ends)
         pieces = [(begin, after[begin:end].copy()) for begin, end in changed]
-        return Effect(pieces, after, wrote, ordered), by_lines(faults)
+        return Effect(pieces, wrote, turned), by_lines(faults)
 
     def _compiled(
         self, launch: ReachedLaunch
