@@ -75,7 +75,7 @@ class DerivedOperation:
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
     sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
     allocates by the pointer's name; letters: the first character and the number of characters of arrays of text;
-    beyond: arrays behind whose allocation each trial reached a little.
+    overrun: arrays behind whose allocation each trial reached a little.
     """
 
     name: str
@@ -88,7 +88,7 @@ class DerivedOperation:
     loose: tuple[str, ...] = ()
     allocated: Mapping[str, str] = field(default_factory=dict)
     letters: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    beyond: Set[str] = frozenset()
+    overrun: Set[str] = frozenset()
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class DerivedOperation:
         if past is None or not self.states(past[1], self.operands[past[1]]):
             return False
         many, others = self.allocated[past[1]], {*self.indices} - {past[1]}
-        sure = not names_in(many) or past[1] in self.beyond
+        sure = not names_in(many) or past[1] in self.overrun
         return tested is None or sure or (many in tested and not others)
 
     def operation(self) -> Operation:
@@ -391,7 +391,7 @@ def settled(
             for of, operand in derived.operands.items()
         }
         return replace(derived, operands=operands), first, -1, notes, False
-    operands, exact, notes, beyond = {}, [0] * len(seen), [], set[str]()
+    operands, exact, notes, overrun = {}, [0] * len(seen), [], set[str]()
     for name, operand in derived.operands.items():
         size = SIZES[dtypes[name]]
         touched = [trial.touched.get(name, (0, 0)) for _, trial in seen]
@@ -417,7 +417,7 @@ def settled(
         spare = len(widths) == 1 and widths <= {4, 8} - {size}
         if many and not spare and (names_in(many) if within else constant):
             extents = (many if within else int(many),)
-            beyond |= {name} if within and min(ratios) > 1 and not derived.indices else set()
+            overrun |= {name} if within and min(ratios) > 1 and not derived.indices else set()
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
@@ -432,7 +432,7 @@ def settled(
             operands[name] = replace(operand, extents=(reached,))
             notes.append(f"{UNSIZED} {name} could not be found out: {reached} elements are touched")
     sure = len(seen) > 1 and min(exact) == len(operands)
-    derived = replace(derived, operands=operands, indices=indices, beyond=beyond)
+    derived = replace(derived, operands=operands, indices=indices, overrun=overrun)
     return derived, shape, exact[best], notes, sure
 
 
