@@ -16,7 +16,7 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.judging import WORST, verdict_on
-from tilewave.commands.checking.programs import Programs
+from tilewave.commands.checking.judging_programs import Programs
 from tilewave.commands.checking.sources import GUESSES, checked_kernels
 from tilewave.commands.checking.tried import Row
 from tilewave.execution import least

@@ -33,6 +33,8 @@ NAMED = re.compile(r"(?:grid|block|shared_bytes) |\w+ is a guess: \d+ \(--entry"
 MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)]| are)| {0} up to"
 """Where a sentence names a size or an array, which `{0}` stands for."""
 GUESSING = "front matter cannot be guessed"
+FLAGS = {"block": "--block", "grid": "--grid", "shared_bytes": "--shared"}
+"""The sides of a launch that may be a guess, and the flags that replace it."""
 JUDGED_BY = "; judged by what "
 """Start of the end of a reason, which names a temporary file."""
 
@@ -121,13 +123,12 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     text = f"the value of {', '.join(invented)} is Tilewave's choice (--arguments)"
     faults += [text] * bool(invented)
     if problem != result.NOT_CHECKED:
-        guessed = {of: f"--{of.partition('_')[0]}" for of in ("block", "grid", "shared_bytes")}
         unsure = [of.split(" is a guess")[0] for of in source.guesses]
-        sides = [of for of in guessed if of in unsure or not (source.launched or "_" in of)]
-        chosen_here = ["inputs"] * (problem == result.INVALID_ACCESS) + sides
-        flags = ", ".join(guessed[of] for of in sides)
-        chosen = f"with {_listed(chosen_here)} of Tilewave's choice{f' ({flags})' * bool(flags)} it ended "
-        chosen *= bool(chosen_here)
+        sides = [of for of in FLAGS if of in unsure or not (source.launched or "_" in of)]
+        ours = ["inputs"] * (problem == result.INVALID_ACCESS)
+        ours += [f"a {of}" if "_" not in of else "shared memory" for of in sides]
+        flags = f" ({', '.join(map(FLAGS.__getitem__, sides))})" if sides else ""
+        chosen = f"with {_listed(ours)} of Tilewave's choice{flags}, it ended " if ours else ""
         return "; ".join([why, chosen + at, *faults])
     # An array whose size nobody states may be larger than it seems.
     sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]

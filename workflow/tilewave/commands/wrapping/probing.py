@@ -35,6 +35,7 @@ MOST_AT_ONCE = 1 << 31
 """Most elements, or multiplications, of a kernel whose sizes are constants."""
 TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the code"
 NOTHING = "it wrote nothing with the inputs that were drawn"
+FIRST = "first iteration of the loop around the launch"
 ELSEWHERE = "its results lie in variables of the device, which nothing judges"
 PRINTS = re.compile(r"\bprintf \(")
 STORES = re.compile(
@@ -106,13 +107,8 @@ def new_operation(
     for launch in target.source.launches(function.name)[:1]:
         for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
             name, role = deriving.label(item.name), derived.roles.get(item.name, "")
-            around = (
-                of for begin, last, _, of in launch.scope.turns if begin <= launch.scope.at < last
-            )
-            if role.isdigit() and spelled(value) in around:
-                guess.notes.append(
-                    f"{WHERE} {item.name} is {role}, as when the launch's loop begins"
-                )
+            if role.isdigit() and spelled(value) in {of.counter for of in launch.scope.around}:
+                guess.notes.append(f"{WHERE} {item.name} is {role}, as in the {FIRST}")
             of_host = host_memory.drawn(launch, value) if name in {*inputs} - {*texts} else None
             if of_host and DTYPES[dtypes[name]].whole and (drawing or of_host[0] < 0):
                 texts[name] = of_host
@@ -295,7 +291,7 @@ def with_tile(target: Target, guess: Guess) -> None:
 def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: Sizes) -> list[str]:
     """Return the fault of a launch without blocks for many elements that another grid writes, with all others but no more."""
     launches, sides = target.source.launches(target.function.name), [*map(str, front["grid"])]
-    once = len(launches) == 1 and not launches[0].scope.loops and guess.place
+    once = len(launches) == 1 and not launches[0].scope.around and guess.place
     sure = once and not (guess.unknown or "arguments" in front.get("marks", {}))
     fixed = [of for of in sides if not names_in(of) and of != "1"]
     outputs = [name for name, of in guess.operation.operands.items() if of.written]

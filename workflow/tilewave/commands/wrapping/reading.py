@@ -358,7 +358,7 @@ class Source:
 
         def numbers_and_loops(call: tuple[Scope, dict[str, Tokens]]) -> tuple[int, int]:
             scope, given = call
-            return sum(bool(scope.numbers(value)) for value in given.values()), scope.loops
+            return sum(bool(scope.numbers(value)) for value in given.values()), len(scope.around)
 
         return max(calls, key=numbers_and_loops, default=(None, {}))
 
@@ -476,18 +476,12 @@ def _by_branch(launches: Sequence[Launch]) -> Iterator[Launch]:
         key = launch.scope.body[0].at, spelled((*launch.grid, *launch.block))
         groups.setdefault(key, []).append(launch)
     for group in groups.values():
-        scope, first = group[0].scope, min(of.scope.at for of in group)
-        names = {*scope.names(group[0].grid), *scope.names(group[0].block)}
-        places = [
-            [
-                at
-                for at, assigned, value in definitions(scope.body)
-                if assigned == name and value and at < first
-            ]
-            for name in names
-        ]
-        chosen = [sorted(of) for of in places if len(of) == len(group) > 1]
-        for at, launch in enumerate(sorted(group, key=lambda of: of.scope.at), 1):
+        group.sort(key=lambda of: of.scope.at)
+        scope = group[0].scope
+        names = {*scope.names(group[0].grid), *scope.names(group[0].block)} if group[1:] else set()
+        places = [[at for at, of, value in scope.before if of == name and value] for name in names]
+        chosen = [sorted(of) for of in places if len(of) == len(group)]
+        for at, launch in enumerate(group, 1):
             if chosen and at < len(group):
                 skipped = min(of[at] for of in chosen), 1 + max(of[-1] for of in chosen)
                 launch = replace(launch, scope=replace(launch.scope, skipped=skipped))

@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewave.basics.tables import table_beside
 from tilewave.compiling import declarations as syntax
@@ -142,6 +142,15 @@ def until(body: Stream, start: int, ends: str = ",;") -> Tokens:
     return tuple(body[start:i])
 
 
+class Loop(NamedTuple):
+    """Where a loop's body begins and ends, its counter, and where its head declares it, or -1."""
+
+    begin: int
+    end: int
+    counter: str
+    declared: int
+
+
 @dataclass(frozen=True)
 class Scope:
     """The names at a position in a function of the host, without those of a skipped part of the text."""
@@ -175,7 +184,7 @@ class Scope:
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""
         start, end = self.skipped
-        ended = {counter for begin, last, counter, _ in self.turns if not begin <= self.at < last}
+        ended = {of.declared for of in self.loops if of.end <= self.at}
         before = [of for of in self.before if of[1] == name and of[0] not in ended]
         values = [of for at, _, of in before if not start <= at < end]
         if () in values:  # what is behind the last change
@@ -208,12 +217,11 @@ class Scope:
         return replace(self, at=last) if last < self.at else self
 
     @functools.cached_property
-    def turns(self) -> list[tuple[int, int, int, str]]:
-        """Where the body of each loop before this position begins and ends, where it declares its counter, or -1, and its
-        name."""
-        turns, body = list[tuple[int, int, int, str]](), self.body
+    def loops(self) -> list[Loop]:
+        """The loops of the function, also those behind this position."""
+        loops, body = list[Loop](), self.body
         for i, token in enumerate(body):
-            if token.text in ("for", "while") and body[i + 1].text == "(" and token.at < self.at:
+            if token.text in ("for", "while") and body[i + 1].text == "(":
                 start = syntax.closing(body, i + 1) + 1
                 braced = body[start].text == "{"
                 ends = (j for j in range(start, len(body)) if body[j].text in ";{")
@@ -222,13 +230,13 @@ class Scope:
                 counter = next((j for j in range(i, start) if body[j].text == "="), i) - 1
                 declared = counter > i + 2 and body[counter - 1].word
                 place = body[counter].at if declared else -1
-                turns.append((body[start].at, body[end].at, place, body[counter].text))
-        return turns
+                loops.append(Loop(body[start].at, body[end].at, body[counter].text, place))
+        return loops
 
     @property
-    def loops(self) -> int:
-        """The number of loops around this position."""
-        return sum(begin <= self.at < end for begin, end, *_ in self.turns)
+    def around(self) -> list[Loop]:
+        """The loops around this position."""
+        return [of for of in self.loops if of.begin <= self.at < of.end]
 
     def in_first_turn(self, expression: Tokens) -> Tokens:
         """Return the first value of a name that a loop before this position counts, or takes from a list."""
