@@ -84,16 +84,19 @@ def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
 def rounded_down(
     source: CheckedKernel, right: Sequence[TriedCase], off: Sequence[TriedCase] = ()
 ) -> tuple[str, str]:
-    """Return the conditions under which a grid that is rounded down leaves nothing out, and that it is; empty if one of
-    the shapes that are ``right`` does not meet them, or one that is ``off`` does."""
+    """Return the conditions under which a grid that is rounded down leaves nothing out, and that it is, else the multiples
+    that the code takes; empty if one of the shapes that are ``right`` does not meet them, or one that is ``off`` does."""
     kernel = right[0].case.kernel
     sure = source.launched and "grid" not in kernel.marked(GUESSED)
     grid = trying.floored(vars(kernel.front)) if sure else {}
-    unmet = {of for entry in right for of in trying.broken(grid, entry.case.sizes)}
-    needed = {of: text for of, text in grid.items() if of not in unmet}
-    if not needed or not all(trying.broken(needed, entry.case.sizes) for entry in off):
-        return "", ""
-    return " and ".join(needed), f": its grid, {' x '.join(needed.values())}, is rounded down"
+    for texts in (grid, dict.fromkeys(source.steps if off else [], "")):
+        unmet = {of for entry in right for of in trying.broken(texts, entry.case.sizes)}
+        needed = {of: text for of, text in texts.items() if of not in unmet}
+        if needed and all(trying.broken(needed, entry.case.sizes) for entry in off):
+            sides = " x ".join(filter(None, needed.values()))
+            why = f": its grid, {sides}, is rounded down" if sides else ""
+            return " and ".join(needed), why
+    return "", ""
 
 
 def _explained(source: CheckedKernel, end: Result) -> bool:

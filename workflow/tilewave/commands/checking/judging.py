@@ -97,7 +97,8 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             tried = [entry for kernel in kernels for entry in run(kernel)]
             if source.judge:  # a shape may be too large for a formula
                 tried = [of for of in tried if not _is_unsure(of)] or tried
-            whole = trying.floored(vars(source.kernel.front))  # else the launch leaves some out
+            # Else the launch, or the kernel, leaves some out.
+            whole = [*trying.floored(vars(source.kernel.front)), *source.steps]
             fits = [of for of in tried if not trying.broken(whole, of.case.sizes)]
             right = source.judge and all(entry.exit_code == result.RIGHT for entry in fits)
             if right:
@@ -232,6 +233,7 @@ def _document(
     sides = [math.prod(of.case.sizes.values()) for of in (*edges, deciding[0])]
     least = max(sides) == sides[-1]  # a tile reaches over both edges
     up = any(map(trying.rounded_up, kernel.front.grid)) and not least
+    up = up and not all(trying.broken(source.steps, of.case.sizes) for of in edges)
     if edges and len(edges) == len(off) and not up:
         deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"

@@ -22,7 +22,7 @@ from tilewave.commands.wrapping import (
     recognising,
     writing,
 )
-from tilewave.commands.wrapping.guessing import constant, governing
+from tilewave.commands.wrapping.guessing import TAKES, constant, governing
 from tilewave.commands.wrapping.host_reference import Reference, judge_by, references
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.recognising import Sample
@@ -98,6 +98,11 @@ class CheckedKernel:
     def faults(self) -> list[str]:
         """What is not right with the kernel as the file launches it."""
         return [note for note in self.notes if note.startswith(wrap.FAULT)]
+
+    @property
+    def steps(self) -> list[str]:
+        """The multiples of sizes that the code takes: ``n % 4 == 0``."""
+        return [of.removesuffix(TAKES).strip() for of in self.notes if of.endswith(TAKES)]
 
     @property
     def smaller(self) -> list[str]:

@@ -19,7 +19,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import scopes
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
 from tilewave.commands.wrapping.guessing import PREFIX
-from tilewave.commands.wrapping.host_memory import CALLED, elements, zeroed
+from tilewave.commands.wrapping.host_memory import CALLED, begun, elements
 from tilewave.commands.wrapping.reading import Function, Launch, Source
 from tilewave.commands.wrapping.scopes import EXTENT, Scope, spelled
 from tilewave.compiling.declarations import Tokens, tokens
@@ -74,7 +74,8 @@ class DerivedOperation:
     sizes: the size of each whole-number parameter; operands: the arrays by the pointer's name; indices: names
     of the read-only arrays of whole numbers, which may hold indices. roles: expressions of other parameters; loose:
     sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
-    allocates by the pointer's name; letters: the first character and the number of characters of arrays of text;
+    allocates by the pointer's name; letters: the first character and the number of characters of arrays of text, or the
+    value that all elements begin with, and 1;
     overrun: arrays behind whose allocation each trial reached a little.
     """
 
@@ -87,7 +88,7 @@ class DerivedOperation:
     roles: Mapping[str, str] = field(default_factory=dict)
     loose: tuple[str, ...] = ()
     allocated: Mapping[str, str] = field(default_factory=dict)
-    letters: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    letters: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     overrun: Set[str] = frozenset()
 
     @property
@@ -118,7 +119,7 @@ class DerivedOperation:
         names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
         sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
         text = TEXT.format(**names, **sizes, reference=reference)
-        drawn = _tuple(self.indices), dict(self.letters)
+        drawn = _tuple(self.indices), str(dict(self.letters)).replace("inf", 'float("inf")')
         return text + (INDICES.format(*drawn) if self.indices or self.letters else "")
 
 
@@ -197,7 +198,9 @@ def first(
     chosen |= dict.fromkeys([*sought(function), *exponents(function)], SOUGHT)
     numbers = [name for name in numbers if name not in chosen]
     filled = {
-        of.name for of, to in zip(function.parameters, passed) if launch and zeroed(launch, to)
+        of.name: value
+        for of, to in zip(function.parameters, passed)
+        if launch and not of.constant and (value := begun(launch, to)) is not None
     }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
@@ -225,12 +228,14 @@ def first(
     sizes |= {name: name for name in named if not name.startswith(PREFIX)}
     operands, extents = {}, tuple((sizes or {"": "n"}).values())
     for at, pointer in enumerate(pointers):
-        added = function.adds(pointer.name) or (pointer.name in filled and not pointer.constant)
+        added = function.adds(pointer.name) or pointer.name in filled
         stream = None if added else at
         operands[label(pointer.name)] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
+    real = {label(of.name): filled.get(of.name) for of in pointers if of.type in ("float", "double")}
+    letters = {of: (value, 1) for of, value in real.items() if value}
     return DerivedOperation(
-        *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated
+        *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated, letters
     )
 
 

@@ -46,6 +46,7 @@ MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
 """The attribute, and bytes that a launch may have with it beside a small static array."""
+TAKES = "is all that the code takes"
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
 """Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
 Names = dict[str, str]
@@ -294,6 +295,7 @@ def guessed(
     elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
         guess.fixed = max(constants.values(), default=0)
     guess.asserted = _asserted(code, arguments, sizes)
+    guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in guess.asserted.items()]
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
@@ -517,13 +519,18 @@ def _f16_sum(function: Function, code: str) -> str:
 
 
 def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int]:
-    """Return the multiples of sizes without which the host does not come to the launch, or that a loop without a remainder
-    takes at a time."""
+    """Return the multiples of sizes without which the host does not come to the launch, or that a kernel takes at a time,
+    in a loop without a remainder or as a part that is rounded down."""
     launch, scope, multiples = code.launch, code.launch.scope, dict[str, int]()
     ends = {of.name: size for of, size in zip(code.function.parameters, arguments) if size in sizes}
     for at, name, step in UNROLLED.findall(code.function.text):
         if name in ends and re.search(rf"\b{at} \+ {int(step) - 1}\b", code.function.text):
             multiples[ends[name]] = int(step)
+    words = re.findall(r"\w+", code.function.text)
+    for name, size in ends.items():
+        parts_of = re.findall(rf"(?<![-+*] )\b{name} / ([248]|16)\b", code.function.text)
+        if 0 < len(parts_of) == words.count(name):
+            multiples[size] = max(map(int, parts_of))
     text = spelled([token for token in scope.body if token.at < scope.at])
     values = zip(code.function.launch_arguments(launch.arguments), arguments)
     for value, size in values:

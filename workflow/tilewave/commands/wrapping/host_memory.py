@@ -194,12 +194,20 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
                 yield f"cudaMemset before the launch in {launch.place} {text}"
 
 
-def zeroed(launch: Launch, argument: Tokens) -> bool:
-    """Return whether the host's last call on an argument before a launch sets it to zeros."""
+def begun(launch: Launch, argument: Tokens) -> float | None:
+    """Return what the host sets each element of an argument to before a launch, by its last call or as a tensor."""
     calls = [
         call
         for call in _calls(launch.scope, spelled(argument))
         if not call[0].startswith("cudaMalloc")
     ]
     name, passed, _ = calls[-1] if calls else ("", [], None)
-    return name.startswith("cudaMemset") and spelled(passed[1]) == "0"
+    if name.startswith("cudaMemset") and spelled(passed[1]) == "0":
+        return 0.0
+    text = spelled([of for of in launch.scope.body if of.at < launch.scope.at])
+    tensor = TABLES["tensor"].format(re.escape(_name(argument)))
+    match = re.search(tensor, text) if "data_ptr" in spelled(argument) else None
+    value = (match[1] or "0").rstrip("f").replace(" ", "") if match else "unknown"
+    with contextlib.suppress(ValueError):
+        return float(TABLES["values"].get(value, value))
+    return None

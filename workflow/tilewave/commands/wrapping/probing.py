@@ -43,6 +43,7 @@ STORES = re.compile(
 )
 WHERE = "in all trials"
 """Start of a note on what a kernel takes: a size that is the extent of a thread's array, or letters."""
+BEGINS = "begins with"
 LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 <|\bisalpha\b")
 LOCAL = re.compile(
     r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
@@ -92,6 +93,7 @@ def new_operation(
     inputs = [name for name, of in derived.operands.items() if of.stream is not None]
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
+    guess.notes += [f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()]
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
     flags = {deriving.label(of.name) for of in function.parameters if of.type == "bool"}
     texts |= dict.fromkeys(flags.intersection(inputs), (0, 2))
@@ -115,7 +117,7 @@ def new_operation(
                 first, count = of_host
                 guess.notes.append(f"{WHERE} {name} holds {first} to {first + count - 1}")
     indices = tuple(name for name in inputs if name in whole and name not in texts)
-    derived = replace(derived, indices=indices, letters=texts)
+    derived = replace(derived, indices=indices, letters=texts | derived.letters)
     counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:

@@ -188,7 +188,8 @@ def recognised(
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
     plain = {*read, *job.shape}
-    tried.sort(key=lambda of: _unlikely(of[2], read, plain))
+    reals = {of for of in leaves(job.arguments) if isinstance(of, float)}
+    tried.sort(key=lambda of: _unlikely(of[2], read, plain, reals))
     words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
     searches = [_fitting(samples, operation, of, tried, numbers, then) for of in outputs]
@@ -367,12 +368,20 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
             yield dict(zip(arrays, order)) | dict(zip((letter for letter, _ in others), chosen))
 
 
-def _unlikely(letters: Letters, read: Sequence[str], names: Set[str]) -> int:
-    """Return how many sizes have no name, or are real numbers, and whether arrays are not in their order."""
+def _unlikely(
+    letters: Letters, read: Sequence[str], names: Set[str], reals: Set[float] = frozenset()
+) -> int:
+    """Return how many sizes have no name, or are real numbers, those that are passed if any are, and whether arrays are
+    not in their order."""
     arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
     ordered = arrays == [name for name in read if name in arrays]
-    likely = [(letters[of] in names) == (of in SIZES) for of in SIZES + REALS if of in letters]
-    return likely.count(False) + (not ordered)
+    unlikely = [letters[of] not in names for of in SIZES if of in letters]
+    unlikely += [
+        letters[of] not in reals if reals else letters[of] in names
+        for of in REALS
+        if of in letters
+    ]
+    return unlikely.count(True) + (not ordered)
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:

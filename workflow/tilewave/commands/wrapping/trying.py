@@ -480,7 +480,8 @@ def _of_whole_blocks(front: Front, shape: Shape, requires: Front) -> list[str]:
 
 
 def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) -> list[str]:
-    """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up."""
+    """Return the failure at an edge as a fault, if the kernel has a bounds test of the size or the launch rounds it up;
+    an assertion says itself what the kernel takes."""
     tested = [of for at, of in enumerate(leaves(front["arguments"])) if at in guess.tested]
     up = any(name in names_in(str(side)) for side in filter(rounded_up, front["grid"]))
     guessed = guess.faults or guess.unknown.keys() & {"--grid", "--block"}
@@ -488,7 +489,8 @@ def promised(name: str, guess: Guess, front: Front, limit: Sizes, failure: str) 
     down = any(name in names_in(side) for side in map(str, front["grid"]) if "//" in side)
     up = up and bool(guess.place) and name not in guess.asserted
     step = int(limit.get(name, 0))
-    if guessed or not step or not (name in tested or up):
+    stated = failure.startswith(result.ASSERTION_FAILED)
+    if guessed or stated or not step or not (name in tested or up):
         return []
     asserted = guess.asserted.get(name, 1) % step == 0 < step - 1
     if guess.launched.get(name, 1 - asserted) % step == 0 and (down or asserted):
