@@ -48,6 +48,7 @@ products that differ, multiples of most blocks, and both (MANY: for more than tw
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
 """A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
+SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|\b{0} (?:\?|[=!] = [01]\b)"
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
@@ -163,10 +164,15 @@ def sought(function: Function) -> dict[str, str]:
     return {of: arrays[0] for of, arrays in compared if len(arrays) == uses.count(of) == 1}
 
 
-def exponents(function: Function) -> list[str]:
-    """Return the whole numbers that a kernel takes as exponents only, as the number of a step: no sizes."""
+def given(function: Function) -> dict[str, str]:
+    """Return the value in all trials of the whole numbers that are no sizes: a kernel takes them as exponents only, as the
+    number of a step, or only asks whether they are 0."""
     powers, uses = EXPONENT.findall(function.text), re.findall(r"\w+", function.text)
-    return [of for of in _whole(function) if 0 < powers.count(of) == uses.count(of)]
+    numbers = {of: SOUGHT for of in _whole(function) if 0 < powers.count(of) == uses.count(of)}
+    for name in _whole(function):
+        tests = re.findall(SWITCH.format(name), function.text)
+        numbers |= {name: "1"} if 0 < len(tests) == uses.count(name) else {}
+    return numbers
 
 
 def first(
@@ -195,7 +201,7 @@ def first(
     whole = (item for item in function.parameters if {*item.type.split()} <= scopes.WHOLE)
     numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
     chosen = {of: str(ord(letter)) for of, letter in modes(function).items()}
-    chosen |= dict.fromkeys([*sought(function), *exponents(function)], SOUGHT)
+    chosen |= dict.fromkeys(sought(function), SOUGHT) | given(function)
     numbers = [name for name in numbers if name not in chosen]
     filled = {
         of.name: value
@@ -254,7 +260,10 @@ def _at_launch(
     near = function.declaration.identifiers - passed.keys()
     near = near | threads.keys() if numbers[1:] or wide else near
     small = {key for key, line in lines.items() if line.isdigit() and int(line) <= SMALLEST}
-    kept = {key for key in small if len(small) < len(numbers)}
+    constants = {of.text for key in small for of in passed[key]}
+    others = (scope.names(passed[key]).keys() for key in numbers if key not in small)
+    # What is computed from small constants is none of the sizes beside which they are small.
+    kept = small if not all(constants & names for names in others) else set()
     near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
@@ -326,13 +335,14 @@ def trials(
     fit: Callable[[dict[str, int]], dict[str, int]] = dict,
     most: float = THREADS[0],
     times: int = 1,
+    parts: Set[str] = frozenset(),
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
-    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size."""
+    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes."""
     windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
     names = dimensions[1:] and dimensions
-    small = [name for name in names if SMALL.fullmatch(name) or name in steps]
+    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *parts}]
     large = [name for name in dimensions if name not in small]
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
@@ -404,9 +414,10 @@ def settled(
         read, written = (max(side) for side in zip(*ends))
         last = [(shape, max(end)) for (shape, _), end in zip(seen, ends)]
         extents, many = _extents(derived.dimensions, last, sums), derived.allocated.get(name)
-        if names_in(blocks) and names_in(blocks) <= {*derived.dimensions}:
-            by_block = all(end == int(evaluate(blocks, shape)) for shape, end in last)
-            extents = (blocks,) if by_block and len(seen) > 1 else extents
+        for text in (*derived.roles.values(), blocks) if len(seen) > 1 else ():
+            if names_in(text) and names_in(text) <= {*derived.dimensions}:
+                exactly = all(end == int(evaluate(text, shape)) for shape, end in last)
+                extents = (text,) if exactly else extents
         constant = len({end for _, end in last}) == 1 and (len(seen) > 1 or "" in derived.sizes)
         constant = constant and not (derived.indices or names_in(many or ""))
         ratios = [end / max(int(evaluate(many, shape)), 1) for shape, end in last] if many else []
@@ -448,6 +459,13 @@ def sums_of(function: Function, sizes: Mapping[str, str]) -> list[str]:
         if sums := [f"{sizes[of]} + {many}" for of, many in matches if of in sizes]:
             return list(dict.fromkeys(sums))[:2]
     return []
+
+
+def parts_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
+    """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``."""
+    dividing = {name for name in sizes if re.search(rf"[/%] {name}\b", function.text)}
+    bounds = {name for name in sizes if re.search(rf"< {name}\b|> = {name}\b", function.text)}
+    return {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
 
 
 def _extents(

@@ -101,7 +101,7 @@ def new_operation(
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts if name not in flags]
     chosen = deriving.modes(function).items()
     guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
-    guess.notes += [f"{WHERE} {of} is {deriving.SOUGHT}" for of in deriving.exponents(function)]
+    guess.notes += [f"{WHERE} {of} is {value}" for of, value in deriving.given(function).items()]
     for name, array in deriving.sought(function).items():
         if array in inputs and DTYPES[dtypes[array]].whole:
             texts[array] = deriving.AMONG
@@ -110,7 +110,9 @@ def new_operation(
         for item, value in zip(function.parameters, function.launch_arguments(launch.arguments)):
             name, role = deriving.label(item.name), derived.roles.get(item.name, "")
             if role.isdigit() and spelled(value) in {of.counter for of in launch.scope.around}:
-                guess.notes.append(f"{WHERE} {item.name} is {role}, as in the {FIRST}")
+                plain = f"{WHERE} {item.name} is {role}"
+                guess.notes[:] = [of for of in guess.notes if of != plain]
+                guess.notes.append(f"{plain}, as in the {FIRST}")
             of_host = host_memory.drawn(launch, value) if name in {*inputs} - {*texts} else None
             if of_host and DTYPES[dtypes[name]].whole and (drawing or of_host[0] < 0):
                 texts[name] = of_host
@@ -162,7 +164,8 @@ def new_operation(
         given = derived.dimensions, threads, aligned, fit
         blocks = " * ".join(f"({side})" for side in grid)
         more = blocks, deriving.sums_of(function, derived.sizes)
-        shapes = functools.partial(deriving.trials, *given, times=times)
+        parts = deriving.parts_of(function, derived.sizes)
+        shapes = functools.partial(deriving.trials, *given, times=times, parts=parts)
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, *more)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
             guess.front["requires"] = {"conditions": filled}

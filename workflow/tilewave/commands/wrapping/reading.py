@@ -589,7 +589,8 @@ def _is_read(name: str, body: Stream) -> bool:
             texts[at - 2 : at],
             syntax.closing(body, at - 1) + 3 if texts[at + 1] == "[" else 0,
         )
-        sign, second = texts[end : end + 2]
+        # A macro makes a vector of what follows an element: `FLOAT4(y[i]) = sum`.
+        sign, second, *_ = itertools.dropwhile(")".__eq__, [*texts[end:], "", ""])
         changed = sign in ("=", ".", "[") and second != "="
         changed |= (
             sign in ("+", "-", "*", "/", "%", "&", "|", "^")
