@@ -6,6 +6,7 @@ a few sizes whose products differ. The end of what it reads and writes of an arr
 
 import contextlib
 import itertools
+import keyword
 import math
 import operator
 import re
@@ -54,7 +55,7 @@ SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
 """Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
-TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
+TAKEN = frozenset({*DEVICE_NAMES, *keyword.kwlist, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
 PAST = re.compile(r"\) of (\w+), which has ")
