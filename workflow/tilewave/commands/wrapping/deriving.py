@@ -121,7 +121,10 @@ class DerivedOperation:
         names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
         sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
         text = TEXT.format(**names, **sizes, reference=reference)
-        drawn = _tuple(self.indices), str(dict(self.letters)).replace("inf", 'float("inf")')
+        others = [of.extents for name, of in self.operands.items() if name not in self.indices]
+        constant = [math.prod(of) for of in others if all(isinstance(side, int) for side in of)]
+        least = min(constant) if len(constant) == len(others) > 0 else 0
+        drawn = _tuple(self.indices), least, str(dict(self.letters)).replace("inf", 'float("inf")')
         return text + (INDICES.format(*drawn) if self.indices or self.letters else "")
 
 

@@ -651,7 +651,9 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
     laid_out = guess.operation.laid_out
     square = len(front["block"]) > 1 == len({*guess.launched.values()})
-    fixed = guess.strides or type(guess.operation).reference is Operation.reference
+    threads = math.prod(of for of in (*grid, *block) if isinstance(of, int))
+    each = threads in guess.launched.values()  # a thread for each element
+    fixed = guess.strides or (type(guess.operation).reference is Operation.reference and not each)
     for at, blocks in enumerate(() if laid_out else grid):
         alike = [name for name in names[::-1] if guess.launched.get(name) == blocks != 1]
         grid[at] = next((name for name in alike if name not in grid), blocks)
