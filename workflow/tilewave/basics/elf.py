@@ -174,8 +174,7 @@ def _relocated(cubin: bytes) -> tuple[list[tuple[int, str, int]], list[tuple[int
             calls.append((int(entry["r_offset"]), str(symbol.name)))
             continue
         # A relocation without an addend adds to the value in the slot.
-        held = _word(slots, int(entry["r_offset"]), 8)
-        addend = entry.entry.get("r_addend", held)
+        addend = entry.entry.get("r_addend", _word(slots, int(entry["r_offset"]), 8))
         name = numbered[where].name
         pointers.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
     return pointers, calls

@@ -141,8 +141,7 @@ def arch_of(options: Namespace) -> str:
 @functools.lru_cache(maxsize=1)
 def _recorded(root: Path, times: tuple[int, ...]) -> list[dict[str, Any]]:
     """Return the facts of the recorded GPUs. ``times``: of the folders' last changes, for the cache."""
-    recordings = largest_first(root)
-    return [item.environments.get(item.main_environment, {}) for item in recordings]
+    return [item.environments.get(item.main_environment, {}) for item in largest_first(root)]
 
 
 def _environments() -> list[dict[str, Any]]:

@@ -276,8 +276,7 @@ def _described(head: Stream) -> tuple[str, tuple[str, ...]]:
         return "type", (texts[pointer[0] + 2] if pointer else texts[-2],)
     if parens and not (equals and equals[0] < parens[0]):
         return "function", (_name_before(plain, parens[0]),)
-    ends = signs(plain, "=[;,{")
-    names = [_name_before(plain, i) for i in ends if i and plain[i - 1].word]
+    names = [_name_before(plain, i) for i in signs(plain, "=[;,{") if i and plain[i - 1].word]
     return "variable", tuple(dict.fromkeys(names))
 
 

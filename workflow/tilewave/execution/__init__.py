@@ -58,8 +58,7 @@ def engine(
 
     def load(*arguments_: Any) -> Any:
         loaded = program.load(*arguments_)
-        families = set(loaded.rows[:, codes.FAMILY].tolist())
-        units = [LOOP, *handlers.units(families)]
+        units = [LOOP, *handlers.units(set(loaded.rows[:, codes.FAMILY].tolist()))]
         if processes > 1:
             units.append(marking.MARKED.unit)
         compiling.compile_units(units, waiting, saying, processes)

@@ -137,8 +137,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                 code = int(getattr(library.blas.ComputeType, operand.sums[self.scale]))
                 self._operation = lt.matmul_desc_create(code, DTYPES[self.scale].cuda)
                 self._stack.callback(lt.matmul_desc_destroy, self._operation)
-                by_row = self.layouts["c"] == "row"
-                self._names = ("b", "a") if by_row else ("a", "b")
+                self._names = ("b", "a") if self.layouts["c"] == "row" else ("a", "b")
                 attribute = lt.MatmulDescAttribute
                 keys = (attribute.TRANSA, attribute.TRANSB)
                 for name, key in zip(self._names, keys, strict=True):
@@ -207,8 +206,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                 )  # fmt: skip
             finally:
                 lt.matmul_preference_destroy(preference)
-        usable = results[: returned.value]
-        chosen = [row["algo"].tobytes() for row in usable if row["state"] == 0]
+        chosen = [row["algo"].tobytes() for row in results[: returned.value] if row["state"] == 0]
         if not chosen:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "the heuristic returned no algorithm")
         return chosen

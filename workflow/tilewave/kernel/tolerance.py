@@ -162,8 +162,7 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
             result.WRONG, f"{output.name} has {got.size} elements, expected {want.size}",
             badness=(True, math.inf),
         )  # fmt: skip
-    starts = range(0, got.size, PART)
-    both = ((got[at : at + PART], want[at : at + PART], at) for at in starts)
+    both = ((got[at : at + PART], want[at : at + PART], at) for at in range(0, got.size, PART))
     parts = [_compared(bound, part, dtype, wanted, at) for part, wanted, at in both]
     first = next((part.first for part in parts if part.wrong), -1)
     wrong = sum(part.wrong for part in parts)

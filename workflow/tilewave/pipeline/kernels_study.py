@@ -54,8 +54,7 @@ def _computes(kernel: Kernel) -> bool:
     """Return whether a kernel's operation needs FLOPs, and so has a place under a roofline."""
     definition = operations.load(kernel.front.operation, SHIPPED)
     sizes = dict.fromkeys(definition.dimensions, 1)
-    dtypes = dict.fromkeys(definition.operands or ("x",), "f32")  # some depend on the kernel
-    return definition.work(sizes, dtypes).flops > 0
+    return definition.work(sizes, dict.fromkeys(definition.operands or ("x",), "f32")).flops > 0
 
 
 def _checked(operation: str) -> list[str]:
@@ -149,8 +148,7 @@ def config(
         roofs = [name for name in CEILINGS if name not in kernels]
         beside += _named(roofs)
         below = blocks(computing, largest, counters="memory")
-        ceilings = {"operation": "probe", "kernels": roofs}
-        add("roofline", *below, ceilings, time=True)
+        add("roofline", *below, {"operation": "probe", "kernels": roofs}, time=True)
     copies = ["copy"] if timed and moving and "copy" not in kernels else []
     beside += _named(copies)
     copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []

@@ -93,8 +93,7 @@ class Sources:
 
     def measurable(self, stage: str, provider: Provider) -> bool:
         """Return whether this machine can try: code for a GPU needs one."""
-        on_host = provider == "cpu" or stage == result.EXECUTE
-        return bool(on_host or self.target["live"])
+        return bool(provider == "cpu" or stage == result.EXECUTE or self.target["live"])
 
     def _stored(self, job: Job) -> Result | None:
         """Look in the store, then among failed attempts; a result of another GPU of the run counts, too."""

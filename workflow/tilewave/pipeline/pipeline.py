@@ -165,8 +165,7 @@ class Pipeline:
             candidates = [entry for entry in planned.values() if isinstance(entry, Job)]
             repeated = tuning.repeated(candidates, self.target, self.store)
             sources = dataclasses.replace(sources, remeasured=repeated)
-        provided = measure and self._provided(measure)
-        return measuring.collect(planned, sources, provided, checks)
+        return measuring.collect(planned, sources, measure and self._provided(measure), checks)
 
     def _provided(self, measure: Measure) -> Measure:
         """Return a measure function that first writes the jobs' cubins to their paths."""

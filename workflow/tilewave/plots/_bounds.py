@@ -66,8 +66,7 @@ def _counted(study: StudyData) -> _CountsOf:
         for key, part in study.records[wanted].groupby(["case", "stage"], sort=False)
     }
     rows = study.instructions
-    has_stage = "stage" in rows
-    groups: Any = rows.groupby(["case", "stage"], sort=False).indices if has_stage else {}
+    groups: Any = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
     rows = rows[[name for name in demand.COLUMNS if name in rows]]
 
     @functools.cache

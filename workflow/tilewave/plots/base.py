@@ -316,8 +316,7 @@ def plain_label(study: StudyData, row: Mapping[str, Any]) -> str:
     """Return the plain name of a variant that the option `names` gives, else its `variant_label`; cuBLAS has one."""
     if row["kernel"] == BASELINE:
         return "cuBLAS"
-    label = variant_label(row, str(row["dtype"]))
-    return Named.of(study).names.get(str(row["variant"]), label)
+    return Named.of(study).names.get(str(row["variant"]), variant_label(row, str(row["dtype"])))
 
 
 def dtype_label(dtype: object) -> str:

@@ -180,8 +180,7 @@ _FACTS: Mapping[str, str] = table_beside(__file__)
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per product: predicted and measured side by side."""
-    machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
-    frame = facts(study, machines)
+    frame = facts(study, {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)})
     base_rows = base.base_table(study)
     base_rows = base_rows[base_rows.index.isin(frame.index)]
     columns = {label: frame[name] for name, label in _FACTS.items() if label}
@@ -195,8 +194,7 @@ def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
     often = planned.groupby("shape", sort=False)["variant"].nunique()
     rows = planned[planned["shape"].isin(often.nlargest(1).index)]
     rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(look.MOST_ROWS)
-    labels = [base.plain_label(study, row) for row in rows.to_dict("records")]
-    return rows.assign(label=labels)
+    return rows.assign(label=[base.plain_label(study, row) for row in rows.to_dict("records")])
 
 
 @look.styled

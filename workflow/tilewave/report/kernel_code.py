@@ -223,8 +223,7 @@ def listings(
     code: list[Any] = []
     for name in kernel.entries:
         code += [name] if len(kernel.entries) > 1 else []
-        machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
-        code += _near(machine, total)
+        code += _near(machine_code(kernel, _listing(entry), symbols.get(name, name), rows), total)
     unplaced = rows["wavefronts"][rows["line"] == 0].sum()
     return {
         "case": case,

@@ -36,6 +36,5 @@ def parallel_efficiency(
     shape: Mapping[str, int], tile: Sequence[int], sms: int, blocks_per_sm: int = 1
 ) -> float:
     """Return tile efficiency times wave efficiency, in (0, 1]: useful outputs over the waves' room."""
-    blocks = quantization.tile_count(shape, tile)
-    waves = quantization.waves(blocks, sms, blocks_per_sm)
+    waves = quantization.waves(quantization.tile_count(shape, tile), sms, blocks_per_sm)
     return quantization.tile_efficiency(shape, tile) * waves.efficiency

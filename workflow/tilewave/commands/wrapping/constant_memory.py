@@ -60,8 +60,7 @@ def _of_host(source: Source, name: str) -> str:
         if listed and NUMBERS.fullmatch(plain := re.sub(r"[ {}]", "", listed[1])):
             return plain
         if copied:
-            scope = Scope(source, caller.body, caller.end)
-            return spelled(scope.numbers(tokens(copied[1])))
+            return spelled(Scope(source, caller.body, caller.end).numbers(tokens(copied[1])))
     return ""
 
 

@@ -525,8 +525,7 @@ def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dic
         if name in ends and re.search(rf"\b{at} \+ {int(step) - 1}\b", code.function.text):
             multiples[ends[name]] = int(step)
     text = spelled([token for token in scope.body if token.at < scope.at])
-    values = zip(code.function.launch_arguments(launch.arguments), arguments)
-    for value, size in values:
+    for value, size in zip(code.function.launch_arguments(launch.arguments), arguments):
         name = re.escape(spelled(value))
         if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
             with contextlib.suppress(Unknown):
@@ -611,8 +610,7 @@ def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -
         flat = [(item.type, item.stars) for item in of.parameters]
         return flat, of.mentions("threadIdx", ".", "y"), of.template
 
-    twins = [of for of in code.source.functions() if interface(of) == interface(function)]
-    for twin in twins:
+    for twin in [of for of in code.source.functions() if interface(of) == interface(function)]:
         words = function.declaration.identifiers, twin.declaration.identifiers
         alike = len(words[0] & words[1]) / len(words[0] | words[1])
         for launch in code.source.launches(twin.name)[:1] if alike > likest else ():

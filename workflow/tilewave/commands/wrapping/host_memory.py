@@ -26,8 +26,7 @@ def _calls(around: Scope, pointer: str) -> Iterator[tuple[str, list[Tokens], Sco
     """Yield CUDA's functions that get a pointer first, before a position: name, arguments, scope."""
     body, source = around.body, around.source
     for i, token in enumerate(body[:-1]):
-        called = token.text.startswith("cudaM") and body[i + 1].text == "("
-        if called and token.at < around.at:
+        if token.text.startswith("cudaM") and body[i + 1].text == "(" and token.at < around.at:
             passed = parts(body[i + 2 : syntax.closing(body, i + 1)]) or [()]
             if pointer and [of.text for of in passed[0] if of.word][-1:] == [pointer]:
                 yield token.text, passed, Scope(source, body, token.at)

@@ -158,8 +158,7 @@ def new_operation(
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
-        blocks = " * ".join(f"({side})" for side in grid)
-        more = blocks, deriving.sums_of(function, derived.sizes)
+        more = " * ".join(f"({side})" for side in grid), deriving.sums_of(function, derived.sizes)
         shapes = functools.partial(deriving.trials, *given, times=times)
         settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, *more)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):

@@ -230,8 +230,7 @@ def launched(guess: Guess) -> Shape:
 
 def alike(guess: Guess) -> list[str]:
     """Return the conditions that sizes are equal for which the launch passes one number."""
-    sides = guess.launched.items() if guess.place else ()
-    pairs = itertools.combinations(sides, 2)
+    pairs = itertools.combinations(guess.launched.items() if guess.place else (), 2)
     return [f"{name} == {other}" for (name, side), (other, of) in pairs if side == of]
 
 
