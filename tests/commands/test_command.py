@@ -139,8 +139,7 @@ def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypa
     kernel = str(ROOT / "kernels" / "ladder" / "hgemm_wmma_staged.cu")
     code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
     assert code == 3 and "n = 67 is not a multiple of 8" in out
-    full = Mock(side_effect=MemoryError("373 GiB"))
-    monkeypatch.setattr(execute.case._Case, "judged", full)
+    monkeypatch.setattr(execute.case._Case, "judged", Mock(side_effect=MemoryError("373 GiB")))
     code, out, _ = run(capsys, KERNEL, "--shape", "64")
     assert code == 3 and "not measured" in out and "more memory than 2 GiB" in out
 

@@ -125,6 +125,5 @@ def test_findings_are_those_of_one_core(entry):
 
 
 def test_a_limit_holds_for_all_cores_together(spread):
-    naive = shipped("matmul_naive")
-    done = support.execute(naive, "64x64x64", cores=CORES, instructions=1000)
+    done = support.execute(shipped("matmul_naive"), "64x64x64", cores=CORES, instructions=1000)
     assert [fault.kind for fault in done.faults] == ["timed out"] and spread == [0]

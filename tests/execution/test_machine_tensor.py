@@ -104,8 +104,7 @@ def product(a, b, sums, kind, wide, flags=0, d=D):
 
 def taken_apart(bits, kind):
     """Return significand (1 to 2, denormals below 1) and exponent; zero has none."""
-    shapes = {"f16": (10, 15, 16), "bf16": (7, 127, 16)}
-    mantissa, bias, width = shapes.get(kind, (23, 127, 32))
+    mantissa, bias, width = {"f16": (10, 15, 16), "bf16": (7, 127, 16)}.get(kind, (23, 127, 32))
     if kind == "tf32":
         bits = bits & np.uint32(0xFFFFE000)
     whole = int(bits)

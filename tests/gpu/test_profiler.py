@@ -203,10 +203,8 @@ def test_a_cubin_is_disassembled_once() -> None:
 def test_totals_by_kind_and_the_probes_instruction() -> None:
     loads = DERIVED["shared_wavefronts_load"].counter
     probe = job("p@x", instruction="LDS")
-    counters = {**COUNTERS, **instruction_counters(), loads: 8}
-    action = FakeAction("tiled", counters, "a", sass=SASS)
-    result = result_of(probe, action, [*NAMES, loads])
-    figures = result.by_metric
+    action = FakeAction("tiled", {**COUNTERS, **instruction_counters(), loads: 8}, "a", sass=SASS)
+    figures = result_of(probe, action, [*NAMES, loads]).by_metric
     assert figures["wavefronts_shared_excess_LDS"] == 6
     assert figures["wavefronts_shared_excess_STS"] == 0
     assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
@@ -361,8 +359,7 @@ def test_a_session_for_each_choice_of_metrics_and_another_after_a_crash(ncu: Ncu
     jobs = asking("abc", metrics=tuple(NAMES[1:]))
     jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
     seen: list[Any] = []
-    body = "sys.exit(0 if reach('b') else 139)\n"
-    results = ncu.run(body, jobs, on_result=seen.append)
+    results = ncu.run("sys.exit(0 if reach('b') else 139)\n", jobs, on_result=seen.append)
     assert [result.case for result in results] == ["a", "b", "c", "d"]
     assert statuses(results) == ["ok", "not measured", "ok", "ok"]
     assert "exit code 139" in results[1].reason

@@ -101,8 +101,7 @@ def test_a_raised_limit_measures_what_was_refused_before(store, tmp_path):
         return [over_limit(waiting[0], 90.0)]
 
     for limit_s in (2.0, 2.0, 60.0):
-        planned = {"a@64": job(limit_s=limit_s)}
-        (outcome,) = measuring.collect(planned, sources, refuse)["results"]
+        (outcome,) = measuring.collect({"a@64": job(limit_s=limit_s)}, sources, refuse)["results"]
         assert outcome.status == result.NOT_MEASURED and "case_limit_s" in outcome.reason
     assert tried == [2.0, 60.0]
 

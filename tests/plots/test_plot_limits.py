@@ -111,8 +111,7 @@ def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
 
 
 def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
-    timed = replace(STUDY, records=STUDY.records[STUDY.records["stage"] != "counters"])
-    table = _table(timed)
+    table = _table(replace(STUDY, records=STUDY.records[STUDY.records["stage"] != "counters"]))
     bounded = table.index[table["bound (cycles)"].notna()]
     assert list(bounded) == ["matmul_tiled@2048x2048x2048", TILED]
     duration = base.value_of(STUDY, "duration", "time")[TILED]

@@ -87,5 +87,4 @@ def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_uuid() -> None:
-    raw = bytes(range(16))
-    assert facts.uuid_text(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert facts.uuid_text(bytes(range(16))) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"

@@ -49,8 +49,7 @@ def held(folder):
 
 
 def samples(folder, *keys):
-    table = Recorded(folder).long_table("samples", set(keys))
-    return [row["value"] for row in table.to_pylist()]
+    return [row["value"] for row in Recorded(folder).long_table("samples", set(keys)).to_pylist()]
 
 
 def test_get_by_stage_and_case(folder):

@@ -89,8 +89,7 @@ def test_cubins_are_the_recorded_bytes(
 def test_listings_are_nvdisasms(name: str) -> None:
     """The recorded listing of the same bytes is that of nvdisasm, and replaces it in tests."""
     cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
-    digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
-    listing = keeping.recorded_listing(digest)
+    listing = keeping.recorded_listing(hashlib.sha256(cubin_file.read_bytes()).hexdigest())
     if listing is None:
         pytest.skip(f"{name} has changed since it was recorded")
     assert listing == sass.as_text(cubin_file)

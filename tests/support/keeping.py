@@ -133,8 +133,7 @@ def recorded_listing(sha256: str) -> str | None:
 
 def of_file(path: Path) -> str:
     """Return the listing of a cubin; tests compare some of the kept ones with nvdisasm's."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return recorded_listing(digest) or of_trial(path)
+    return recorded_listing(hashlib.sha256(path.read_bytes()).hexdigest()) or of_trial(path)
 
 
 def _grouped(items: Mapping[str, bytes], prefix: str) -> Iterator[tuple[str, dict[str, bytes]]]:
