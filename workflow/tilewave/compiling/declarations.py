@@ -153,10 +153,8 @@ def macros(text: str, macro_names: Set[str] | None = None) -> dict[str, Macro]:
         if definition := DEFINE.match(token["directive"] or ""):
             arguments = definition["arguments"]
             names = None if arguments is None else tuple(WORD.findall(arguments))
-            pieces = LITERAL.sub(
-                lambda of: of[0] if of["comment"] is None else " ", definition["body"]
-            )
-            body = pieces.replace("\\\n", " ")
+            body = LITERAL.sub(lambda of: " " if of["comment"] else of[0], definition["body"])
+            body = body.replace("\\\n", " ")
             by_name.setdefault(definition["name"], Macro(definition["name"], names, body.strip()))
     return by_name
 

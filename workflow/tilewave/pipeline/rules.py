@@ -502,9 +502,8 @@ def record(run: Run, pipeline: Pipeline, results: Results) -> str:
     shown = pipeline.shown(access["variant"] for access in drawn)
     counted = {outcome.case.partition("@")[0] for outcome in kept if outcome.instructions}
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))
-    keyed = (
-        {"case": case, "key": of["key"]} | row for case, of in accesses for row in of["accesses"]
-    )
+    rows = ((case, of["key"], row) for case, of in accesses for row in of["accesses"])
+    keyed = ({"case": case, "key": key} | row for case, key, row in rows)
     shipped.merge_accesses(folder, keyed)
     summary = ", ".join(f"{number} {unit}" for unit, number in counts.items())
     return f"{RECORDED / name}: {summary}"

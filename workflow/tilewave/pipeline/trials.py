@@ -207,9 +207,8 @@ def trials(
     trials = [Trial("uniform numbers", sizes or small)]
     target = {"device": device, "arch": device["arch"]}
     case, arch = resolve(Case(variant, _shape(small)), target), f"sm_{device['arch']}"
-    job = jobs.of_case(
-        result.EXECUTE, case, {arch: {"code": ""}}, arch, single.config(1, JUDGE.limit_s)
-    )
+    config = single.config(1, JUDGE.limit_s)
+    job = jobs.of_case(result.EXECUTE, case, {arch: {"code": ""}}, arch, config)
     if not isinstance(job, Job):
         return trials
     if more := operation.more_runs(job):

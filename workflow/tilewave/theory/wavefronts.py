@@ -497,9 +497,8 @@ def shared_wavefronts(
     mask = sum(1 << int(lane) for lane in np.flatnonzero(active))
     wrong = checked[(checked < 0) | (checked % width != 0)]
     if op not in ("load", "store", "ldmatrix") or len(wrong):
-        raise ValueError(
-            f"{op} of {width} bytes at {wrong.tolist()}; allowed: multiples of {width}"
-        )
+        at = f"{op} of {width} bytes at {wrong.tolist()}"
+        raise ValueError(f"{at}; allowed: multiples of {width}")
     if op == "ldmatrix":
         wavefronts, transactions = warp_ldmatrix(checked, mask)
     else:

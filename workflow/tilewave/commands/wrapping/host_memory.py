@@ -74,12 +74,10 @@ def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
     """Return the values of an expression for some values of the names in it. Raises Unknown."""
     try:
         text = of_tokens(value, scope, names)
-        draws = (
-            {of: random.Random(f"{of} {at}") for of in names_in(text)} for at in range(SAMPLES)
-        )
-        return [
-            int(evaluate(text, {of: on.choice(SIDES) for of, on in at.items()})) for at in draws
-        ]
+        names_of = names_in(text)
+        draws = ({of: random.Random(f"{of} {at}") for of in names_of} for at in range(SAMPLES))
+        sizes = ({of: draw.choice(SIDES) for of, draw in draws_of.items()} for draws_of in draws)
+        return [int(evaluate(text, sizes_of)) for sizes_of in sizes]
     except Unknown as error:
         if not str(error).isidentifier() or str(error) in names:
             raise
@@ -168,9 +166,8 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
         (allocation, *filled) = calls or [("", [()], launch.scope)]
         if allocation[0] != "cudaMalloc" or any(of != "cudaMemset" for of, _, _ in filled):
             continue
-        mentions = [
-            of.text for of in launch.scope.body if allocation[2].at < of.at < launch.scope.at
-        ]
+        first, last = allocation[2].at, launch.scope.at
+        mentions = [of.text for of in launch.scope.body if first < of.at < last]
         pointer = re.escape(function.parameters[at].name) if adds else ""
         stores = re.search(rf"(?:\* {pointer}|\b{pointer} \[ [^;=]* \]) = ", function.text)
         if not filled and mentions.count(name) == 1 and not stores:
@@ -181,16 +178,14 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
                 for of in (passed[-1], allocation[1][1])
             ]
             try:
-                ends = zip(
-                    _values(passed[-1], scope, {}), _values(allocation[1][1], allocation[2], {})
-                )
+                allocated = _values(allocation[1][1], allocation[2], {})
+                ends = zip(_values(passed[-1], scope, {}), allocated)
             except Unknown:
                 continue
             if all(end < size for end, size in ends):
-                text = (
-                    f"sets {sizes[0]} of the {sizes[1]} bytes of {name}, to which the kernel adds"
-                )
-                yield f"cudaMemset before the launch in {launch.place} {text}"
+                text = f"sets {sizes[0]} of the {sizes[1]} bytes of {name}"
+                at = f"cudaMemset before the launch in {launch.place}"
+                yield f"{at} {text}, to which the kernel adds"
 
 
 def zeroed(launch: Launch, argument: Tokens) -> bool:
