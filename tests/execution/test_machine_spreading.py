@@ -35,9 +35,7 @@ EXPECTED = {
 @pytest.fixture
 def spread(monkeypatch):
     """Record how many blocks each launch executed on several cores; 0 for a launch in order.
-
-    Every core has its first blocks before any core goes on.
-    """
+    Every core has its first blocks before any core goes on."""
     from tilewave.execution.machine import spreading
 
     done, run, take = [], spreading.run, spreading.RemainingBlocks.take

@@ -177,9 +177,7 @@ SPREADS = {"like": (-2, 2), "far": (-12, 12), "tiny": (-24, -13), "outside": (-1
 @pytest.mark.parametrize(("kind", "depth", "wide"), FLOATS, ids=ids)
 def test_rounding_rule(kind, depth, wide, old, spread):
     """The results equal sums of integers.
-
-    With "outside" products leave the range of f32, also as denormals; f16 has no other case.
-    """
+    With "outside" products leave the range of f32, also as denormals; f16 has no other case."""
     rng = np.random.default_rng(7)
     low, high = SPREADS[spread]
     if kind == "f16":

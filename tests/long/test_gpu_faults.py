@@ -126,9 +126,7 @@ def shot(run, text):
 
 def touched(folder, study, hit, happens=None, during=None):
     """Disturb a run and return its disturbed cases.
-
-    The rest is right, and all cases are right after the next run.
-    """
+    The rest is right, and all cases are right after the next run."""
     configure(folder, study)
     with another_process(during) if during else contextlib.nullcontext():
         run = Run(folder)

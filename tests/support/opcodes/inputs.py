@@ -270,9 +270,7 @@ def generate_inputs(
     kernel: Kernel, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the operands a, b, c as flat uint32 arrays; 64-bit numbers are two words, the low one first.
-
-    Operands of the same kind are equal in one thread of eight, as cases for comparisons.
-    """
+    Operands of the same kind are equal in one thread of eight, as cases for comparisons."""
     count = threads or kernel.threads
     a, b, c = (operand(kernel, which, count) for which in range(3))
     equal = Source(f"{kernel.name} equal").below(24, count)[:, None]

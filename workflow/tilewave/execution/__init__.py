@@ -39,10 +39,8 @@ def engine(
     processes: int = 1,
 ) -> Any:
     """Return the machine's interface, whose `load` compiles the units of the interpreter that a program needs.
-
     waiting: called before a wait for another process that compiles them. saying: gets progress lines. processes: of a
-    compilation; also the cores of a launch. Tests pass a fake engine. numba is large, so the machine is imported late.
-    """
+    compilation; also the cores of a launch. Tests pass a fake engine. numba is large, so the machine is imported late."""
     from tilewave.basics import errors
     from tilewave.execution.machine import (
         arguments,

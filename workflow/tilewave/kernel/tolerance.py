@@ -82,10 +82,8 @@ class JudgedOutput:
 @dataclass(frozen=True)
 class OutputComparison:
     """An output beside its reference. A NaN enters neither error.
-
     wrong: number of wrong elements. first: index in memory of the first, -1 where none is wrong. worst: error and
-    tolerance of the element nearest to its tolerance, or farthest past it; None if not every element was compared.
-    """
+    tolerance of the element nearest to its tolerance, or farthest past it; None if not every element was compared."""
 
     max_error: float
     relative_error: float

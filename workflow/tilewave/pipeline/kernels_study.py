@@ -106,10 +106,8 @@ def config(
     operation_folders: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the config for the kernels of these folders: a block without `macros` has one variant for each dtype.
-
     shapes: to time and count, besides those that are checked. timed: whether there is a GPU or a recording of one;
-    without, the CPU executes small shapes. Raises UserError for folders without a usable kernel.
-    """
+    without, the CPU executes small shapes. Raises UserError for folders without a usable kernel."""
     left_out: dict[str, UserError] = {}
     kernels = gathered([Path(folder).expanduser() for folder in folders], left_out)
     if not kernels:

@@ -210,10 +210,8 @@ def with_execution(
     job: Job, outcome: Result, execution: Result, live: bool, prefer_execution: bool
 ) -> Result:
     """Return the check or counters of an executed case.
-
     live: on the target's GPU the execution stands in only where the status is *not measured*. Elsewhere it stands in
-    where there is no result; with prefer_execution a conclusive one also replaces a recorded result.
-    """
+    where there is no result; with prefer_execution a conclusive one also replaces a recorded result."""
     if live:
         if outcome.status != result.NOT_MEASURED:
             return outcome

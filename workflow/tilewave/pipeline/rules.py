@@ -223,10 +223,8 @@ def measure_part(
 
 def _counted_early(pipeline: Pipeline) -> list[str]:
     """Return the cases that a part with an even number counts before it times any: all but cuBLAS', without counters.
-
     Sessions of ncu on two GPUs slow each other down (1.4 times on two H200s), but no timing. cuBLAS waits for the
-    algorithm that its timing chooses.
-    """
+    algorithm that its timing chooses."""
     if not pipeline.target["live"] or int(pipeline.part.partition("-")[0]) % 2:
         return []
     planned, sources = pipeline.planned("counters").values(), pipeline.sources("counters")

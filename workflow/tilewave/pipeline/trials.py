@@ -48,10 +48,8 @@ NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "larg
 @dataclass(frozen=True)
 class Trial:
     """A run with inputs of the judge's choice.
-
     name: what it tries, such as ``long k``. scalars: those of the operation if empty. kind: of the inputs
-    (`kernel.inputs.KINDS`). large: judged by `Operation.judge_large`, at less cost. sms: if not the target's.
-    """
+    (`kernel.inputs.KINDS`). large: judged by `Operation.judge_large`, at less cost. sms: if not the target's."""
 
     name: str
     sizes: Mapping[str, int]

@@ -132,10 +132,8 @@ def _models(study: StudyData, products: pd.DataFrame) -> pd.DataFrame:
 
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
     """Return one row per product (index: case id): sizes, model and counters, missing values NaN or "".
-
     machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `requested`, `sectors`, `l2` and
-    `dram` are loads of an element of A and B, averaged over both, `_model` their predictions.
-    """
+    `dram` are loads of an element of A and B, averaged over both, `_model` their predictions."""
     products = _products(study)
     dtypes, m, n, k = (products[name] for name in ("dtype", "m", "n", "k"))
     sizes = [dtypes.map(lambda name, at=at: product_sizes(str(name))[at]) for at in (0, 1)]

@@ -195,10 +195,8 @@ def moves(family):
 @njit
 def note(m, table, warp, run, events, details, lines, ends):
     """Execute an instruction of a warp and note it; return whether there was one.
-
     ends: of events, details and lines; the events up to the last one that does not belong to polling; the word of memory
-    of the last atomic of a single lane with a result, a counter perhaps.
-    """
+    of the last atomic of a single lane with a result, a counter perhaps."""
     slot = next_group(m, warp)
     if slot < 0 or not view.live(m)[warp]:
         return False

@@ -51,10 +51,8 @@ def next32(bits, up):
 @njit
 def directed32(total, rest, nearest, mode):
     """Round total + rest to an f32 pattern in a direction.
-
     total, rest: f64 whose exact sum is the value, |rest| at most half a unit of total's last
-    place; nearest: the f32 pattern nearest to total.
-    """
+    place; nearest: the f32 pattern nearest to total."""
     value = float64(as_f32(nearest))
     above = value > total or (value == total and rest < 0)
     below = value < total or (value == total and rest > 0)

@@ -74,10 +74,8 @@ def _checked(tensor: TensorMap, address: int, size: int) -> None:
 
 def encoded(tensor: TensorMap, address: int, size: int) -> bytes:
     """Encode a map of a buffer of ``size`` bytes, in 128 bytes.
-
     Raises BadLaunch if the driver would refuse it, or if the array is larger than its buffer;
-    Unsupported for a box whose rows do not fill the swizzle.
-    """
+    Unsupported for a box whose rows do not fill the swizzle."""
     _checked(tensor, address, size)
     encoding = [0] * WORDS
     encoding[ADDRESS] = address

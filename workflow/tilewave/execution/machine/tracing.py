@@ -97,10 +97,8 @@ def touches_shared(row):
 @njit
 def note(m, wanted, matches, last, warp, pc, mask, entries):
     """Compare an access with the searched ones; return how many searches ended with it.
-
     last: int64 (wanted, 1 + warps, 3): place, warp and lanes of the last write, and of each warp's
-    last read. entries: the shadow of each unit before the access.
-    """
+    last read. entries: the shadow of each unit before the access."""
     row = view.code(m)[pc]
     family = row[c.FAMILY]
     writes = family in (c.STORE, c.COPY, c.ATOMIC) or (family == c.MATRIX and row[c.OP] == 1)

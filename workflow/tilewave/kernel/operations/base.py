@@ -220,9 +220,7 @@ class Operation:
 
     def begins_as(self, job: Job, name: str) -> str:
         """Return the input that an output of a kernel in place holds before a launch; other arrays hold their own.
-
-        It is an input of the same sizes and type, the only one that no launch takes.
-        """
+        It is an input of the same sizes and type, the only one that no launch takes."""
         arrays = self.arrays(job)
         taken = {leaf for step in job.steps for leaf in leaves(step.arguments)}
         taken |= {plan.of for plan in job.launch.tensor_maps}
@@ -271,9 +269,7 @@ class Operation:
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
         """Return the power of two that multiplies each operand's uniform numbers; None where a kind is not possible.
-
-        Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1.
-        """
+        Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1."""
         exponents = {}
         for name in self.arrays(job):
             low, high = DTYPES[self.dtype(job, name)].exponents

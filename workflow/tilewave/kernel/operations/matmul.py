@@ -207,10 +207,8 @@ class Matmul(Operation):
         self, job: Job, outputs: Arrays, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> Judgement:
         """Judge a product with random signs r (Freivalds): C r = alpha A (B r) + beta C r costs m n + n k + m k.
-
         Rows that differ, and the last row, are compared element by element. The errors of a row's n elements have
-        random signs, so `ELEMENT_SIGMAS` of their sum are sqrt(n) times an element's.
-        """
+        random signs, so `ELEMENT_SIGMAS` of their sum are sqrt(n) times an element's."""
         if type(self).reference is not Matmul.reference:
             return self.judge(job, outputs, given, alpha, beta)
         memory = self.without_padding(job, "c", outputs["c"])
