@@ -219,8 +219,6 @@ def test_the_command_of_a_checkout(tmp_path):
 
 def test_the_machine_is_loaded_when_it_executes():
     """It takes numba, a second, and the help of the commands needs neither."""
-    code = (
-        "import sys, tilewave.__main__ as command; command.parser(); print('numba' in sys.modules)"
-    )
+    code = "import sys, tilewave.__main__ as c; c.parser(); print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

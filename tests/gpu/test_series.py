@@ -256,9 +256,8 @@ def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     about = {"kernel": job.kernel, "variant": job.variant, "instruction": None}
     kernel = load_kernel(SERIES / "reduction_passes.cu")
     shown = {job.variant: {"sm_90": {**entry, "shown": True}}}
-    drawn = kernel_code.lanes(
-        kernel, {"b@1": {**about, "accesses": accesses}}, shown, pd.DataFrame()
-    )
+    by_case = {"b@1": {**about, "accesses": accesses}}
+    drawn = kernel_code.lanes(kernel, by_case, shown, pd.DataFrame())
     lines = {f"reduction_passes.cu:{line}" for line in (25, 28, 30)}
     assert drawn and {place.split()[0] for _, place, _, _ in drawn} <= lines
 

@@ -10,9 +10,8 @@ import pytest
 from tilewave.gpu import facts
 from tilewave.records import environment
 
-VERSION = (
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\nGCC 13\n"
-)
+OPEN = "NVIDIA UNIX Open Kernel Module for x86_64"
+VERSION = f"NVRM version: {OPEN}  580.159  Release Build\nGCC 13\n"
 OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
 
 
