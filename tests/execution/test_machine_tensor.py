@@ -1,8 +1,6 @@
 """Matrix instructions on registers: the PTX manual's fragments, and the rounding of an H200.
-
 The layouts are stated here once more, lane by lane, as the manual has them (PTX ISA, "Matrix
-Fragments for mma"), the sums with integers of any size. `test_opcodes` has what an H200 gave.
-"""
+Fragments for mma"), the sums with integers of any size. `test_opcodes` has what an H200 gave."""
 
 from fractions import Fraction
 

@@ -1,8 +1,6 @@
 """The executor against an H200: every fixture of tests/support/opcodes must give the recorded bits.
-
 The code is compiled here for the recorded architecture. MUFU may differ by what
-`manifest` states, everything else by nothing, NaNs included.
-"""
+`manifest` states, everything else by nothing, NaNs included."""
 
 import functools
 import hashlib

@@ -1,8 +1,6 @@
 """Faults of a GPU have a status and a reason, and the other cases of the run are right.
-
 Kernels with faults run beside right ones; without a GPU the CPU executes them. On a GPU another process occupies its
-memory or computes, and the worker or Nsight Compute is killed. Each is a separate run, which the next one completes.
-"""
+memory or computes, and the worker or Nsight Compute is killed. Each is a separate run, which the next one completes."""
 
 import contextlib
 import os

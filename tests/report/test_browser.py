@@ -1,7 +1,5 @@
 """The pages in a browser; `make browser` installs the packages and runs these tests.
-
-They open a small report and the one in `reports/` or in the folder TILEWAVE_REPORTS.
-"""
+They open a small report and the one in `reports/` or in the folder TILEWAVE_REPORTS."""
 
 import os
 import random

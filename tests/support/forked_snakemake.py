@@ -1,7 +1,5 @@
 """Snakemake in a process that is forked from one with Snakemake imported.
-
-Imports take most of the time of a dry run.
-"""
+Imports take most of the time of a dry run."""
 
 import multiprocessing
 import os

@@ -1,8 +1,6 @@
 """Numbers for the fixtures, the same on every computer and with every version of NumPy.
-
 Only PCG64's raw words are drawn (NEP 19 fixes that stream). The arithmetic on them is exact or correctly
-rounded.
-"""
+rounded."""
 
 import hashlib
 import re

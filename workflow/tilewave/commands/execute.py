@@ -1,8 +1,6 @@
 """``tilewave execute KERNEL.cu``: execute a kernel's machine code on the CPU, check it and count.
-
 Exit code 0: the result is correct, or a probe ran; 1: it is wrong, failed, or has a fault such as a race;
-2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported.
-"""
+2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported."""
 
 import functools
 import itertools

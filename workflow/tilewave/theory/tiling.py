@@ -1,8 +1,6 @@
 """The trade-off of a thread block's output tile: data reuse against parallelism.
-
 A block of BM x BN outputs loads BM + BN elements for every step of k. So larger tiles load less in all, but they give
-fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``.
-"""
+fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,8 +1,6 @@
 """A new operation from a kernel's signature, and from what the kernel touches when it is executed.
-
 Each whole number is a size and each pointer an array, at first larger than needed. The kernel is executed at
-a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
-"""
+a few sizes whose products differ. The end of what it reads and writes of an array gives its extents."""
 
 import contextlib
 import itertools

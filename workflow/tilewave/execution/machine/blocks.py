@@ -1,8 +1,6 @@
 """Blocks of a grid, one after the other; the warps of a block take turns.
-
 A warp runs until it waits, and its copies land only when they are waited for. In this order missing
-synchronisation changes results; the shadow of shared memory finds it in any order.
-"""
+synchronisation changes results; the shadow of shared memory finds it in any order."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,6 @@
 """Events of a block: what each warp executes, and what its accesses move, for the model of time (`timing`).
-
 The block is executed instruction by instruction, without a search for races. Products of matrices are skipped: no branch
-and no address depends on them. Blocks of a cluster run together; the events are those of the first.
-"""
+and no address depends on them. Blocks of a cluster run together; the events are those of the first."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,call-overload,arg-type,var-annotated,attr-defined"
 
 from collections.abc import Sequence

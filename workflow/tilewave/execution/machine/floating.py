@@ -1,8 +1,6 @@
 """f32 and f64 arithmetic, 32 lanes at once: fused where the instruction fuses.
-
 Layout of ``T`` as in `tilewave.execution.machine.integer`. A NaN result is the canonical one of the GPU,
-0x7fffffff (f32) or 0xfff8000000000000 (f64): measured on an H200.
-"""
+0x7fffffff (f32) or 0xfff8000000000000 (f64): measured on an H200."""
 
 import math
 

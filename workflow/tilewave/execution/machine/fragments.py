@@ -1,8 +1,6 @@
 """The matrices of the tensor cores in a warp's registers.
-
 Code that reads and writes registers here is emitted as vectors, see `vectors`. Lane 4 g + t holds
-row g of A, C and D, and column g of B.
-"""
+row g of A, C and D, and column g of B."""
 
 import functools
 import inspect

@@ -1,8 +1,6 @@
 """Tensor maps: descriptions of arrays in global memory for tensor copies.
-
 The 128 bytes that the driver encodes are not documented, and no program reads them. Here they hold
-another encoding, which the copies of `bulk` read.
-"""
+another encoding, which the copies of `bulk` read."""
 
 from dataclasses import dataclass
 

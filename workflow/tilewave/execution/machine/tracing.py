@@ -1,8 +1,6 @@
 """A second execution of a block, instruction by instruction, to find the other side of a finding.
-
 The shadow of shared memory holds the warp of an access but not its instruction and threads, because
-that would slow every access. Findings are rare and need both sides, so the block is executed again.
-"""
+that would slow every access. Findings are rare and need both sides, so the block is executed again."""
 
 import numpy as np
 from llvmlite import ir

@@ -1,8 +1,6 @@
 """Execution of a warp, instruction after instruction, until it waits or its turn is over.
-
 Diverged lanes form groups, each with its program counter. BSSY names the lanes that a BSYNC joins
-again, as the hardware does since sm_70. Groups that only meet by chance are not joined.
-"""
+again, as the hardware does since sm_70. Groups that only meet by chance are not joined."""
 
 from numpy import int32, int64, uint32, uint64
 
