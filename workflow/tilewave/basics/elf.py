@@ -205,9 +205,9 @@ def read(cubin: bytes, entry: str) -> Image:
     elf, numbered = _opened(cubin)
     sections = {section.name: section for section in numbered}
     if f".text.{entry}" not in sections:
-        there = [name.removeprefix(".text.") for name in sections if name.startswith(".text.")]
-        listed = ", ".join(there)
-        raise Unsupported(f"entry {entry}", detail=f"the cubin has no such kernel, only {listed}")
+        there = (name.removeprefix(".text.") for name in sections if name.startswith(".text."))
+        only = f"the cubin has no such kernel, only {', '.join(there)}"
+        raise Unsupported(f"entry {entry}", detail=only)
     flags = int(elf.header["e_flags"])
     # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
     arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF

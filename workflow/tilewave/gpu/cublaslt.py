@@ -92,9 +92,8 @@ class CublasLt:
         self.gpu = gpu
         self._memory = DeviceMemory(gpu)
         self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
-        self.scales = self._memory.new(
-            "scales", METHOD.scale_pitch * len(METHOD.fp8_scales), guarded=False
-        )
+        nbytes = METHOD.scale_pitch * len(METHOD.fp8_scales)
+        self.scales = self._memory.new("scales", nbytes, guarded=False)
         self.scales.upload(np.array(METHOD.fp8_scales, np.float32).repeat(METHOD.scale_pitch // 4))
 
     def close(self) -> None:
@@ -144,11 +143,10 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                     transposed = self.layouts[name] != self.layouts["c"]
                     self._describe(key, ctypes.c_int32(transposed))  # CUBLAS_OP_N = 0, _T = 1
                 if operand.fp8:
-                    scale_a = library.scales.pointer
-                    scale_b = ctypes.c_void_p(scale_a + METHOD.scale_pitch)
+                    scales, pitch = library.scales.pointer, METHOD.scale_pitch
                     self._describe(attribute.FAST_ACCUM, ctypes.c_int8(self.scale == "f22"))
-                    self._describe(attribute.A_SCALE_POINTER, ctypes.c_void_p(scale_a))
-                    self._describe(attribute.B_SCALE_POINTER, scale_b)
+                    self._describe(attribute.A_SCALE_POINTER, ctypes.c_void_p(scales))
+                    self._describe(attribute.B_SCALE_POINTER, ctypes.c_void_p(scales + pitch))
                 self._layouts = {name: self._layout(name) for name in "abc"}
         except BaseException:
             self._stack.close()

@@ -229,9 +229,7 @@ def wants(stage: str, case: Case) -> bool:
     if stage == "sample":
         compiled = kernel.provider == "nvrtc" and kernel.front.operation != "probe"
         return compiled and not case.counters.isdisjoint(OF_INSTRUCTIONS)
-    if stage == "execute":
-        return kernel.provider == "nvrtc"
-    return True
+    return stage != "execute" or kernel.provider == "nvrtc"
 
 
 def sampled(cases: Iterable[Case]) -> list[Case]:
