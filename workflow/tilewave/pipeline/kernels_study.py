@@ -54,7 +54,8 @@ def _computes(kernel: Kernel) -> bool:
     """Return whether a kernel's operation needs FLOPs, and so has a place under a roofline."""
     definition = operations.load(kernel.front.operation, SHIPPED)
     sizes = dict.fromkeys(definition.dimensions, 1)
-    return definition.work(sizes, dict.fromkeys(definition.operands or ("x",), "f32")).flops > 0
+    dtypes = dict.fromkeys(definition.operands or ("x",), "f32")  # some depend on the kernel
+    return definition.work(sizes, dtypes).flops > 0
 
 
 def _checked(operation: str) -> list[str]:
