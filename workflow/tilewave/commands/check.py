@@ -1,8 +1,6 @@
 """``tilewave check FILE|FOLDER``: say whether kernels are right, what to fix first, and how far to trust it.
-
 The judge chooses shapes and inputs. A file without front matter is wrapped first, in a temporary folder.
-Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file; 3: it could not tell.
-"""
+Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file; 3: it could not tell."""
 
 import json
 import tempfile
