@@ -119,8 +119,9 @@ class DerivedOperation:
         sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
         text = TEXT.format(**names, **sizes, reference=reference)
         others = [of.extents for name, of in self.operands.items() if name not in self.indices]
-        constant = [math.prod(of) for of in others if all(isinstance(side, int) for side in of)]
+        constant = [of[0] for of in others if len(of) == 1 and isinstance(of[0], int)]
         least = min(constant) if len(constant) == len(others) > 0 else 0
+        least = least if least < SOME else 0  # it is the room of an array whose extents are unknown
         drawn = _tuple(self.indices), least, str(dict(self.letters)).replace("inf", 'float("inf")')
         return text + (INDICES.format(*drawn) if self.indices or self.letters else "")
 
