@@ -3,6 +3,7 @@
 import functools
 import math
 import re
+import shlex
 import tempfile
 import time
 from argparse import Namespace
@@ -82,7 +83,7 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
             path = relative(source.path, quoted=True)
-            command = f"tilewave check {path} --kernel {source.name} {missing[1]} ..."
+            command = f"tilewave check {path} --kernel {shlex.quote(source.name)} {missing[1]} ..."
             reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
         sentence = f"could not tell whether {source.name} is right: {reason}"
         outcome |= {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}

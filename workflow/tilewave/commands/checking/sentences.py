@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import shlex
 from collections.abc import Sequence
 
 from tilewave.basics.paths import relative
@@ -13,6 +14,7 @@ from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
 from tilewave.commands.wrapping import host_memory, probing, trying
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
+from tilewave.commands.wrapping.guessing import WHERE
 from tilewave.commands.wrapping.matching import leaves
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
@@ -141,7 +143,7 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     only = ", the only size tried: that of the launch" if sole else ""
     shown = f"{TABLES['searched']} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
     shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))
-    return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), source.name)}"
+    return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), shlex.quote(source.name))}"
 
 
 def _right(
@@ -174,9 +176,9 @@ def _right(
     sentence += f", with a guessed {_listed(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
-    notes = [of for of in source.notes if of.startswith(probing.WHERE)]
+    notes = [of for of in source.notes if of.startswith(WHERE)]
     stated = [of for of in source.where if not FIXED.fullmatch(of)]
-    stated += [of.removeprefix(probing.WHERE).strip() for of in notes]
+    stated += [of.removeprefix(WHERE).strip() for of in notes]
     wheres = [*dict.fromkeys(stated)] if source.judge else []
     judged_where = f"where {' and '.join(wheres)}" if wheres else ""
     if failures and source.judge and not any(map(PAST.search, source.notes)):

@@ -255,6 +255,7 @@ def _at_launch(
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: _line(passed[key], scope) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
+    threads |= {name: True for name in threads if name == spelled(launch.block)}
     sides = 1 + spelled(scope.literal(launch.block)).count(",")
     wide = any(int(of) ** sides > BLOCK_LIMIT for of in lines.values() if of.isdigit())
     near = function.declaration.identifiers - passed.keys()

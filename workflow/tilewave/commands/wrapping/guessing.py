@@ -46,6 +46,8 @@ MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
 """The attribute, and bytes that a launch may have with it beside a small static array."""
+WHERE = "in all trials"
+"""Start of a note on what a kernel takes: a size that is the extent of a thread's array, letters, or a device's number."""
 TAKES = "is all that the code takes"
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
 """Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
@@ -175,6 +177,8 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
     if macros:
         guess.front["macros"] = macros
     entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
+    if function.overload:
+        entry = f"static_cast<void (*)({function.overload})>({entry})"
     return entry, names, types
 
 
@@ -294,6 +298,10 @@ def guessed(
         guess.front |= {"requires": equal} if sizes[1:] else {}
     elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
         guess.fixed = max(constants.values(), default=0)
+    for name in launch.scope.names(launch.grid):
+        *_, member = launch.scope.value(name) or [None]
+        if (of := getattr(member, "text", "")) in scopes.OF_DEVICE:
+            guess.notes.append(f"{WHERE} {name} is {scopes.OF_DEVICE[of]}")
     guess.asserted = _asserted(code, arguments, sizes)
     guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in guess.asserted.items()]
     guess.front["arguments"] = function.nested(arguments)

@@ -59,7 +59,8 @@ class TemplateParameter:
 @dataclass(frozen=True)
 class Function:
     """A ``__global__`` function. bound: threads of its launch bounds, if any; parameters: with the members of
-    a struct in its place; tree: index of each parameter of the signature, a tuple for a struct by value."""
+    a struct in its place; tree: index of each parameter of the signature, a tuple for a struct by value; overload: types
+    of the parameters, where they tell it from another kernel of its name."""
 
     name: str
     file: Path
@@ -68,6 +69,13 @@ class Function:
     parameters: tuple[Parameter, ...]
     bound: Tokens
     tree: tuple[Any, ...]
+    overload: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name, and what tells it from another kernel of that name: ``add(float *, ...)``."""
+        first, *more = self.overload.split(", ")
+        return f"{self.name}({first}{', ...' * bool(more)})" if first else self.name
 
     def nested(self, arguments: Sequence[Any]) -> list[Any]:
         """Nest the arguments as front matter has them: a list for the members of a struct."""
@@ -202,7 +210,21 @@ class Source:
             for path, declaration in self.near.declarations("__global__")
             if declaration.defined and any(t.text == "__global__" for t in declaration.head)
         ]
-        return sorted(functions, key=lambda function: function.file != self.path)
+        named = [self._told_apart(of, functions) for of in functions]
+        return sorted(named, key=lambda function: function.file != self.path)
+
+    def _told_apart(self, function: Function, functions: Sequence[Function]) -> Function:
+        """Give a kernel its overload if another has its name, as many parameters, and a first one of another type;
+        their launches have to be alike, because their arguments' types are unknown."""
+        alike = [of for of in functions if of.name == function.name]
+        types = [_types(of.declaration) for of in alike]
+        plain = not any(of.template for of in alike) and len({*map(len, types)}) == 1
+        if not plain or len({of[0] for of in types if of}) < len(alike) or not alike[1:]:
+            return function
+        launches = [(of.grid, of.block, of.shared) for of in self.launches(function.name)]
+        if len({spelled(itertools.chain(*of)) for of in launches}) > 1:
+            return function
+        return replace(function, overload=", ".join(_types(function.declaration)))
 
     def _with_members(self, function: Function) -> Function:
         """Replace types by what they are other names for, and structs by their members."""
@@ -578,6 +600,14 @@ def signature(path: Path, declaration: Declaration) -> Function:
         replace(item, kind="typename") if item.name in kinds else item for item in _template(head)
     )
     return Function(name, path, declaration, template, tuple(parameters), bound, tree)
+
+
+def _types(declaration: Declaration) -> list[str]:
+    """Return the types of a kernel's parameters as they are written."""
+    plain = syntax.plain_head(declaration.head)
+    opening = syntax.signs(plain, "(")[0]
+    texts = map(spelled, parts(plain[opening + 1 : syntax.closing(plain, opening)]))
+    return [re.sub(r"(?<=.) ?\b\w+ (?=\[)|(?<=[*&\w]) \w+$", "", of.partition(" =")[0]) for of in texts]
 
 
 def _is_read(name: str, body: Stream) -> bool:
