@@ -48,7 +48,7 @@ products that differ, multiples of most blocks, and both (MANY: for more than tw
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
 """A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
-SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|\b{0} (?:\?|[=!] = [01]\b)"
+SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|(?<![-<>=+*/%] )\b{0} (?:\?|[=!] = [01]\b)"
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""

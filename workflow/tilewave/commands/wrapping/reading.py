@@ -303,12 +303,20 @@ class Source:
             if kernel in item.identifiers
             for values in [(self._instantiated(outer), self._call(item))]
         ]
+        named, by_macro = rf"\b{kernel}\b", list[Macro]()
         for macro in self.macros.values():
             pastes = "##" in macro.body and "<<" in macro.body
             for text in (macro.body, *(self._pasted(macro) if pastes else ())):
-                if re.search(rf"\b{kernel}\b", text) and "<<" in text:
+                if re.search(named, text) and "<<" in text:
+                    by_macro.append(macro)
                     body = syntax.tokens(text)
                     bodies.append((body, functools.partial(self._defined, macro), ({}, (None, {}))))
+        calls = "|".join(rf"\b{of.name} \(" for of in by_macro)
+        for macro in self.macros.values() if calls else ():  # grid and block may stand around a call
+            body = syntax.tokens(macro.body)
+            if re.search(calls, spelled(body)) and macro not in by_macro:
+                body = self._expanded(body, named)
+                bodies.insert(0, (body, functools.partial(self._defined, macro), ({}, (None, {}))))
         launches = (
             launch
             if launch.scope.caller
@@ -493,9 +501,9 @@ def _unlikely(launch: Launch) -> tuple[bool, bool, bool]:
 def _by_branch(launches: Sequence[Launch]) -> Iterator[Launch]:
     """Yield launches of other templates by the same names of grid and block, which have a value in each branch, with those
     of their branch."""
-    groups = dict[tuple[int, str], list[Launch]]()
+    groups = dict[tuple[Tokens, str], list[Launch]]()
     for launch in launches:
-        key = launch.scope.body[0].at, spelled((*launch.grid, *launch.block))
+        key = launch.scope.body, spelled((*launch.grid, *launch.block))
         groups.setdefault(key, []).append(launch)
     for group in groups.values():
         group.sort(key=lambda of: of.scope.at)

@@ -24,6 +24,7 @@ DTYPES = {kind: name for name, kinds in TABLES["dtypes"].items() for kind in kin
 QUERIES, OF_DEVICE = dict[str, str](TABLES["queries"]), dict[str, int](TABLES["of_device"])
 """Calls that ask the device for a number -> the property; property -> number in trials."""
 EXTENT = re.compile(TABLES["extent"])
+CASE = re.compile(r".*\bswitch \( (?:\( )?(\w+) (?:\) )?\) \{(.*) case (\d+) :(?:(?! case ).)*")
 MEMBER = (".", "->", "::")
 
 
@@ -205,6 +206,9 @@ class Scope:
     @functools.cached_property
     def compared(self) -> dict[str, str]:
         """The name and number of ``if (name == 1)`` before, another number behind its ``else``, if what follows lacks it."""
+        before = spelled([token for token in self.body if token.at < self.at])
+        if (case := CASE.fullmatch(before)) and case[2].count("{") >= case[2].count("}"):
+            return {case[1]: case[3]}
         before = spelled([token for token in self.body if token.at < self.at][-NEAR:])
         after = until([token for token in self.body if token.at >= self.at], 0, ";")
         branch = r"(?: \{)?( [^{}]*;(?: \})? else(?: \{)?)?$"
