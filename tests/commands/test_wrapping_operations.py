@@ -108,8 +108,7 @@ def test_what_a_failed_trial_suggests_is_marked(alone, capsys) -> None:
     """The failure is told with its line, and `execute` runs at such a shape; --force renews the file."""
     path = alone / "edges.cu"
     path.write_text(EDGES)
-    wrapped = ["wrap", str(path), "--yes", "--kernel", "product_swapped"]
-    assert main(wrapped) == 0
+    assert main(["wrap", str(path), "--yes", "--kernel", "product_swapped"]) == 0
     failure = r"inferred from this failure: .* line \d+ of edges.cu"
     assert re.search(failure, capsys.readouterr().err)
     text = (alone / "product_swapped.cu").read_text()

@@ -117,11 +117,9 @@ def of_cubin(code: bytes) -> str:
 def _recorded() -> dict[str, tuple[Recorded, str]]:
     """Return the recording and the key of each recorded cubin, by its SHA-256."""
     recordings = map(Recorded, folders(ROOT / "resources" / "recorded"))
-    entries = [
-        (recording, entry) for recording in recordings for entry in recording.compiled.values()
-    ]
-    return {entry["sha256"]: (recording, entry["key"]) for recording, entry in entries[::-1]
-            if "sha256" in entry and "key" in entry}  # fmt: skip
+    entries = [(of, entry) for of in recordings for entry in of.compiled.values()]
+    complete = [(of, entry) for of, entry in entries[::-1] if {"sha256", "key"} <= entry.keys()]
+    return {entry["sha256"]: (of, entry["key"]) for of, entry in complete}
 
 
 def recorded_listing(sha256: str) -> str | None:
@@ -133,8 +131,7 @@ def recorded_listing(sha256: str) -> str | None:
 
 def of_file(path: Path) -> str:
     """Return the listing of a cubin; tests compare some of the kept ones with nvdisasm's."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return recorded_listing(digest) or of_trial(path)
+    return recorded_listing(hashlib.sha256(path.read_bytes()).hexdigest()) or of_trial(path)
 
 
 def _grouped(items: Mapping[str, bytes], prefix: str) -> Iterator[tuple[str, dict[str, bytes]]]:
@@ -196,10 +193,9 @@ def main() -> None:
             order = sorted(items, key=lambda of: (names.get(of, []), len(items[of]), of))
             for name, members in _grouped({of: items[of] for of in order}, prefix):
                 write(name, b"".join(members.values()))
-                at = itertools.accumulate(map(len, members.values()), initial=0)
-                places |= {
-                    of[:SHORT]: (name, start, len(members[of])) for of, start in zip(members, at)
-                }
+                starts = itertools.accumulate(map(len, members.values()), initial=0)
+                for (of, member), start in zip(members.items(), starts):
+                    places[of[:SHORT]] = name, start, len(member)
         write("places", json.dumps(places).encode())
         short = {
             key: {name: of for name, of in entry.items() if name not in MADE}

@@ -55,8 +55,7 @@ def run(options: Namespace) -> int:
     loaded = figures.loaded(Namespace(target=results / "target.json", **tables))
     study = figures.of_tables(project, options.study, *loaded)
     dtypes, variants = ([*filter(None, of.split(","))] for of in (options.dtypes, options.variants))
-    part = chosen(study, dtypes, variants)
-    content = figures.drawing(project, part)
+    content = figures.drawing(project, chosen(study, dtypes, variants))
     style = figures.style_of(project)
     if options.width:
         style = replace(style, width_mm=millimetres(options.width))

@@ -217,9 +217,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
                 guess.faults.append(failure)
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
-    if outcome["verdict"] in result.FINDINGS and not probing.sized(
-        target.function, front, operation
-    ):
+    sized = probing.sized(target.function, front, operation)
+    if outcome["verdict"] in result.FINDINGS and not sized:
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
         front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}

@@ -167,10 +167,8 @@ class LaunchPlan:
 
     def exceeded_limit(self, device: Names) -> str:
         """Return the limit of CUDA that the launch exceeds (programming guide, compute capabilities), or "".
-
         Compiled code has further limits: `exceeded_code_limit`. ptxas refuses too many arguments of a ``__global__``
-        function: over 4,096 bytes before compute capability 7.0 or CUDA 12.1, over 32,764 since.
-        """
+        function: over 4,096 bytes before compute capability 7.0 or CUDA 12.1, over 32,764 since."""
         reasons = [step._exceeded_limit(device) for step in self.steps]
         if self.series:
             reasons = [why and f"{step.entry}: {why}" for step, why in zip(self.series, reasons)]

@@ -48,10 +48,8 @@ NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "larg
 @dataclass(frozen=True)
 class Trial:
     """A run with inputs of the judge's choice.
-
     name: what it tries, such as ``long k``. scalars: those of the operation if empty. kind: of the inputs
-    (`kernel.inputs.KINDS`). large: judged by `Operation.judge_large`, at less cost. sms: if not the target's.
-    """
+    (`kernel.inputs.KINDS`). large: judged by `Operation.judge_large`, at less cost. sms: if not the target's."""
 
     name: str
     sizes: Mapping[str, int]
@@ -207,9 +205,8 @@ def trials(
     trials = [Trial("uniform numbers", sizes or small)]
     target = {"device": device, "arch": device["arch"]}
     case, arch = resolve(Case(variant, _shape(small)), target), f"sm_{device['arch']}"
-    job = jobs.of_case(
-        result.EXECUTE, case, {arch: {"code": ""}}, arch, single.config(1, JUDGE.limit_s)
-    )
+    config = single.config(1, JUDGE.limit_s)
+    job = jobs.of_case(result.EXECUTE, case, {arch: {"code": ""}}, arch, config)
     if not isinstance(job, Job):
         return trials
     if more := operation.more_runs(job):

@@ -130,7 +130,7 @@ def _grown(
         limit_s = SEVERAL * options.budget if owed or size in least else SHORT_S
         if time.monotonic() - begun < limit_s and (owed or size not in vast):
             entries = run(at_size(source.kernel, size))
-            grown += [entry for entry in entries if _is_sure(source, entry.outcome)]
+            grown += [entry for entry in entries if _is_sure(entry.outcome)]
             owed = _is_owed(source.kernel, [*tried, *grown], options)
     return grown
 
@@ -205,10 +205,10 @@ def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:
     return trust.of_instructions([of.rows() for of in complete], number)
 
 
-def _is_sure(source: CheckedKernel, end: Result) -> bool:
+def _is_sure(end: Result) -> bool:
     """Return whether a formula judged a larger shape: grid and extents there follow from smaller ones, and may end early."""
     wrong = end.verdict == result.WRONG and not PATTERNS["unwritten"].search(end.reason)
-    return end.verdict == result.CORRECT or (wrong and source.launched)
+    return end.verdict == result.CORRECT or wrong
 
 
 def _noted(ran: Sequence[TriedCase], name: str) -> list[str]:

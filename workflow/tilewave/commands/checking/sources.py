@@ -60,7 +60,8 @@ class CheckedKernel:
     sizes: more shapes at which it judges; judges: functions of the file that may judge; put: makes one of them the judge;
     search: yields formulas that may judge; governs: `guessing.governing`; otherwise: returns the kernel under an operation of what it touches;
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
-    trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`)."""
+    trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
+    parameters, if a file launches it."""
 
     path: Path
     name: str
@@ -81,6 +82,7 @@ class CheckedKernel:
     ended: str = ""
     size: str = ""
     where: Sequence[str] = ()
+    signature: str = ""
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -221,6 +223,9 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
         if function:
             wrapped = replace(wrapped, governs=functools.partial(governing, function, source))
+            parameters = ", ".join(f"{of.type} {of.name}" for of in function.parameters)
+            launched = finding.bearing(source, function.name).launches(function.name)
+            wrapped = replace(wrapped, signature=parameters if launched else "")
         yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
 
 

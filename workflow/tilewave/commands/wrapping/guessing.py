@@ -213,6 +213,12 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
         }
         with contextlib.suppress(Unknown):
             return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
+    call = re.fullmatch(r"(\w+) \( .*\)", name)
+    listed = parts(sides[2:-1]) if call else []
+    if call and (returned := scope.returned(call[1], len(listed))):
+        there, parameters, value = returned
+        given = (f"({of_tokens(of, scope, names)})" for of in listed)
+        return _sides(value, replace(launch, scope=there), dict(zip(parameters, given)))
     groups = parts(sides[2:-1] if spelled(sides[:1]) == "dim3" else sides)
     if len(sides) == 1 and sides[0].word and sides[0].text not in names:
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
@@ -378,12 +384,10 @@ def _with_numbers(
                 continue
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
-                if re.search(
-                    rf"\b{re.escape(spelled(values[at]))} [|&^] =", spelled(launch.scope.body)
-                ):
-                    guess.notes.append(
-                        f"{parameter.name} is {arguments[at]} here (--arguments changes it)"
-                    )
+                name = re.escape(spelled(values[at]))
+                if re.search(rf"\b{name} [|&^] =", spelled(launch.scope.body)):
+                    here = f"{parameter.name} is {arguments[at]} here"
+                    guess.notes.append(f"{here} (--arguments changes it)")
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
         real = kind == "bool" or (derived and kind in scopes.REAL)
@@ -421,10 +425,9 @@ def _requantising(function: Function, unknown: Sequence[str]) -> dict[str, float
     if arrays != {"i8"} or not function.mentions("for"):
         return {}
     powers = [*range(2, 1 + len(names)), SUMMED - sum(range(2, 1 + len(names)))]
-    divides = [
-        re.search(rf"/ {of}\b", function.text) or of.lower().endswith(OUTPUTS) for of in names
-    ]
-    return {name: 2.0 ** (of if over else -of) for name, of, over in zip(names, powers, divides)}
+    divisors = {of for of in names if re.search(rf"/ {of}\b", function.text)}
+    divisors |= {of for of in names if of.lower().endswith(OUTPUTS)}
+    return {name: 2.0 ** (of if name in divisors else -of) for name, of in zip(names, powers)}
 
 
 def constant(source: Source, name: str) -> int | None:
@@ -540,8 +543,7 @@ def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dic
         if 0 < len(parts_of) == words.count(name):
             multiples[size] = max(map(int, parts_of))
     text = spelled([token for token in scope.body if token.at < scope.at])
-    values = zip(code.function.launch_arguments(launch.arguments), arguments)
-    for value, size in values:
+    for value, size in zip(code.function.launch_arguments(launch.arguments), arguments):
         name = re.escape(spelled(value))
         if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
             with contextlib.suppress(Unknown):
@@ -626,8 +628,7 @@ def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -
         flat = [(item.type, item.stars) for item in of.parameters]
         return flat, of.mentions("threadIdx", ".", "y"), of.template
 
-    twins = [of for of in code.source.functions() if interface(of) == interface(function)]
-    for twin in twins:
+    for twin in [of for of in code.source.functions() if interface(of) == interface(function)]:
         words = function.declaration.identifiers, twin.declaration.identifiers
         alike = len(words[0] & words[1]) / len(words[0] | words[1])
         for launch in code.source.launches(twin.name)[:1] if alike > likest else ():
@@ -653,7 +654,9 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
     laid_out = guess.operation.laid_out
     square = len(front["block"]) > 1 == len({*guess.launched.values()})
-    fixed = guess.strides or type(guess.operation).reference is Operation.reference
+    threads = math.prod(of for of in (*grid, *block) if isinstance(of, int))
+    each = threads in guess.launched.values()  # a thread for each element
+    fixed = guess.strides or (type(guess.operation).reference is Operation.reference and not each)
     for at, blocks in enumerate(() if laid_out else grid):
         alike = [name for name in names[::-1] if guess.launched.get(name) == blocks != 1]
         grid[at] = next((name for name in alike if name not in grid), blocks)
@@ -768,10 +771,8 @@ def _extents(operation: Operation) -> tuple[str, ...]:
 
 def set_common_grid(guess: Guess) -> None:
     """Guess a grid in which each thread has one element of the output."""
-    guess.front["grid"] = _common_grid(
-        guess.widths or guess.front["block"], _extents(guess.operation)
-    )
-    guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
+    grid = _common_grid(guess.widths or guess.front["block"], _extents(guess.operation))
+    guess.front["grid"], guess.unknown["--grid"] = grid, ", ".join(map(str, grid))
 
 
 def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int | str]:

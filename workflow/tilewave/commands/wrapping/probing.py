@@ -99,7 +99,7 @@ def new_operation(
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts if name not in flags]
     chosen = deriving.modes(function).items()
     guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
-    guess.notes += [f"{WHERE} {of} is {value}" for of, value in deriving.given(function).items()]
+    guess.notes += [f"{WHERE} {of} is {value}" for of, value in deriving.fixed(function).items()]
     for name, array in deriving.sought(function).items():
         if array in inputs and DTYPES[dtypes[array]].whole:
             texts[array] = deriving.AMONG
@@ -160,17 +160,15 @@ def new_operation(
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
-        blocks = " * ".join(f"({side})" for side in grid)
-        more = blocks, deriving.sums_of(function, derived.sizes)
+        more = " * ".join(f"({side})" for side in grid), deriving.sums_of(function, derived.sizes)
         parts = deriving.parts_of(function, derived.sizes)
         shapes = functools.partial(deriving.trials, *given, times=times, parts=parts)
-        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, *more)
+        about = derived, dtypes, touch, shapes, aligned, options.roomy, *more
+        settled = deriving.settled(*about)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
             guess.front["requires"] = {"conditions": filled}
             guess.notes += [f"{WHERE} {of}" for of in filled]
-            settled = deriving.settled(
-                derived, dtypes, touch, shapes, aligned, options.roomy, *more
-            )
+            settled = deriving.settled(*about)
         writes = any(of.written for of in settled[0].operands.values())
         if settled[2] > best or (writes and not wrote and times > 1):
             best, wrote, best_settled, best_grid = settled[2], writes, settled, grid
@@ -195,17 +193,15 @@ def new_operation(
         guess.notes.append(ELSEWHERE if elsewhere else f"{NOTHING} at {trying.named(shape)}")
         text = target.source.texts[function.file]
         plain = "#" not in text[function.declaration.start : function.declaration.end]
-        unused = [
-            of.name for of in function.parameters if of.stars and not function.mentions(of.name)
-        ]
+        pointers = [of.name for of in function.parameters if of.stars]
+        unused = [name for name in pointers if not function.mentions(name)]
         if plain and unused and not elsewhere and not touch(derived, shape).stores:
             guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
     for at, note in enumerate(guess.notes):
         if note.startswith("grid is a guess"):
-            guess.notes[at] = (
-                f"grid is a guess: {', '.join(map(str, best_grid))} (--grid changes it)"
-            )
+            sides = ", ".join(map(str, best_grid))
+            guess.notes[at] = f"grid is a guess: {sides} (--grid changes it)"
     if guess.unknown.keys() & {"--grid", "--block"}:
         many = trying.threads({**guess.front, "grid": []}, {}) * ("--block" not in guess.unknown)
         sure = all(of.has_sure_block for of in target.source.launches(function.name)[:1])
@@ -313,10 +309,9 @@ def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: Siz
     others = map(blank, (sides[::-1], [every], ["1", every][: len(sides)]))
     if not any(of is not None and not of.size for of in others):
         return []
-    text = (
-        f"elements {missing[0]} to {missing[-1]} of {outputs[0]} are never written under the launch"
-    )
-    return [f"{text} in {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"]
+    text = f"elements {missing[0]} to {missing[-1]} of {outputs[0]} are never written"
+    launch = f"under the launch in {guess.place}, whose grid has too few blocks"
+    return [f"{text} {launch}, at {trying.named(shape)}"]
 
 
 def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:

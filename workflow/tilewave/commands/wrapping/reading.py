@@ -125,9 +125,8 @@ class Function:
 
     def adds(self, name: str) -> bool:
         """Return whether the body has an atomic on a pointer."""
-        return bool(
-            re.search(rf"\batomic\w+ (?:< [^;(]* > )?\( (?:& |\( )*{re.escape(name)}\b", self.text)
-        )
+        pointer = rf"(?:& |\( )*{re.escape(name)}\b"
+        return bool(re.search(rf"\batomic\w+ (?:< [^;(]* > )?\( {pointer}", self.text))
 
     def ignores(self, name: str) -> bool:
         """Return whether the body, if it is known, mentions neither a parameter nor the whole struct that it is of."""
@@ -188,10 +187,8 @@ class Source:
 
     def with_smaller(self, constants: Mapping[str, str]) -> Source:
         """Return the files with these values of macros and constants."""
-        filled = Compiler(constants=dict(constants)).filled
-        texts = (
-            {path: filled(text) for path, text in self.texts.items()} if constants else self.texts
-        )
+        filled = Compiler(constants=dict(constants)).filled if constants else str
+        texts = {path: filled(text) for path, text in self.texts.items()}
         return replace(self, texts=texts, smaller=constants)
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
@@ -491,11 +488,8 @@ class Source:
 
 def _unlikely(launch: Launch) -> tuple[bool, bool, bool]:
     """Return whether a launch is switched off, has no arguments, or one block, which tells less than many."""
-    return (
-        launch.scope.is_off,
-        not launch.arguments,
-        spelled(launch.scope.literal(launch.grid)) == "1",
-    )
+    single = spelled(launch.scope.literal(launch.grid)) == "1"
+    return launch.scope.is_off, not launch.arguments, single
 
 
 def _by_branch(launches: Sequence[Launch]) -> Iterator[Launch]:
@@ -623,18 +617,12 @@ def _is_read(name: str, body: Stream) -> bool:
     texts = ["", "", *(token.text for token in body), "", "", ""]
     places = [at for at, text in enumerate(texts) if text == name and texts[at - 1] != "."]
     for at in places:
-        before, end = (
-            texts[at - 2 : at],
-            syntax.closing(body, at - 1) + 3 if texts[at + 1] == "[" else 0,
-        )
+        before = texts[at - 2 : at]
+        end = syntax.closing(body, at - 1) + 3 if texts[at + 1] == "[" else 0
         # A macro makes a vector of what follows an element: `FLOAT4(y[i]) = sum`.
         sign, second, *_ = itertools.dropwhile(")".__eq__, [*texts[end:], "", ""])
         changed = sign in ("=", ".", "[") and second != "="
-        changed |= (
-            sign in ("+", "-", "*", "/", "%", "&", "|", "^")
-            and second in ("=", sign)
-            and second != "&"
-        )
+        changed |= sign in tuple("+-*/%&|^") and second in ("=", sign) and second != "&"
         opening = next(of for of in texts[at - 1 :: -1] if of != "(")
         if not end or changed or opening == "&" or before in (["+", "+"], ["-", "-"], ["-", ">"]):
             return False

@@ -162,13 +162,10 @@ def recognised(
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
-    passed = [
-        of for of in leaves(kernel.front.arguments) if isinstance(of, str) and of not in job.shape
-    ]
+    passed = (of for of in leaves(kernel.front.arguments) if isinstance(of, str))
+    named = ((of, names_in(of)) for of in passed if of not in job.shape)
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
-    numbers[SIZES] += [
-        of for of in passed if {*names_in(of)} and {*names_in(of)} <= job.shape.keys()
-    ]
+    numbers[SIZES] += [of for of, names in named if names and names <= job.shape.keys()]
     constants = [*constant_memory.values(source, {*kernel.front.compiler.constants}).values()]
     constants += [re.sub("[ {}]", "", of) for of in LISTED.findall(function.text)]
     texts = (of.replace(" ", "").rstrip(",") for of in constants)
@@ -360,9 +357,7 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
     used = {*re.findall(r"\b[A-Za-z]\b", formula)}
     arrays = [letter for letter in ARRAYS if letter in used]
     most = round(COMBINED ** (1 / max(len(used.intersection(SIZES)), 1)))
-    others = [
-        (letter, of[:most]) for kind, of in numbers.items() for letter in kind if letter in used
-    ]
+    others = [(at, of[:most]) for kind, of in numbers.items() for at in kind if at in used]
     for order in itertools.permutations(read, len(arrays)):
         for chosen in itertools.product(*(of for _, of in others)):
             yield dict(zip(arrays, order)) | dict(zip((letter for letter, _ in others), chosen))

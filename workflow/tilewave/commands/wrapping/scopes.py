@@ -239,8 +239,7 @@ class Scope:
                 end = syntax.closing(body, start) if braced else next(ends, start)
                 end = syntax.closing(body, end) if body[end].text == "{" else end
                 counter = next((j for j in range(i, start) if body[j].text == "="), i) - 1
-                declared = counter > i + 2 and body[counter - 1].word
-                place = body[counter].at if declared else -1
+                place = body[counter].at if counter > i + 2 and body[counter - 1].word else -1
                 loops.append(Loop(body[start].at, body[end].at, body[counter].text, place))
         return loops
 

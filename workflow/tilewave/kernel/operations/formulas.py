@@ -158,9 +158,7 @@ def letter_values(letters: Names, named: Names) -> dict[str, Any]:
 def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | None]]:
     """Return a method `reference` of formulas: those of the outputs; others, what is too large, and what has no value where
     all inputs are zeros, are not judged.
-
-    Each comes with the operand, the size, the number or the list of numbers that each of its letters is.
-    """
+    Each comes with the operand, the size, the number or the list of numbers that each of its letters is."""
 
     def reference(
         self: Any, job: Job, given: Mapping[str, Array], alpha: float = 1.0, beta: float = 0.0

@@ -67,10 +67,8 @@ def judge(
     operation: Any, job: Job, outputs: Arrays, given: Arrays, executed: Executed, *, stated: bool
 ) -> Judgement:
     """Judge outputs without padding by those of `Operation.kernel`. The reason names that kernel.
-
     Elements that neither kernel wrote are equal. Elements whose reference is NaN are not compared, and the reason
-    says how many. stated: whether the operation has its own tolerance.
-    """
+    says how many. stated: whether the operation has its own tolerance."""
     kernel: Path = operation.kernel
     if str(kernel) == job.source:
         return Judgement(result.NOT_CHECKED, f"it is the reference of {operation.name} itself")
