@@ -154,8 +154,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         source, _ = read(path.resolve(), (), (*options.macro,))
         every = source.functions()
         functions = {item.label: item for item in every if item.file == source.path}
-        known = {of for item in functions.values() for of in (None, item.name, item.label)}
-        if not (functions or options.path.is_dir()) or options.kernel not in {None, *known}:
+        names_of = {of for item in functions.values() for of in (None, item.name, item.label)}
+        if not (functions or options.path.is_dir()) or options.kernel not in {None, *names_of}:
             functions = {**{item.label: item for item in every}, **functions}
         readable = any(file == source.path for file, _ in source.near.declarations())
         if not (functions or readable) and "__global__" in source.texts[source.path]:

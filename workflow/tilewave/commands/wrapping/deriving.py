@@ -300,10 +300,22 @@ def _at_launch(
     direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
     extents = (plain(tokens(match[0]), scope) for match in direct)
     names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    members = {name for name in scope.given if scope.caller and _of_struct(function, launch, name)}
     for name, free in names.items():
-        if free and name not in sizes:
+        if free and name not in {*sizes, *members}:
             sizes[name] = add(name)
     return expressions, loose, {name: of for name, of in sizes.items() if of}
+
+
+def _of_struct(function: Function, launch: Launch, name: str) -> bool:
+    """Return whether the caller computes a name from members of a struct that the kernel gets."""
+    scope, caller = launch.scope, launch.scope.caller
+    if caller is None:
+        return False
+    text = spelled(caller.literal(scope.given[name]))
+    structs = (of for node, of in zip(function.tree, launch.arguments) if isinstance(node, tuple))
+    named = {spelled(scope.given.get(spelled(of), ())) for of in structs} - {""}
+    return any(re.search(rf"\b{re.escape(of)} \. \w", text) for of in named)
 
 
 def _alike(scope: Scope) -> dict[str, str]:

@@ -46,6 +46,8 @@ MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
 """The attribute, and bytes that a launch may have with it beside a small static array."""
+WRITTEN = ". Write a struct as the list of its members, [m, n, k] or []"
+UNUSED = "it does not use its parameter"
 WHERE = "in all trials"
 """Start of a note on what a kernel takes: a size that is the extent of a thread's array, letters, or a device's number."""
 TAKES = "is all that the code takes"
@@ -210,7 +212,7 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
     if scope.caller and passed and scope.value(name) in (None, scope.passed.get(name)):
         there = {
             plain(of, scope.caller): names[at] for at, of in scope.given.items() if at in names
-        }
+        } | {of: size for of, size in names.items() if of.startswith(".")}  # a struct's members
         with contextlib.suppress(Unknown):
             return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
     call = re.fullmatch(r"(\w+) \( .*\)", name)
@@ -279,7 +281,11 @@ def guessed(
             remedy = f"write an operation with {NEW_OPERATION}"
             suggestion += f". If {operation.name} has no such array, {remedy}"
         if any(not parameter.stars and not NUMBER.search(parameter.type) for parameter in missing):
-            suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
+            kinds = dict.fromkeys(item.type for item in missing if item.type.isidentifier())
+            declared = {of.name for of in function.template}
+            declared |= {name for _, of in source.declarations() for name in (of.name, *of.names)}
+            absent = ", ".join(of for of in kinds if of not in declared and not NUMBER.search(of))
+            suggestion += f". No file that was read defines {absent} (--include FOLDER)" if absent else WRITTEN
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
@@ -390,6 +396,7 @@ def _with_numbers(
                     guess.notes.append(f"{here} (--arguments changes it)")
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
+            guess.notes.append(f"{UNUSED} {parameter.name}")
         real = kind == "bool" or (derived and kind in scopes.REAL)
         if missing and arguments[at] is None and real:
             try:

@@ -256,7 +256,7 @@ class Source:
             head = texts[: texts.index("{")]
             plain = {"union", "enum", "template", ":", "alignas"}.isdisjoint(head)
             fields = _members(self.texts[path], declaration) if plain else ()
-            types = [field.type for field in fields if not field.stars]
+            types = [self.plain(field.type) for field in fields if not field.stars]
             return fields if all(name in TYPED or self.members(name) for name in types) else ()
         return ()
 
