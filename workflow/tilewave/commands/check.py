@@ -66,8 +66,8 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
                         document = programs.judged(document, source.path)
                     kernels.append(document)
                     named = source.kernel.front.operation if source.kernel else ""
-                    known = source.signature and operations.MODULES.file(named) is None
-                    signatures.append(f"{named}({source.signature})" if known else "")
+                    is_shipped = source.signature and operations.MODULES.file(named) is None
+                    signatures.append(f"{named}({source.signature})" if is_shipped else "")
                 except UserError as error:
                     if not options.path.is_dir():
                         raise
