@@ -42,7 +42,12 @@ TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 """A condition that two sizes are equal."""
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
-NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers", ZERO: "zeros"}
+NAMES = {
+    SPECIAL: "NaN and infinity",
+    DENORMAL: "denormal numbers",
+    LARGE: "large numbers",
+    ZERO: "zeros",
+}
 
 
 @dataclass(frozen=True)

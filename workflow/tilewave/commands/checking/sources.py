@@ -233,8 +233,11 @@ def _of_program(source: Source) -> list[Path]:
     """Return the files with the kernels of a program whose file has none: each is the only one with a function that it calls."""
     texts = {file: text for file, text in source.texts.items() if "__global__" in text}
     around = replace(source, texts=texts, kernel_files=())
-    own = (of for file, of in source.near.declarations() if file == source.path)
-    called, files = {name for of in own for name in of.identifiers} - {"main"}, dict[str, list[Path]]()
+    declared = (of for file, of in source.near.declarations() if file == source.path)
+    called, files = (
+        {name for of in declared for name in of.identifiers} - {"main"},
+        dict[str, list[Path]](),
+    )
     for file, item in around.declarations():
         if item.name in called and item.kind == "function" and item.defined:
             files.setdefault(item.name, []).append(file)
@@ -321,7 +324,9 @@ def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[Checked
     lines = [line.strip() for line in notes.getvalue().splitlines()]
     facts = [line for line in lines if not PATTERNS["progress"].search(line)]
     *_, size = ["", *PATTERNS["shape"].findall(notes.getvalue())]
-    kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name.partition("(")[0]))
+    kernel = replace(
+        load_kernel(Path(options["output"])), called=matching.snake(source.name.partition("(")[0])
+    )
     settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
     settled = settled or "operation" not in kernel.marked(GUESSED)
     return replace(source, kernel=kernel, notes=facts, ended=verdict, size=size), settled

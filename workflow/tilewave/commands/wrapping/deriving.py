@@ -52,7 +52,9 @@ SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
 """Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
-TAKEN = frozenset({*DEVICE_NAMES, *keyword.kwlist, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
+TAKEN = frozenset(
+    {*DEVICE_NAMES, *keyword.kwlist, "alpha", "beta", "size", "min", "max", "ceil", "floor"}
+)
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
 PAST = re.compile(r"\) of (\w+), which has ")
@@ -239,7 +241,9 @@ def first(
         stream = None if added else at
         operands[label(pointer.name)] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
-    real = {label(of.name): filled.get(of.name) for of in pointers if of.type in ("float", "double")}
+    real = {
+        label(of.name): filled.get(of.name) for of in pointers if of.type in ("float", "double")
+    }
     letters = {of: (value, 1) for of, value in real.items() if value}
     return DerivedOperation(
         *names, sizes or {"": "n"}, operands, (), roles, (*loose,), allocated, letters
@@ -479,7 +483,9 @@ def parts_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
     """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``."""
     dividing = {name for name in sizes if re.search(rf"[/%] {name}\b", function.text)}
     bounds = {name for name in sizes if re.search(rf"< {name}\b|> = {name}\b", function.text)}
-    return {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
+    return (
+        {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
+    )
 
 
 def _extents(

@@ -285,7 +285,11 @@ def guessed(
             declared = {of.name for of in function.template}
             declared |= {name for _, of in source.declarations() for name in (of.name, *of.names)}
             absent = ", ".join(of for of in kinds if of not in declared and not NUMBER.search(of))
-            suggestion += f". No file that was read defines {absent} (--include FOLDER)" if absent else WRITTEN
+            suggestion += (
+                f". No file that was read defines {absent} (--include FOLDER)"
+                if absent
+                else WRITTEN
+            )
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]

@@ -91,7 +91,9 @@ def new_operation(
     inputs = [name for name, of in derived.operands.items() if of.stream is not None]
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
-    guess.notes += [f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()]
+    guess.notes += [
+        f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()
+    ]
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
     flags = {deriving.label(of.name) for of in function.parameters if of.type == "bool"}
     texts |= dict.fromkeys(flags.intersection(inputs), (0, 2))

@@ -384,9 +384,7 @@ def _unlikely(
     ordered = arrays == [name for name in read if name in arrays]
     unlikely = [letters[of] not in names for of in SIZES if of in letters]
     unlikely += [
-        letters[of] not in reals if reals else letters[of] in names
-        for of in REALS
-        if of in letters
+        letters[of] not in reals if reals else letters[of] in names for of in REALS if of in letters
     ]
     return unlikely.count(True) + (not ordered)
 

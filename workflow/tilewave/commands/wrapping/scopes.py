@@ -76,8 +76,8 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             entries.append((token.at, name, _chosen(test, value, earlier)))
             continue
         filled = [of.text for of in body[max(0, i - 3) : i]]
-        asked = spelled(body[max(0, i - 3) : i]), *after[1:2]
-        if member := QUERIES.get(asked[0]) or QUERIES.get(" ".join(asked)):
+        call = spelled(body[max(0, i - 3) : i]), *after[1:2]
+        if member := QUERIES.get(call[0]) or QUERIES.get(" ".join(call)):
             texts = "device", ".", member
             entries.append((token.at, token.text, tuple(Token(of, token.at) for of in texts)))
             continue
