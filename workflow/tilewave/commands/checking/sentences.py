@@ -86,7 +86,7 @@ def sentence(
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     constant = any(note.startswith(probing.CONSTANT) for note in source.notes)
-    sizes = f" {size_of(case)}" if case.shape and not (constant and guessed) else ""
+    sizes = f" {size_of(case)}".rstrip() * (not (constant and guessed))
     place = f"at{sizes}{kind}: " if sizes or kind else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([place + reason, *hints, *alike])
@@ -141,7 +141,8 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     constant = any(note.startswith(probing.CONSTANT) for note in source.notes)
     sole = constant and not source.smaller
     only = ", the only size tried: that of the launch" if sole else ""
-    shown = f"{TABLES['searched']} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
+    where = at.partition(": ")[0] + " " if at.startswith("at ") else ""
+    shown = f"{TABLES['searched']} {where}with {plural(threads, 'thread')}{only}"
     shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))
     return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), shlex.quote(source.name))}"
 

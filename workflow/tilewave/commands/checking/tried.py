@@ -27,7 +27,7 @@ from tilewave.pipeline.shapes import Shape
 Row = Mapping[str, Any]
 LIMIT_S = 60.0
 """Seconds for a trial; `execute.BUDGET_S` are for those of a kernel after the first."""
-MOST_SAMPLED = 1 << 18
+MOST_SAMPLED = 1 << 19
 """Most elements of the inputs by which a kernel is recognised."""
 EVEN = "even sizes"
 """The trial whose counts are shown, if the kernel takes its sizes."""
@@ -136,7 +136,11 @@ def sampled(kernel: Kernel, options: Namespace, machine: Any) -> Iterator[Sample
 
 
 def size_of(case: Case) -> str:
-    return "" if case.shape is None else trying.named(case.shape.resolve({}))
+    """Return the sizes of a case by name; none of a kernel that takes none, whose operation says what it touched."""
+    front, sizes = case.kernel.front, dict(case.shape.resolve({})) if case.shape else {}
+    taken = re.findall(r"\w+", f"{front.arguments} {front.grid} {front.block} {front.shared_bytes}")
+    own = operations.MODULES.file(front.operation) is not None and front.grid
+    return "" if own and [*sizes] == ["n"] and "n" not in taken else trying.named(sizes)
 
 
 def undefined(path: Path, reason: str) -> list[str]:
