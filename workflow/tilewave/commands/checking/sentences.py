@@ -14,7 +14,7 @@ from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
 from tilewave.commands.wrapping import host_memory, probing, trying
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
-from tilewave.commands.wrapping.guessing import UNUSED, WHERE
+from tilewave.commands.wrapping.guessing import SAME, UNUSED, WHERE
 from tilewave.commands.wrapping.matching import leaves
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
@@ -118,7 +118,7 @@ def _named(source: CheckedKernel, text: str) -> str:
 def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
     why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-    facts = (wrap.FAULT, UNSIZED, UNUSED, probing.NOTHING, probing.ELSEWHERE)
+    facts = (wrap.FAULT, UNSIZED, UNUSED, SAME, probing.NOTHING, probing.ELSEWHERE)
     notes = (note for note in source.notes if note.startswith(facts))
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     invented = [of.partition(" is a guess")[0] for of in source.guesses if INVENTED in of]

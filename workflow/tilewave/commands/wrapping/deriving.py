@@ -303,7 +303,8 @@ def _at_launch(
     grid = spelled(scope.literal(launch.grid))
     direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
     extents = (plain(tokens(match[0]), scope) for match in direct)
-    names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    of_grid = {} if function.repeats else scope.names(launch.grid)
+    names = of_grid | scope.names(launch.shared) | dict.fromkeys(extents, True)
     members = {name for name in scope.given if scope.caller and _of_struct(function, launch, name)}
     for name, free in names.items():
         if free and name not in {*sizes, *members}:
@@ -377,7 +378,8 @@ def trials(
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
             shape |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
-            if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
+            product = math.prod(shape.values())  # a grid may have the same threads for each shape
+            if product <= LARGEST and min(threads(fit(shape)), product) <= most:
                 part = 2 if shape in yielded else 1
                 shape = {name: max(size // part, 1) for name, size in shape.items()}
                 yielded.append(shape)

@@ -47,6 +47,7 @@ MOST_SHARED = 48 << 10
 ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
 """The attribute, and bytes that a launch may have with it beside a small static array."""
 WRITTEN = ". Write a struct as the list of its members, [m, n, k] or []"
+SAME = "each of its blocks does the same, and one was executed"
 UNUSED = "it does not use its parameter"
 WHERE = "in all trials"
 """Start of a note on what a kernel takes: a size that is the extent of a thread's array, letters, or a device's number."""
@@ -314,10 +315,7 @@ def guessed(
         guess.front |= {"requires": equal} if sizes[1:] else {}
     elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
         guess.fixed = max(constants.values(), default=0)
-    for name in launch.scope.names(launch.grid):
-        *_, member = launch.scope.value(name) or [None]
-        if (of := getattr(member, "text", "")) in scopes.OF_DEVICE:
-            guess.notes.append(f"{WHERE} {name} is {scopes.OF_DEVICE[of]}")
+    guess.notes += [f"{WHERE} {name} is {of}" for name, of in _of_device(launch).items()]
     guess.asserted = _asserted(code, arguments, sizes)
     guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in guess.asserted.items()]
     guess.front["arguments"] = function.nested(arguments)
@@ -594,7 +592,11 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         for name, member in zip(named, members):
             host_names[f".{member}" if members.count(member) == 1 else name] = named[name]
     host_names |= names
-    for key, sides in (("block", launch.block), ("grid", launch.grid)):
+    alike = launch.place and function.repeats and spelled(launch.scope.literal(launch.grid)) != "1"
+    if alike:
+        guess.notes.append(SAME)
+    grid = tuple(tokens("1")) if alike else launch.grid
+    for key, sides in (("block", launch.block), ("grid", grid)):
         try:
             guess.front[key] = _sides(sides, launch, host_names) if sides else []
         except Unknown as error:
@@ -607,7 +609,7 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
                 host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
-    elif guess.launched:
+    elif guess.launched and not _of_device(launch):
         scaled, literal = _by_size(guess, arguments), guess.front["grid"]
         if {*map(type, literal)} == {int}:
             guess.literal = literal
@@ -629,6 +631,14 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             guess.share(code.source)
     elif not (launch.arguments and launch.place) and function.mentions("extern", "__shared__"):
         guess.share(code.source)
+
+
+def _of_device(launch: Launch) -> dict[str, int]:
+    """Return the names in the grid of a launch that the host asks the device for, and what they are in trials."""
+    members = {
+        of: spelled((launch.scope.value(of) or ())[-1:]) for of in launch.scope.names(launch.grid)
+    }
+    return {name: scopes.OF_DEVICE[of] for name, of in members.items() if of in scopes.OF_DEVICE}
 
 
 def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -> Code:

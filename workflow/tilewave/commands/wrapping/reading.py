@@ -30,7 +30,10 @@ TABLES = table_beside(__file__)
 QUALIFIERS = frozenset(TABLES["qualifiers"].split())
 TYPED = {kind: name for name, kinds in TABLES["members"].items() for kind in kinds}
 """Type of a struct's member -> its type in front matter, empty if none is needed."""
-TYPE, GRID, CAST, ALLOCATED = map(re.compile, map(TABLES.get, "type grid cast allocated".split()))
+TYPE, GRID, CAST, ALLOCATED, BLOCKS = map(
+    re.compile, map(TABLES.get, "type grid cast allocated blocks".split())
+)
+SAFE = frozenset(TABLES["safe"].split())
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,12 @@ class Function:
         """Whether a loop's step has the size of the grid."""
         steps = "|".join(["gridDim", *re.findall(r"\b(\w+) = [^;=]*\bgridDim\b", self.text)])
         return bool(re.search(rf"\+ ?= [^;)]*\b(?:{steps})\b", self.text))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether each block surely does the same: the kernel takes no number, and its code does not ask for a block."""
+        others = {*re.findall(r"\b(\w+) \(", self.text)} - SAFE
+        return all(of.stars for of in self.parameters) and not (others or BLOCKS.search(self.text))
 
     def adds(self, name: str) -> bool:
         """Return whether the body has an atomic on a pointer."""
@@ -265,10 +274,18 @@ class Source:
         for _, declaration in self.declarations(name):
             if name in declaration.names and declaration.kind == "variable":
                 entries = definitions(declaration.head)[::-1]
-                return {variable: value for _, variable, value in entries}.get(name)
+                value = {variable: value for _, variable, value in entries}.get(name)
+                return self._assigned(name) if not value or spelled(value) == "0" else value
             if name in declaration.names and "enum" in {token.text for token in declaration.head}:
                 return _enumerator(declaration.head, name)
         return None
+
+    def _assigned(self, name: str) -> Tokens | None:
+        """Return what a function gives a variable outside of functions that begins with 0; None if no single one does."""
+        form = re.compile(rf"[;{{}}] {name} = ([^;=]+) ;")
+        bodies = (spelled(item.body) for _, item in self.declarations(name) if item.body)
+        values = {of for body in bodies for of in form.findall(f"; {body}")}
+        return tuple(syntax.tokens(values.pop())) if len(values) == 1 else None
 
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
