@@ -272,6 +272,7 @@ def _at_launch(
     kept = small if not all(constants & names for names in others) else set()
     near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
+    kept |= {of for of in numbers if spelled(passed[of]).strip("( )") in scope.compared.values()}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}
     alike = _alike(scope)
@@ -366,6 +367,7 @@ def trials(
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
     sets = list(zip((*LARGE[:2], last[0]), (*FEW[:2], last[1]), ALONE))
+    fewest = threads(fit(dict.fromkeys(dimensions, 1)))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
         for unit in UNITS:
@@ -378,8 +380,9 @@ def trials(
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
             shape |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
-            product = math.prod(shape.values())  # a grid may have the same threads for each shape
-            if product <= LARGEST and min(threads(fit(shape)), product) <= most:
+            product, many = math.prod(shape.values()), threads(fit(shape))
+            many = min(many, product) if many == fewest else many  # the same for each shape
+            if product <= LARGEST and many <= most:
                 part = 2 if shape in yielded else 1
                 shape = {name: max(size // part, 1) for name, size in shape.items()}
                 yielded.append(shape)

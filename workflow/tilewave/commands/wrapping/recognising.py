@@ -349,7 +349,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
         SIZES: list(dict.fromkeys([*sizes[:SEVERAL], *inner, *itertools.islice(sums, MOST)])),
         REALS: list(dict.fromkeys([*reals, *job.shape]))[:SEVERAL],
         PRODUCT: [*map(math.prod, itertools.product(*((of, 1 / of) for of in passed_reals)))],
-        EPS: list(dict.fromkeys(of for of in reals if 0 < of < 0.01)) or [0.0],
+        EPS: list(dict.fromkeys([*(of for of in reals if 0 < of < 0.01), 0.0])),
         TURNS: [1, 2, 4, 8, 16, 32],
         REACH: [1, 2, 3, *job.shape],
         **named_numbers,
