@@ -36,6 +36,8 @@ def storage(dtype: str) -> np.dtype:
 
 UNIFORM, SPECIAL, DENORMAL, LARGE = KINDS = ("uniform", "special", "denormal", "large")
 """Kinds of inputs: as above; with a NaN and an infinity; times a power of two that makes them denormal, or large."""
+ZERO = "zero"
+"""A kind that only a formula asks for, because few operations divide by what may be zero then."""
 
 
 def with_kind(
@@ -50,6 +52,8 @@ def with_kind(
     if row.write is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")
     if kind != SPECIAL:
+        if kind == ZERO:  # but for a value that all elements begin with
+            numbers[abs(numbers) <= 1] = 0
         return row.write(np.ldexp(numbers, exponent))
     if numbers.size > FEW:
         numbers[[numbers.size // 3, 2 * numbers.size // 3]] = np.nan if row.fp8 else specials

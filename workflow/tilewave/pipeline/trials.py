@@ -21,7 +21,7 @@ from tilewave.execution import cost
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result
 from tilewave.kernel.expressions import names_in
-from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM
+from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM, ZERO
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
@@ -42,7 +42,12 @@ TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 """A condition that two sizes are equal."""
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
-NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
+NAMES = {
+    SPECIAL: "NaN and infinity",
+    DENORMAL: "denormal numbers",
+    LARGE: "large numbers",
+    ZERO: "zeros",
+}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import functools
 import math
 import re
+import shlex
 import tempfile
 import time
 from argparse import Namespace
@@ -41,7 +42,7 @@ from tilewave.execution import least, trust
 from tilewave.kernel import result
 from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import Kernel
-from tilewave.kernel.inputs import LARGE, SPECIAL
+from tilewave.kernel.inputs import LARGE, SPECIAL, ZERO
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, single, tables, trials
@@ -74,6 +75,9 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         telling = ends.count(result.CORRECT) > 1 and not any(of in judge.text for of in CONSTANT)
         if telling or (judge.exact and result.WRONG in ends):
             differing = differing or document
+        wrong = [of["trial"] for of in document.get("trials", ()) if of["verdict"] == result.WRONG]
+        if telling and wrong and {*wrong} == {trials.NAMES[ZERO]}:
+            break  # another formula may have no value there
     if source.search:
         source.put(None)
         plain = replace(source, judges=(), search=None, sizes=())
@@ -82,7 +86,7 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
             path = relative(source.path, quoted=True)
-            command = f"tilewave check {path} --kernel {source.name} {missing[1]} ..."
+            command = f"tilewave check {path} --kernel {shlex.quote(source.name)} {missing[1]} ..."
             reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
         sentence = f"could not tell whether {source.name} is right: {reason}"
         outcome |= {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
@@ -159,10 +163,12 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
         sides = shape_of(source.kernel)
         whole = ["x".join(map(str, sides.values())), *source.sizes]
         whole += [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
-        for part in (1, 2, 16):  # those that are not too large
+        for part, times in ((1, 1), (2, 1), (16, 1), (1, 2)):  # those that are not too large
             sides_of = ([str(int(of) // part or 1) for of in size.split("x")] for size in whole)
             kernels = [at_size(source.kernel, "x".join(of)) for of in sides_of]
-            if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
+            if samples := [
+                of for kernel in kernels for of in sampled(kernel, options, machine, times)
+            ]:
                 yield from source.search(samples)
                 return
 

@@ -52,7 +52,9 @@ SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
 """Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
-TAKEN = frozenset({*DEVICE_NAMES, *keyword.kwlist, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
+TAKEN = frozenset(
+    {*DEVICE_NAMES, *keyword.kwlist, "alpha", "beta", "size", "min", "max", "ceil", "floor"}
+)
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
 PAST = re.compile(r"\) of (\w+), which has ")
@@ -240,7 +242,9 @@ def first(
         stream = None if added else at
         operands[label(pointer.name)] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
-    real = {label(of.name): filled.get(of.name) for of in pointers if of.type in ("float", "double")}
+    real = {
+        label(of.name): filled.get(of.name) for of in pointers if of.type in ("float", "double")
+    }
     letters = {of: (value, 1) for of, value in real.items() if value}
     return DerivedOperation(
         *names, sizes or {"": "n"}, operands, (), roles, (*loose,), allocated, letters
@@ -257,6 +261,7 @@ def _at_launch(
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: _line(passed[key], scope) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
+    threads |= {name: True for name in threads if name == spelled(launch.block)}
     sides = 1 + spelled(scope.literal(launch.block)).count(",")
     wide = any(int(of) ** sides > BLOCK_LIMIT for of in lines.values() if of.isdigit())
     near = function.declaration.identifiers - passed.keys()
@@ -268,6 +273,7 @@ def _at_launch(
     kept = small if not all(constants & names for names in others) else set()
     near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
+    kept |= {of for of in numbers if spelled(passed[of]).strip("( )") in scope.compared.values()}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}
     alike = _alike(scope)
@@ -299,11 +305,24 @@ def _at_launch(
     grid = spelled(scope.literal(launch.grid))
     direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
     extents = (plain(tokens(match[0]), scope) for match in direct)
-    names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    of_grid = {} if function.repeats else scope.names(launch.grid)
+    names = of_grid | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    members = {name for name in scope.given if scope.caller and _of_struct(function, launch, name)}
     for name, free in names.items():
-        if free and name not in sizes:
+        if free and name not in {*sizes, *members}:
             sizes[name] = add(name)
     return expressions, loose, {name: of for name, of in sizes.items() if of}
+
+
+def _of_struct(function: Function, launch: Launch, name: str) -> bool:
+    """Return whether the caller computes a name from members of a struct that the kernel gets."""
+    scope, caller = launch.scope, launch.scope.caller
+    if caller is None:
+        return False
+    text = spelled(caller.literal(scope.given[name]))
+    structs = (of for node, of in zip(function.tree, launch.arguments) if isinstance(node, tuple))
+    named = {spelled(scope.given.get(spelled(of), ())) for of in structs} - {""}
+    return any(re.search(rf"\b{re.escape(of)} \. \w", text) for of in named)
 
 
 def _alike(scope: Scope) -> dict[str, str]:
@@ -349,6 +368,7 @@ def trials(
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
     sets = list(zip((*LARGE[:2], last[0]), (*FEW[:2], last[1]), ALONE))
+    fewest = threads(fit(dict.fromkeys(dimensions, 1)))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
         for unit in UNITS:
@@ -361,7 +381,9 @@ def trials(
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
             shape |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
-            if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
+            product, many = math.prod(shape.values()), threads(fit(shape))
+            many = min(many, product) if many == fewest else many  # the same for each shape
+            if product <= LARGEST and many <= most:
                 part = 2 if shape in yielded else 1
                 shape = {name: max(size // part, 1) for name, size in shape.items()}
                 yielded.append(shape)
@@ -467,7 +489,9 @@ def parts_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
     """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``."""
     dividing = {name for name in sizes if re.search(rf"[/%] {name}\b", function.text)}
     bounds = {name for name in sizes if re.search(rf"< {name}\b|> = {name}\b", function.text)}
-    return {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
+    return (
+        {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
+    )
 
 
 def _extents(

@@ -46,6 +46,11 @@ MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
 """The attribute, and bytes that a launch may have with it beside a small static array."""
+WRITTEN = ". Write a struct as the list of its members, [m, n, k] or []"
+SAME = "each of its blocks does the same, and one was executed"
+UNUSED = "it does not use its parameter"
+WHERE = "in all trials"
+"""Start of a note on what a kernel takes: a size that is the extent of a thread's array, letters, or a device's number."""
 TAKES = "is all that the code takes"
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
 """Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
@@ -175,6 +180,8 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
     if macros:
         guess.front["macros"] = macros
     entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
+    if function.overload:
+        entry = f"static_cast<void (*)({function.overload})>({entry})"
     return entry, names, types
 
 
@@ -206,7 +213,7 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
     if scope.caller and passed and scope.value(name) in (None, scope.passed.get(name)):
         there = {
             plain(of, scope.caller): names[at] for at, of in scope.given.items() if at in names
-        }
+        } | {of: size for of, size in names.items() if of.startswith(".")}  # a struct's members
         with contextlib.suppress(Unknown):
             return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
     call = re.fullmatch(r"(\w+) \( .*\)", name)
@@ -275,7 +282,15 @@ def guessed(
             remedy = f"write an operation with {NEW_OPERATION}"
             suggestion += f". If {operation.name} has no such array, {remedy}"
         if any(not parameter.stars and not NUMBER.search(parameter.type) for parameter in missing):
-            suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
+            kinds = dict.fromkeys(item.type for item in missing if item.type.isidentifier())
+            declared = {of.name for of in function.template}
+            declared |= {name for _, of in source.declarations() for name in (of.name, *of.names)}
+            absent = ", ".join(of for of in kinds if of not in declared and not NUMBER.search(of))
+            suggestion += (
+                f". No file that was read defines {absent} (--include FOLDER)"
+                if absent
+                else WRITTEN
+            )
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
@@ -300,6 +315,7 @@ def guessed(
         guess.front |= {"requires": equal} if sizes[1:] else {}
     elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
         guess.fixed = max(constants.values(), default=0)
+    guess.notes += [f"{WHERE} {name} is {of}" for name, of in _of_device(launch).items()]
     guess.asserted = _asserted(code, arguments, sizes)
     guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in guess.asserted.items()]
     guess.front["arguments"] = function.nested(arguments)
@@ -382,6 +398,7 @@ def _with_numbers(
                     guess.notes.append(f"{here} (--arguments changes it)")
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
+            guess.notes.append(f"{UNUSED} {parameter.name}")
         real = kind == "bool" or (derived and kind in scopes.REAL)
         if missing and arguments[at] is None and real:
             try:
@@ -575,7 +592,11 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         for name, member in zip(named, members):
             host_names[f".{member}" if members.count(member) == 1 else name] = named[name]
     host_names |= names
-    for key, sides in (("block", launch.block), ("grid", launch.grid)):
+    alike = launch.place and function.repeats and spelled(launch.scope.literal(launch.grid)) != "1"
+    if alike:
+        guess.notes.append(SAME)
+    grid = tuple(tokens("1")) if alike else launch.grid
+    for key, sides in (("block", launch.block), ("grid", grid)):
         try:
             guess.front[key] = _sides(sides, launch, host_names) if sides else []
         except Unknown as error:
@@ -588,7 +609,7 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
                 host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
-    elif guess.launched:
+    elif guess.launched and not _of_device(launch):
         scaled, literal = _by_size(guess, arguments), guess.front["grid"]
         if {*map(type, literal)} == {int}:
             guess.literal = literal
@@ -610,6 +631,14 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
             guess.share(code.source)
     elif not (launch.arguments and launch.place) and function.mentions("extern", "__shared__"):
         guess.share(code.source)
+
+
+def _of_device(launch: Launch) -> dict[str, int]:
+    """Return the names in the grid of a launch that the host asks the device for, and what they are in trials."""
+    members = {
+        of: spelled((launch.scope.value(of) or ())[-1:]) for of in launch.scope.names(launch.grid)
+    }
+    return {name: scopes.OF_DEVICE[of] for name, of in members.items() if of in scopes.OF_DEVICE}
 
 
 def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -> Code:

@@ -149,7 +149,7 @@ def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: S
     assert file is not None
     if of is not None and of.item is None:
         grows = "recurrent" in of.text  # beyond what its type holds
-        code = of.text + f'\n    kinds, large = ("large",), {LARGE}' * (not grows)
+        code = of.text + f'\n    kinds, large = ("large", "zero"), {LARGE}' * (not grows)
     elif of is not None:
         path = kernel.path.with_name(f"{ENTRY}.cu")
         path.write_text(_code(of, kernel, function, source), encoding="utf-8")

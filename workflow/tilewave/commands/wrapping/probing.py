@@ -15,7 +15,7 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, host_memory, matching, scopes, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
+from tilewave.commands.wrapping.guessing import WHERE, Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.scopes import spelled
 from tilewave.commands.wrapping.target import Target
@@ -41,8 +41,6 @@ PRINTS = re.compile(r"\bprintf \(")
 STORES = re.compile(
     r"\] (?:[^\w\s=<>!] )?= (?!=)|[;{})] \* [^;=]* = (?!=)|\b(?!printf|if|for|while|switch)\w+ \("
 )
-WHERE = "in all trials"
-"""Start of a note on what a kernel takes: a size that is the extent of a thread's array, or letters."""
 BEGINS = "begins with"
 LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 <|\bisalpha\b")
 LOCAL = re.compile(
@@ -93,7 +91,9 @@ def new_operation(
     inputs = [name for name, of in derived.operands.items() if of.stream is not None]
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
-    guess.notes += [f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()]
+    guess.notes += [
+        f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()
+    ]
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
     flags = {deriving.label(of.name) for of in function.parameters if of.type == "bool"}
     texts |= dict.fromkeys(flags.intersection(inputs), (0, 2))

@@ -198,7 +198,10 @@ def recognised(
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
-            names_of = dict.fromkeys(_named(text, letters) for text, _, letters in chosen)
+            names_of = dict.fromkeys(
+                _named(text, letters) + _at_zeros(_seen(samples[0], operation, of), code, letters)
+                for of, (text, code, letters) in zip(outputs, chosen)
+            )
             reference = " and ".join(names_of), f"computed({', '.join(code)})", ()
             yield Reference(*reference, exact=exact, alike=exact)
 
@@ -276,6 +279,15 @@ def _parts(
                 more = letters if pure else {**letters, "Z": output}
                 named = text.format_map(letters) + ", and 0 elsewhere" * (rest == "0.0")
                 yield from ((code.format(of), end + named, more) for of, end, _ in kinds)
+
+
+def _at_zeros(seen: Seen, code: str, letters: Letters) -> str:
+    """Return that a formula of one array has no value where all elements are zeros, if it has one elsewhere."""
+    named = {name: of * 0 if isinstance(of, np.ndarray) else of for name, of in seen.named.items()}
+    values = (formulas.letter_values(letters, of) for of in (named, seen.named))
+    missing = [np.isnan(seen.value(code, of)).any() for of in values]
+    single = len({*letters} & {*ARRAYS}) == 1
+    return " (no value for zeros)" if single and missing == [True, False] else ""
 
 
 def _named(text: str, letters: Letters) -> str:
@@ -372,9 +384,7 @@ def _unlikely(
     ordered = arrays == [name for name in read if name in arrays]
     unlikely = [letters[of] not in names for of in SIZES if of in letters]
     unlikely += [
-        letters[of] not in reals if reals else letters[of] in names
-        for of in REALS
-        if of in letters
+        letters[of] not in reals if reals else letters[of] in names for of in REALS if of in letters
     ]
     return unlikely.count(True) + (not ordered)
 
