@@ -378,15 +378,16 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
 def _unlikely(
     letters: Letters, read: Sequence[str], names: Set[str], reals: Set[float] = frozenset()
 ) -> int:
-    """Return how many sizes have no name, or are real numbers, those that are passed if any are, and whether arrays are
-    not in their order."""
+    """Return how many sizes have no name, or are real numbers, those that are passed if any are, whether arrays are not
+    in their order, and whether two sizes are one."""
     arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
     ordered = arrays == [name for name in read if name in arrays]
     unlikely = [letters[of] not in names for of in SIZES if of in letters]
     unlikely += [
         letters[of] not in reals if reals else letters[of] in names for of in REALS if of in letters
     ]
-    return unlikely.count(True) + (not ordered)
+    sizes = [letters[of] for of in SIZES if of in letters]
+    return unlikely.count(True) + (not ordered) + (len({*map(str, sizes)}) < len(sizes))
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:
