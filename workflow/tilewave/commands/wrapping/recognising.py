@@ -39,7 +39,7 @@ LIMIT_S, MOST, LARGEST, SEVERAL = 1.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
-ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
+ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcdf", "uvwrPR", "st", "z", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 TILED = re.compile(r"(?!.*(?:blockDim \. y|\* threadIdx \. y|threadIdx \. y \*)).*threadIdx \. y")
 CONVERTS = re.compile("(?<=[a-z])2(?=[a-z])")
@@ -184,7 +184,7 @@ def recognised(
     tried = [
         (text, formula, letters)
         for text, formula in candidates.items()
-        if len({*re.findall(r"\b[abcd]\b", formula)}) >= least
+        if len({*re.findall(rf"\b[{ARRAYS}]\b", formula)}) >= least
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
     plain = {*read, *job.shape}
@@ -224,6 +224,8 @@ def _fitting(
     kinds = [PLAIN, CLIPPED] if DTYPES[operation.dtype(job, output)].whole else [PLAIN]
     parts = (every, whole) if len(whole) < len(every) else (every,)
     plain = kinds + [(f"{code}({{}})", f", and {text} of each", {}) for code, text in then]
+    if every[0].old is not None:
+        plain.append(("Z + ravel({})", " plus what was there", {"Z": output}))
     last = operation.operands[output].extents[-1]
     if str(last) in CHANNELS or matching.snake(str(last)).startswith("chan"):
         text, more = f", of each of {last} channels", {"C": last}
