@@ -249,6 +249,8 @@ def _fitting(
         for part, written in forms:
             telling = part[0].telling or formula in CONSTANT
             for form in written if telling else ():
+                if form[2].get("Z") in letters.values() and form[0].startswith("Z"):
+                    continue
                 if all(of.near(form, formula, letters) is not None for of in part):
                     near = max(of.near(form, formula, letters) or "" for of in part)
                     code, end, more = form
