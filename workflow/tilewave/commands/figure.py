@@ -2,8 +2,7 @@
 
 Beside FILE stand its data (.csv), its caption (.txt) and a LaTeX figure with both (.tex). Without titles inside;
 the text of an SVG is text. The figure is drawn from the run in this folder, so nothing is measured.
-Exit code 0: drawn; 2: a mistake on the command line.
-"""
+Exit code 0: drawn; 2: a mistake on the command line."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ bits u of the hash give (2u + 1 - 2^24) / 2^24, which single precision holds exa
 more bits from a second hash, so that its low mantissa bits are random too (power, and with it the
 clock, depends on them). f16 and bf16 round that to nearest even, tf32 to nearest with ties away
 from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage; e4m3 and e5m2 round to nearest even. i32 is u - 2^23; i8 is floor(255 u / 2^24)
-- 127, uniform over the 255 numbers from -127 to 127: a sum of 2^16 products, doubled, fits in i32.
-"""
+- 127, uniform over the 255 numbers from -127 to 127: a sum of 2^16 products, doubled, fits in i32."""
 
 import functools
 

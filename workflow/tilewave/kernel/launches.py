@@ -126,8 +126,7 @@ class LaunchPlan:
     alone. programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
     guide, programmatic dependent launch). The kernel waits itself. cooperative: all blocks of it, or of each launch of
     a series, are resident at a time, for grid.sync(). series: all launches of a case of several, in their order. The
-    geometry is then that of the leading one. They share scratch and tensor maps.
-    """
+    geometry is then that of the leading one. They share scratch and tensor maps."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]

@@ -29,8 +29,7 @@ class Tolerance:
 
     An element is wrong if not (|output - reference| <= absolute + relative_out |reference|), the whole output
     if not (||output - reference|| <= frobenius ||reference||), in Frobenius norms.
-    deviation: size of a typical element; outputs of few elements may be near 0 by chance.
-    """
+    deviation: size of a typical element; outputs of few elements may be near 0 by chance."""
 
     absolute: float = 0.0
     relative_out: float = 0.0

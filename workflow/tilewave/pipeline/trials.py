@@ -42,12 +42,8 @@ TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 """A condition that two sizes are equal."""
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
-NAMES = {
-    SPECIAL: "NaN and infinity",
-    DENORMAL: "denormal numbers",
-    LARGE: "large numbers",
-    ZERO: "zeros",
-}
+TITLES = "NaN and infinity", "denormal numbers", "large numbers", "zeros"
+NAMES = dict(zip((SPECIAL, DENORMAL, LARGE, ZERO), TITLES))
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         source, _ = read(path.resolve(), (), (*options.macro,))
         every = source.functions()
         functions = {item.label: item for item in every if item.file == source.path}
-        names_of = {of for item in functions.values() for of in (None, item.name, item.label)}
-        if not (functions or options.path.is_dir()) or options.kernel not in {None, *names_of}:
+        here = {of for item in functions.values() for of in (None, item.name, item.label)}
+        if not (functions or options.path.is_dir()) or options.kernel not in {None, *here}:
             functions = {**{item.label: item for item in every}, **functions}
         readable = any(file == source.path for file, _ in source.near.declarations())
         if not (functions or readable) and "__global__" in source.texts[source.path]:
@@ -234,14 +234,11 @@ def _of_program(source: Source) -> list[Path]:
     texts = {file: text for file, text in source.texts.items() if "__global__" in text}
     around = replace(source, texts=texts, kernel_files=())
     declared = (of for file, of in source.near.declarations() if file == source.path)
-    called, files = (
-        {name for of in declared for name in of.identifiers} - {"main"},
-        dict[str, list[Path]](),
-    )
+    called, files = {of for item in declared for of in item.identifiers}, dict[str, set[Path]]()
     for file, item in around.declarations():
-        if item.name in called and item.kind == "function" and item.defined:
-            files.setdefault(item.name, []).append(file)
-    sole = (of[0] for of in files.values() if len({*of}) == 1 and of[0].suffix == ".cu")
+        if item.name in called - {"main"} and item.kind == "function" and item.defined:
+            files.setdefault(item.name, set()).add(file)
+    sole = (file for of in files.values() for file in of if len(of) == 1 and file.suffix == ".cu")
     return list({file.stem: file for file in sole}.values())
 
 
@@ -324,9 +321,8 @@ def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[Checked
     lines = [line.strip() for line in notes.getvalue().splitlines()]
     facts = [line for line in lines if not PATTERNS["progress"].search(line)]
     *_, size = ["", *PATTERNS["shape"].findall(notes.getvalue())]
-    kernel = replace(
-        load_kernel(Path(options["output"])), called=matching.snake(source.name.partition("(")[0])
-    )
+    bare, _, _ = source.name.partition("(")
+    kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(bare))
     settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
     settled = settled or "operation" not in kernel.marked(GUESSED)
     return replace(source, kernel=kernel, notes=facts, ended=verdict, size=size), settled

@@ -77,8 +77,7 @@ class DerivedOperation:
     sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
     allocates by the pointer's name; letters: the first character and the number of characters of arrays of text, or the
     value that all elements begin with, and 1;
-    overrun: arrays behind whose allocation each trial reached a little.
-    """
+    overrun: arrays behind whose allocation each trial reached a little."""
 
     name: str
     kernel: str
@@ -308,22 +307,13 @@ def _at_launch(
     extents = (plain(tokens(match[0]), scope) for match in direct)
     of_grid = {} if function.repeats else scope.names(launch.grid)
     names = of_grid | scope.names(launch.shared) | dict.fromkeys(extents, True)
-    members = {name for name in scope.given if scope.caller and _of_struct(function, launch, name)}
+    structs = (of for node, of in zip(function.tree, launch.arguments) if isinstance(node, tuple))
+    there = "|".join(spelled(scope.given.get(spelled(of), ())) or "$" for of in structs) or "$"
     for name, free in names.items():
-        if free and name not in {*sizes, *members}:
+        given = scope.caller.literal(scope.given.get(name, ())) if scope.caller else ()
+        if free and name not in sizes and not re.search(rf"\b(?:{there}) \. \w", spelled(given)):
             sizes[name] = add(name)
     return expressions, loose, {name: of for name, of in sizes.items() if of}
-
-
-def _of_struct(function: Function, launch: Launch, name: str) -> bool:
-    """Return whether the caller computes a name from members of a struct that the kernel gets."""
-    scope, caller = launch.scope, launch.scope.caller
-    if caller is None:
-        return False
-    text = spelled(caller.literal(scope.given[name]))
-    structs = (of for node, of in zip(function.tree, launch.arguments) if isinstance(node, tuple))
-    named = {spelled(scope.given.get(spelled(of), ())) for of in structs} - {""}
-    return any(re.search(rf"\b{re.escape(of)} \. \w", text) for of in named)
 
 
 def _alike(scope: Scope) -> dict[str, str]:

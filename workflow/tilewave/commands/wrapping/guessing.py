@@ -73,8 +73,7 @@ class Guess:
     names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
     what is not right with the kernel as the file launches it.
 
-    The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
-    """
+    The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial."""
 
     front: dict[str, Any]
     operation: Operation
@@ -286,11 +285,8 @@ def guessed(
             declared = {of.name for of in function.template}
             declared |= {name for _, of in source.declarations() for name in (of.name, *of.names)}
             absent = ", ".join(of for of in kinds if of not in declared and not NUMBER.search(of))
-            suggestion += (
-                f". No file that was read defines {absent} (--include FOLDER)"
-                if absent
-                else WRITTEN
-            )
+            undefined = f". No file that was read defines {absent} (--include FOLDER)"
+            suggestion += undefined if absent else WRITTEN
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]

@@ -38,8 +38,7 @@ class Reference:
     of the host (item), the expression of `formulas.computed`.
 
     counts: arrays whose numbers of elements it needs; path: of the function; exact: whether it has the
-    kernel's parameters in their order; alike: whether it has the kernel's name, too.
-    """
+    kernel's parameters in their order; alike: whether it has the kernel's name, too."""
 
     name: str
     text: str

@@ -326,9 +326,7 @@ class Source:
                     body = syntax.tokens(text)
                     bodies.append((body, functools.partial(self._defined, macro), ({}, (None, {}))))
         calls = "|".join(rf"\b{of.name} \(" for of in by_macro)
-        for macro in (
-            self.macros.values() if calls else ()
-        ):  # grid and block may stand around a call
+        for macro in self.macros.values() if calls else ():  # its grid may stand around a call
             body = syntax.tokens(macro.body)
             if re.search(calls, spelled(body)) and macro not in by_macro:
                 body = self._expanded(body, named)
@@ -628,9 +626,8 @@ def _types(declaration: Declaration) -> list[str]:
     plain = syntax.plain_head(declaration.head)
     opening = syntax.signs(plain, "(")[0]
     texts = map(spelled, parts(plain[opening + 1 : syntax.closing(plain, opening)]))
-    return [
-        re.sub(r"(?<=.) ?\b\w+ (?=\[)|(?<=[*&\w]) \w+$", "", of.partition(" =")[0]) for of in texts
-    ]
+    named = re.compile(r"(?<=.) ?\b\w+ (?=\[)|(?<=[*&\w]) \w+$")
+    return [named.sub("", of.partition(" =")[0]) for of in texts]
 
 
 def _is_read(name: str, body: Stream) -> bool:

@@ -45,8 +45,7 @@ class Operand:
 
     extents: its dimensions by name, numbers or expressions, the outermost of a row-major array first. stream: stream of
     its random elements (`inputs.uniform`), None without values before the launch. written: whether it is an
-    output. zeroed: whether it is zero before each checked launch, as memory that atomics add to.
-    """
+    output. zeroed: whether it is zero before each checked launch, as memory that atomics add to."""
 
     extents: tuple[str | int, ...]
     stream: int | None = None

@@ -3,8 +3,7 @@
     reference = computed(y=("softmax(rows(a, u))", {"a": "x", "u": "columns"}))
 
 A formula takes flat arrays of float64, as they are before the launch, and numbers by letter. Besides, N is the number of
-elements of its output, B the threads of a block and G the blocks of the launch.
-"""
+elements of its output, B the threads of a block and G the blocks of the launch."""
 
 import contextlib
 import functools

@@ -47,8 +47,7 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
     Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
     there are inputs for an element of the output. Signs of roundings are random, so the root of their number counts.
     Terms may cancel, so an element counts as itself plus a typical element. Whole numbers must be equal to whole ones, and
-    `WITHIN` of fractions, or where the operation ``rounds``: half may go up or to even.
-    """
+    `WITHIN` of fractions, or where the operation ``rounds``: half may go up or to even."""
     arrays = operation.arrays(job)
     roundoffs = [DTYPES[operation.dtype(job, array)].roundoff or 0.0 for array in arrays]
     if DTYPES[operation.dtype(job, name)].whole:

@@ -112,8 +112,7 @@ def tolerance(
     The size of a typical element is that of inputs with variance 1/3 (whole numbers have a larger one,
     and no tolerance that it could enter).
 
-    Raises KeyError for a dtype without a known precision.
-    """
+    Raises KeyError for a dtype without a known precision."""
     accumulate, out = dtypes.get("accumulate", dtypes["a"]), dtypes.get("c", dtypes["a"])
     deviation = math.sqrt(k) / 3
     if exact(accumulate) and exact(out):
