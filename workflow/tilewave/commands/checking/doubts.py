@@ -14,6 +14,7 @@ from tilewave.commands.wrapping import matching, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.execution.case import UNWRITTEN
 from tilewave.kernel import operations, result
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import GUESSED, Kernel
 from tilewave.kernel.result import Result
 
@@ -85,19 +86,33 @@ def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
 def rounded_down(
     source: CheckedKernel, right: Sequence[TriedCase], off: Sequence[TriedCase] = ()
 ) -> tuple[str, str]:
-    """Return the conditions under which a grid that is rounded down leaves nothing out, and that it is, else the multiples
-    that the code takes; empty if one of the shapes that are ``right`` does not meet them, or one that is ``off`` does."""
+    """Return the conditions under which a grid that is rounded down leaves nothing out, and that it is, and the multiples
+    that the code, or what is right and what is not, says; empty if one of the shapes that are ``right`` does not meet them, or one that is ``off`` does."""
     kernel = right[0].case.kernel
     sure = source.launched and "grid" not in kernel.marked(GUESSED)
     grid = trying.floored(vars(kernel.front)) if sure else {}
-    for texts in (grid, dict.fromkeys(source.steps if off else [], "")):
-        unmet = {of for entry in right for of in trying.broken(texts, entry.case.sizes)}
-        needed = {of: text for of, text in texts.items() if of not in unmet}
-        if needed and all(trying.broken(needed, entry.case.sizes) for entry in off):
-            sides = " x ".join(filter(None, needed.values()))
-            why = f": its grid, {sides}, is rounded down" if sides else ""
-            return " and ".join(needed), why
-    return "", ""
+    texts = {**dict.fromkeys(source.steps if off else [], ""), **grid}
+    rest = [of.case.sizes for of in off if not trying.broken(texts, of.case.sizes)]
+    texts |= dict.fromkeys(_steps([of.case.sizes for of in right], rest), "")
+    unmet = {of for entry in right for of in trying.broken(texts, entry.case.sizes)}
+    broken = {of for entry in off for of in trying.broken(texts, entry.case.sizes)}
+    needed = {of: text for of, text in texts.items() if of not in unmet and (text or of in broken)}
+    if not needed or not all(trying.broken(needed, entry.case.sizes) for entry in off):
+        return "", ""
+    sides = " x ".join(filter(None, needed.values()))
+    return " and ".join(needed), f": its grid, {sides}, is rounded down" if sides else ""
+
+
+def _steps(right: Sequence[Sizes], off: Sequence[Sizes]) -> list[str]:
+    """Return of which multiples the sizes are at which a kernel is right, but not those at which it is not: powers of two
+    that at least two different sizes have."""
+    steps = list[str]()
+    for name in off[0] if off else ():
+        step = math.gcd(*(of[name] for of in right))
+        step &= -step
+        if step > 1 and len({of[name] for of in right}) > 1 and any(of[name] % step for of in off):
+            steps.append(f"{name} % {step} == 0")
+    return steps
 
 
 def _explained(source: CheckedKernel, end: Result) -> bool:

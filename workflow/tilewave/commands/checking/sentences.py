@@ -182,6 +182,7 @@ def _right(
     stated += [of.removeprefix(WHERE).strip() for of in notes]
     wheres = [*dict.fromkeys(stated)] if source.judge else []
     judged_where = f"where {' and '.join(wheres)}" if wheres else ""
+    judged_where = "" if "right where" in source.edge else judged_where  # it says more
     if failures and source.judge and not any(map(PAST.search, source.notes)):
         sentence += f", but {' and '.join(failures)}{': right ' * bool(judged_where)}{judged_where}"
     else:

@@ -225,7 +225,7 @@ def first(
             typed = kind or item.type in {of.name for of in function.template if of.is_type}
             many = elements(launch, value, SIZES.get(kind, 0), host) if item.stars and typed else ""
             many = many if names_in(many or "n") else str(int(evaluate(many)))
-            if many and names_in(many) <= {*sizes.values()}:
+            if many and names_in(many) <= {*sizes.values()} and "// 0" not in many:
                 allocated[label(item.name)] = many
     roles |= chosen
     for key in numbers:

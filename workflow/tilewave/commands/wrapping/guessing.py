@@ -132,11 +132,14 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
         text = "".join(token.text for token in value)
         if parameter.is_type:
             plain = text in scopes.DTYPES or "::" in text
-            types[parameter.name] = text if plain else C_TYPES[dtype or "f32"]
+            in_fragment = re.search(rf"matrix_[ab] ,[^;>]*\b{parameter.name}\b", function.text)
+            likely = C_TYPES[dtype or ("f16" if in_fragment else "f32")]
+            types[parameter.name] = text if plain else likely
             names |= {} if plain else {text: types[parameter.name]}
             arguments.append(types[parameter.name])
             if not plain and not dtype:
-                guess.notes.append(f"type {parameter.name} is a guess: float (--dtype changes it)")
+                note = f"type {parameter.name} is a guess: {likely} (--dtype changes it)"
+                guess.notes.append(note)
             continue
         if value and (entry or not any(token.word for token in value)):
             arguments.append(text)

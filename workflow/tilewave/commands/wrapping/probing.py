@@ -348,7 +348,7 @@ def constant_shape(target: Target, guess: Guess) -> trying.Shape | None:
     for dimension in operation.dimensions if sides else ():
         sides[dimension] = sides.get(dimension) or constant(source.near, dimension.upper()) or 0
     sides = {name: side for name, side in sides.items() if side}
-    if len(sides) == 1 and operation.laid_out:
+    if len(sides) == 1 and (operation.laid_out or operation.name == "transpose"):
         sides = dict.fromkeys(operation.dimensions, *sides.values())
     if {*taken} & {*operation.dimensions}:  # which the kernel ignores, perhaps for constants
         values = {constant(source.near, of) for of in target.function.declaration.identifiers}

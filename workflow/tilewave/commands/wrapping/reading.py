@@ -76,9 +76,8 @@ class Function:
 
     @property
     def label(self) -> str:
-        """The name, and what tells it from another kernel of that name: ``add(float *, ...)``."""
-        first, *more = self.overload.split(", ")
-        return f"{self.name}({first}{', ...' * bool(more)})" if first else self.name
+        """The name, and what tells it from another kernel of that name: ``add(float *, int)``."""
+        return f"{self.name}({self.overload})" if self.overload else self.name
 
     def nested(self, arguments: Sequence[Any]) -> list[Any]:
         """Nest the arguments as front matter has them: a list for the members of a struct."""
@@ -220,12 +219,12 @@ class Source:
         return sorted(named, key=lambda function: function.file != self.path)
 
     def _told_apart(self, function: Function, functions: Sequence[Function]) -> Function:
-        """Give a kernel its overload if another has its name, as many parameters, and a first one of another type;
+        """Give a kernel its overload if another has its name, as many parameters, and another of another type;
         their launches have to be alike, because their arguments' types are unknown."""
         alike = [of for of in functions if of.name == function.name]
         types = [_types(of.declaration) for of in alike]
         plain = not any(of.template for of in alike) and len({*map(len, types)}) == 1
-        if not plain or len({of[0] for of in types if of}) < len(alike) or not alike[1:]:
+        if not plain or len({*map(tuple, types)}) < len(alike) or not alike[1:]:
             return function
         launches = [(of.grid, of.block, of.shared) for of in self.launches(function.name)]
         if len({spelled(itertools.chain(*of)) for of in launches}) > 1:

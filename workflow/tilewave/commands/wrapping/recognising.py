@@ -42,6 +42,8 @@ COMBINED, HUGE = 2000, 10**12
 ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcdf", "uvwrPR", "st", "z", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 TILED = re.compile(r"(?!.*(?:blockDim \. y|\* threadIdx \. y|threadIdx \. y \*)).*threadIdx \. y")
+BLAS = re.compile("^[sdhcbi](?=(?:gem[mv]|axpy|dot|scal|asum|nrm2|syrk)$)")
+"""The type in the name of a function of BLAS."""
 CONVERTS = re.compile("(?<=[a-z])2(?=[a-z])")
 """Between the parts of a name such as rgb2gray."""
 CHARACTER, IDENTIFIER = re.compile(r"'(.)'"), re.compile(r"[A-Za-z_]\w*")
@@ -315,6 +317,7 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
     for label in (function.name, source.path.stem):
         words, named = {*words_of(label)}, dict[str, set[str]]()
+        words |= {BLAS.sub("", of) for of in words}
         words |= {of.removesuffix("s") for word in words for of in (word, *CONVERTS.split(word))}
         joined = matching.snake(label).replace("_", "")
         for key in FORMULAS:
