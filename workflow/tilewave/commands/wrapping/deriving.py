@@ -452,6 +452,8 @@ def settled(
         for at, ((shape, _), end) in enumerate(zip(seen, ends)):
             exact[at] += max(end) == math.prod(Operand(extents).sizes(shape))
         stream = operand.stream if not written or read else None
+        if not written and stream is None:  # another kernel fills what the host sets to zeros
+            stream = len(operands)
         operands[name] = Operand(extents, stream, bool(written), operand.zeroed and bool(written))
     inputs = [name for name in derived.indices if operands[name].stream is not None]
     indices = tuple(name for name in inputs if not operands[name].written)
