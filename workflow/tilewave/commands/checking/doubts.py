@@ -138,12 +138,16 @@ def is_wrong_as_named(source: CheckedKernel, deciding: Sequence[TriedCase]) -> b
     return named and sole and wrong
 
 
+def is_most(reason: str) -> bool:
+    """Return whether more than half of the results are wrong, and all were written."""
+    share = re.search(r"\b(\d+) of (\d+) elements are wrong", reason)
+    return bool(share and 2 * int(share[1]) > int(share[2]) and not PATTERNS["unwritten"].search(reason))
+
+
 def is_mostly_wrong(document: Mapping[str, Any]) -> bool:
     """Return whether a kernel is not decided because most of its results are wrong as what its name says."""
-    share = re.search(r"\b(\d+) of (\d+) elements are wrong", document.get("reason", ""))
     unclear = document["exit_code"] == result.UNCLEAR and document.get("verdict") == result.WRONG
-    complete = unclear and not PATTERNS["unwritten"].search(document["reason"])
-    return bool(complete and share and 2 * int(share[1]) > int(share[2]))
+    return unclear and is_most(document.get("reason", ""))
 
 
 def _scatters(kernel: Kernel, end: Result) -> bool:

@@ -18,6 +18,7 @@ from tilewave.commands import execute
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.doubts import (
     is_gross,
+    is_most,
     is_promised,
     is_wrong_as_named,
     rests_on_guess,
@@ -240,11 +241,13 @@ def _document(
     least = max(sides) == sides[-1]  # a tile reaches over both edges
     up = any(map(trying.rounded_up, kernel.front.grid)) and not least
     up = up and not all(trying.broken(source.steps, of.case.sizes) for of in edges)
-    if edges and len(edges) == len(off) and not up:
-        deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
+    right = [of for of in deciding if of not in edges]  # the launch takes whole blocks
+    where, why = rounded_down(source, right, edges) if edges and right else ("", "")
+    few = where or not any(is_most(of.outcome.reason) for of in edges)
+    if edges and len(edges) == len(off) and few and not up:
+        deciding = right
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
-        where, why = rounded_down(source, deciding, edges)
         text = f", right where {where}{why}" if where else text
         source = replace(source, edge=text)
     proven = any(entry.right_at_whole_tiles for entry in deciding)

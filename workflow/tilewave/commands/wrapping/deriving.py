@@ -270,7 +270,8 @@ def _at_launch(
     others = (scope.names(passed[key]).keys() for key in numbers if key not in small)
     # What is computed from small constants is none of the sizes beside which they are small.
     kept = small if not all(constants & names for names in others) else set()
-    near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
+    unread = {of.text for key in numbers if not function.mentions(key) for of in passed[key]}
+    near |= unread - scope.names(launch.grid).keys()
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
     kept |= {of for of in numbers if spelled(passed[of]).strip("( )") in scope.compared.values()}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()

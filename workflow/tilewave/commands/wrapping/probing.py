@@ -42,6 +42,8 @@ STORES = re.compile(
     r"\] (?:[^\w\s=<>!] )?= (?!=)|[;{})] \* [^;=]* = (?!=)|\b(?!printf|if|for|while|switch)\w+ \("
 )
 BEGINS = "begins with"
+PLACE = re.compile(r"(?:\( int \)|static_cast < int > \(|\bint \w+ =) (\w+) \[")
+"""An element of an array that becomes a whole number, such as that of a bin."""
 LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 <|\bisalpha\b")
 LOCAL = re.compile(
     r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
@@ -88,6 +90,8 @@ def new_operation(
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
     dtypes = guess.front["dtypes"]
     whole = {name for name, of in dtypes.items() if DTYPES[of].whole and SIZES[of] >= 4}
+    places = PLACE.findall(function.text)
+    whole |= {at for name, at in arrays.items() if name in places and dtypes[at] in ("f32", "f64")}
     inputs = [name for name, of in derived.operands.items() if of.stream is not None]
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)

@@ -39,7 +39,7 @@ LIMIT_S, MOST, LARGEST, SEVERAL = 1.0, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
-ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcd", "uvwrPR", "st", "z", "e", "g", "Q"
+ARRAYS, SIZES, REALS, PRODUCT, EPS, TURNS, REACH = "abcdf", "uvwrPR", "st", "z", "e", "g", "Q"
 NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?|(?<![\w.])\.\d+(?:e-?\d+)?")
 TILED = re.compile(r"(?!.*(?:blockDim \. y|\* threadIdx \. y|threadIdx \. y \*)).*threadIdx \. y")
 CONVERTS = re.compile("(?<=[a-z])2(?=[a-z])")
@@ -104,7 +104,7 @@ class Sample:
 class Seen:
     """What a sample shows of an output. launch, named: values of names; got: its numbers; old: those before, if it had some;
     wrote: which were written, as far as that can be told; some: places of a few of these; telling: whether it says much;
-    loose: by how much no result is off; ends: what `near` gave."""
+    loose: by how much no result is off; ends: what `near` gave; kept: the last formula and its value."""
 
     launch: dict[str, Any]
     named: Mapping[str, Any]
@@ -116,6 +116,7 @@ class Seen:
     loose: float
     tolerance: Callable[[np.ndarray], Tolerance]
     ends: dict[Any, str | None] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
 
     def value(self, formula: str, values: Letters) -> np.ndarray:
         try:
@@ -123,12 +124,21 @@ class Seen:
         except MemoryError:
             return np.full(self.got.size, np.nan)
 
-    def near(self, formula: str, letters: Letters) -> str | None:
+    def near(self, form: Form, formula: str, letters: Letters) -> str | None:
         """Return how near a formula is that gives all that was written, and no more; None for another one."""
-        values = formulas.letter_values(letters, self.named)
-        of = (str(letters[at]) if isinstance(of, np.ndarray) else of for at, of in values.items())
-        if (key := (formula, *of)) not in self.ends:
-            self.ends[key] = self._near(self.value(formula, values))
+        code, chosen = form[0].format(formula), letters | form[2]
+        values = formulas.letter_values(chosen, self.named)
+        of = (str(chosen[at]) if isinstance(of, np.ndarray) else of for at, of in values.items())
+        if (key := (code, *of)) not in self.ends:
+            if form[0].startswith(("part", "by_channel")):
+                want = self.value(code, values)
+            else:
+                if self.kept[:2] != [formula, letters]:
+                    self.kept[:] = formula, letters, self.value(formula, values)
+                want = self.kept[2]
+                if form != PLAIN and not np.isnan(want[self.some]).any():
+                    want = self.value(form[0].format("X"), values | {"X": want})
+            self.ends[key] = self._near(want)
         return self.ends[key]
 
     @np.errstate(invalid="ignore")
@@ -181,12 +191,12 @@ def recognised(
     tried = [
         (text, formula, letters)
         for text, formula in candidates.items()
-        if len({*re.findall(r"\b[abcd]\b", formula)}) >= least
+        if len({*re.findall(rf"\b[{ARRAYS}]\b", formula)}) >= least
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
     plain = {*read, *job.shape}
     reals = {of for of in leaves(job.arguments) if isinstance(of, float)}
-    tried.sort(key=lambda of: _unlikely(of[2], read, plain, reals))
+    tried.sort(key=lambda of: _unlikely(of[2], read, plain, reals, changed))
     words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
     searches = [_fitting(samples, operation, of, tried, numbers, then) for of in outputs]
@@ -224,10 +234,12 @@ def _fitting(
     kinds = [PLAIN, CLIPPED] if DTYPES[operation.dtype(job, output)].whole else [PLAIN]
     parts = (every, whole) if len(whole) < len(every) else (every,)
     plain = kinds + [(f"{code}({{}})", f", and {text} of each", {}) for code, text in then]
+    if every[0].old is not None:
+        plain.append(("Z + ravel({})", " plus what was there", {"Z": output}))
     last = operation.operands[output].extents[-1]
     if str(last) in CHANNELS or matching.snake(str(last)).startswith("chan"):
-        text, more = f", of each of {last} channels", {"C": last}
-        plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, more) for of, end, _ in kinds]
+        text, count = f", of each of {last} channels", {"C": last}
+        plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, count) for of, end, _ in kinds]
     forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
     edges, count = list[Tried](), 0
@@ -236,11 +248,13 @@ def _fitting(
             break
         for part, written in forms:
             telling = part[0].telling or formula in CONSTANT
-            codes = ((form.format(formula), end, letters | more) for form, end, more in written)
-            for code, end, chosen in codes if telling else ():
-                if all(of.near(code, chosen) is not None for of in part):
-                    near = max(of.near(code, chosen) or "" for of in part)
-                    edges.append((text + end + near, code, chosen))
+            for form in written if telling else ():
+                if form[2].get("Z") in letters.values() and form[0].startswith("Z"):
+                    continue
+                if all(of.near(form, formula, letters) is not None for of in part):
+                    near = max(of.near(form, formula, letters) or "" for of in part)
+                    code, end, more = form
+                    edges.append((text + end + near, code.format(formula), letters | more))
                     break
             else:
                 continue
@@ -376,17 +390,23 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
 
 
 def _unlikely(
-    letters: Letters, read: Sequence[str], names: Set[str], reals: Set[float] = frozenset()
+    letters: Letters,
+    read: Sequence[str],
+    names: Set[str],
+    reals: Set[float],
+    changed: Sequence[str],
 ) -> int:
-    """Return how many sizes have no name, or are real numbers, those that are passed if any are, and whether arrays are
-    not in their order."""
+    """Return how many sizes have no name, or are real numbers, those that are passed if any are, whether arrays are not
+    in their order, or one is what the kernel changes, and whether two sizes are one."""
     arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
     ordered = arrays == [name for name in read if name in arrays]
     unlikely = [letters[of] not in names for of in SIZES if of in letters]
     unlikely += [
         letters[of] not in reals if reals else letters[of] in names for of in REALS if of in letters
     ]
-    return unlikely.count(True) + (not ordered)
+    sizes = [letters[of] for of in SIZES if of in letters]
+    twice = len({*map(str, sizes)}) < len(sizes)
+    return unlikely.count(True) + (not ordered) + twice + any(of in changed for of in arrays)
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:

@@ -114,6 +114,7 @@ CALLED: tuple[Callable[..., Any], ...]
 CALLED = times, each, small, chunks, parts, windows, filtered, part, by_row, counted, exchanged
 NUMPY = "abs exp log log1p expm1 sqrt sin cos tanh sign floor rint trunc clip where maximum minimum arange full sort"
 NUMPY += " argmax argmin cumsum inf nan pi sum mean hypot tri asarray indices pad stack concatenate ravel moveaxis tensordot"
+NUMPY += " argsort bincount ceil cosh cumprod exp2 log10 log2 roll sinh tan arctan prod"
 FUNCTIONS: dict[str, Any] = {name: getattr(np, name) for name in NUMPY.split()}
 FUNCTIONS |= {function.__name__: function for function in CALLED}
 FUNCTIONS["erf"] = np.vectorize(math.erf, otypes=[float])
