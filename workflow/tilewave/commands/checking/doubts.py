@@ -156,7 +156,9 @@ def is_wrong_as_named(source: CheckedKernel, deciding: Sequence[TriedCase]) -> b
 def is_most(reason: str) -> bool:
     """Return whether more than half of the results are wrong, and all were written."""
     share = re.search(r"\b(\d+) of (\d+) elements are wrong", reason)
-    return bool(share and 2 * int(share[1]) > int(share[2]) and not PATTERNS["unwritten"].search(reason))
+    return bool(
+        share and 2 * int(share[1]) > int(share[2]) and not PATTERNS["unwritten"].search(reason)
+    )
 
 
 def is_mostly_wrong(document: Mapping[str, Any]) -> bool:

@@ -130,7 +130,8 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
         ours = ["inputs"] * (problem == result.INVALID_ACCESS)
         ours += [f"a {of}" if "_" not in of else "shared memory" for of in sides]
         flags = f" ({', '.join(map(FLAGS.__getitem__, sides))})" if sides else ""
-        chosen = f"with {_listed(ours)} of Tilewave's choice{flags}, it ended " if ours else ""
+        ended = "it ended " * (problem not in result.FINDINGS)
+        chosen = f"with {_listed(ours)} of Tilewave's choice{flags}, {ended}" if ours else ""
         return "; ".join([why, chosen + at, *faults])
     # An array whose size nobody states may be larger than it seems.
     sure = [note for note in source.notes if ALLOCATED in note or not PAST.search(note)]

@@ -307,11 +307,12 @@ def _at_launch(
     extents = (plain(tokens(match[0]), scope) for match in direct)
     of_grid = {} if function.repeats else scope.names(launch.grid)
     names = of_grid | scope.names(launch.shared) | dict.fromkeys(extents, True)
-    structs = (of for node, of in zip(function.tree, launch.arguments) if isinstance(node, tuple))
-    there = "|".join(spelled(scope.given.get(spelled(of), ())) or "$" for of in structs) or "$"
+    nodes = zip(function.tree, launch.arguments)
+    structs = (scope.given.get(spelled(of), ()) for node, of in nodes if isinstance(node, tuple))
+    member = "|".join(rf"\b{re.escape(spelled(of))} \. \w" for of in structs if of) or "(?!)"
     for name, free in names.items():
         given = scope.caller.literal(scope.given.get(name, ())) if scope.caller else ()
-        if free and name not in sizes and not re.search(rf"\b(?:{there}) \. \w", spelled(given)):
+        if free and name not in sizes and not re.search(member, spelled(given)):
             sizes[name] = add(name)
     return expressions, loose, {name: of for name, of in sizes.items() if of}
 

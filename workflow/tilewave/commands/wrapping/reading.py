@@ -226,8 +226,8 @@ class Source:
         plain = not any(of.template for of in alike) and len({*map(len, types)}) == 1
         if not plain or len({*map(tuple, types)}) < len(alike) or not alike[1:]:
             return function
-        launches = [(of.grid, of.block, of.shared) for of in self.launches(function.name)]
-        if len({spelled(itertools.chain(*of)) for of in launches}) > 1:
+        launches = ((*of.grid, *of.block, *of.shared) for of in self.launches(function.name))
+        if len({*map(spelled, launches)}) > 1:
             return function
         return replace(function, overload=", ".join(_types(function.declaration)))
 

@@ -299,7 +299,10 @@ def _parts(
 
 def _at_zeros(seen: Seen, code: str, letters: Letters) -> str:
     """Return that a formula of one array has no value where all elements are zeros, if it has one elsewhere."""
-    named = {name: of * 0 if isinstance(of, np.ndarray) else of for name, of in seen.named.items()}
+    named = {
+        name: np.where(of, 0, 0) if isinstance(of, np.ndarray) else of
+        for name, of in seen.named.items()
+    }
     values = (formulas.letter_values(letters, of) for of in (named, seen.named))
     missing = [np.isnan(seen.value(code, of)).any() for of in values]
     single = len({*letters} & {*ARRAYS}) == 1

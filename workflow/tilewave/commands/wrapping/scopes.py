@@ -76,10 +76,10 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             entries.append((token.at, name, _chosen(test, value, earlier)))
             continue
         filled = [of.text for of in body[max(0, i - 3) : i]]
-        call = spelled(body[max(0, i - 3) : i]), *after[1:2]
-        if member := QUERIES.get(call[0]) or QUERIES.get(" ".join(call)):
-            texts = "device", ".", member
-            entries.append((token.at, token.text, tuple(Token(of, token.at) for of in texts)))
+        call = " ".join(filled)
+        if member := QUERIES.get(call) or QUERIES.get(" ".join([call, *after[1:2]])):
+            value = tuple(Token(of, token.at) for of in ("device", ".", member))
+            entries.append((token.at, token.text, value))
             continue
         of_device = filled[1:] == ["(", "&"] and filled[0].startswith("cudaMemcpy")
         if of_device or (after[1:2] == ["="] and after[0] in tuple("+-*/")):  # it is no constant
