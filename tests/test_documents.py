@@ -29,8 +29,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 
 def example(folder: Path) -> Path:
     text = (ROOT / "README.md").read_text()
-    name = re.search(r"Save this as `kernels/ladder/(\w+\.cu)`", text)[1]
-    path = folder / name
+    path = folder / re.search(r"Save this as `kernels/ladder/(\w+\.cu)`", text)[1]
     path.write_text(re.search(r"```cuda\n(.*?)```", text, re.S)[1])
     return path
 
@@ -95,8 +94,7 @@ def test_operations_by_example(alone, monkeypatch, capfd):
     for name in ("dense_gelu", "histogram"):
         assert main(["wrap", f"my_kernels/{name}.cu", "--operation", name, "--yes"]) == 0
     wrapped = Path("my_kernels/histogram.cu")
-    front = wrapped.read_text().replace("operation: hist", "operation: uneven #")
-    wrapped.write_text(front)
+    wrapped.write_text(wrapped.read_text().replace("operation: hist", "operation: uneven #"))
     assert main(["execute", "my_kernels/histogram.cu", "--shape", "1000"]) == 0
 
 
@@ -108,8 +106,7 @@ def test_every_rung_has_its_paragraph():
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(path):
-    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
-    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", path.read_text(), flags=re.S))
     files = [link.partition("#")[0] for link in links if not link.startswith("http")]
     assert [name for name in files if not (path.parent / name).exists()] == []
 

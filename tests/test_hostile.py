@@ -69,9 +69,8 @@ def test_headers_outside_the_kernels_folder_need_leave(tmp_path, monkeypatch, ca
         assert main(["execute", str(path), "--shape", "8"]) == 2
         assert "outside the kernel file's folder" in capsys.readouterr().err
     monkeypatch.setenv("TILEWAVE_INCLUDE", str(secret))
-    assert load_kernel(write_kernel(folder, "curious", front.replace("nowhere", "secret"))).folders[
-        1:
-    ]
+    path = write_kernel(folder, "curious", front.replace("nowhere", "secret"))
+    assert load_kernel(path).folders[1:]
 
 
 def test_files_of_the_system_lie_in_no_folder():

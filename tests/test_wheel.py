@@ -1,7 +1,5 @@
 """The wheel: its files and requirements, and the library that finds its files there.
-
-`make wheel` installs it into an empty environment and writes a report there.
-"""
+`make wheel` installs it into an empty environment and writes a report there."""
 
 import email
 import json

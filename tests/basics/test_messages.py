@@ -10,9 +10,8 @@ PRIVATE = re.compile(
     r"|\b(beyond|dear|foremost|wherever)\b|what it holds",
     re.IGNORECASE,
 )
-NAMES = re.compile(
-    r"\{_?(one|found|told|made|words|known|own|mine|theirs|meant|asked|beyond|dear)\}"
-)
+EMPTY = "one|found|told|made|words|known|own|mine|theirs|meant|asked|beyond|dear"
+NAMES = re.compile(rf"\{{_?({EMPTY})\}}")
 UNFIT = re.compile(r"\.$|tilewave_|<unknown>|/tmp")
 
 

@@ -139,8 +139,7 @@ def test_a_shape_that_the_kernel_cannot_take_or_no_memory_holds(capsys, monkeypa
     kernel = str(ROOT / "kernels" / "ladder" / "hgemm_wmma_staged.cu")
     code, out, _ = run(capsys, kernel, "--shape", "64x67x64")
     assert code == 3 and "n = 67 is not a multiple of 8" in out
-    full = Mock(side_effect=MemoryError("373 GiB"))
-    monkeypatch.setattr(execute.case._Case, "judged", full)
+    monkeypatch.setattr(execute.case._Case, "judged", Mock(side_effect=MemoryError("373 GiB")))
     code, out, _ = run(capsys, KERNEL, "--shape", "64")
     assert code == 3 and "not measured" in out and "more memory than 2 GiB" in out
 
@@ -220,8 +219,6 @@ def test_the_command_of_a_checkout(tmp_path):
 
 def test_the_machine_is_loaded_when_it_executes():
     """It takes numba, a second, and the help of the commands needs neither."""
-    code = (
-        "import sys, tilewave.__main__ as command; command.parser(); print('numba' in sys.modules)"
-    )
+    code = "import sys, tilewave.__main__ as c; c.parser(); print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -9,22 +9,13 @@ from tilewave.__main__ import main
 from tilewave.commands.wrapping import finding, matching
 from tilewave.kernel.front_matter import load_kernel
 
-TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCHES = (
+TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCHES, IGNORED = (
     (WRAPPED / f"{name}.cu").read_text()
     for name in (
         "transpose transpose_naive reduce reduce_atomics softmax_threads softmax_rows sgemm_batched copy rmsnorm "
-        "sgemm_height launches"  # N rows and M columns; LD is M, or by mistake K
+        "sgemm_height launches ignored"  # N rows and M columns; LD is M, or by mistake K
     ).split()
 )
-IGNORED = """#define COUNT 96
-#define RUN(kernel, blocks, threads) kernel<<<(blocks), (threads)>>>(a, b, c, COUNT)
-__global__ void vector_add(float* a, float* b, float* c, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < COUNT) c[i] = a[i] + b[i];
-}
-void run(float* a, float* b, float* c, dim3 grid, int threads) { RUN(vector_add, grid, threads); }
-int main() { run(0, 0, 0, dim3(COUNT / 32), 32); }
-"""
 
 
 def check_wrapped(path, front, shape, capsys) -> None:
@@ -108,8 +99,7 @@ def test_what_a_failed_trial_suggests_is_marked(alone, capsys) -> None:
     """The failure is told with its line, and `execute` runs at such a shape; --force renews the file."""
     path = alone / "edges.cu"
     path.write_text(EDGES)
-    wrapped = ["wrap", str(path), "--yes", "--kernel", "product_swapped"]
-    assert main(wrapped) == 0
+    assert main(["wrap", str(path), "--yes", "--kernel", "product_swapped"]) == 0
     failure = r"inferred from this failure: .* line \d+ of edges.cu"
     assert re.search(failure, capsys.readouterr().err)
     text = (alone / "product_swapped.cu").read_text()

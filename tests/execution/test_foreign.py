@@ -99,6 +99,5 @@ def test_float_functions():
     np.testing.assert_allclose(done.outputs["y"].reshape(16, 100), wanted, rtol=5e-6)
     logs = np.log(shifted.sum(axis=1)) + x.max(axis=1)
     np.testing.assert_allclose(done.outputs["logs"], logs, rtol=2e-6, atol=2e-6)
-    centred = x - x.mean(axis=1, keepdims=True)
-    wanted = centred / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+    wanted = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(done.outputs["scaled"].reshape(16, 100), wanted, atol=3e-6)

@@ -196,8 +196,7 @@ def test_watching_changes_no_count_and_the_worst_is_the_worst(kernel: str) -> No
     assert not plain.accesses and done.result.verdict == "correct"
     for name, column in seen.counts.items():
         assert np.array_equal(column, plain.counts[name]), name
-    requests = np.flatnonzero(seen.counts["shared_requests"])
-    assert list(seen.accesses) == requests.tolist()
+    assert list(seen.accesses) == np.flatnonzero(seen.counts["shared_requests"]).tolist()
     for drawing in drawings(captured.patterns(seen)):
         assert drawing.layout.wavefronts == drawing.layout.access.wavefronts
     for index, (first, worst) in seen.accesses.items():

@@ -87,8 +87,7 @@ def test_same_bits(text: str, mask: int, finite: bool) -> None:
 def test_general_only(text: str) -> None:
     """Rows with carries, modes or other registers go the general way."""
     opcode, _, operands = text.partition(" ")
-    block = state(decode(Raw(0, opcode, operands)), 1)
-    assert block.code[0, c.FAST] == lanes.SLOW
+    assert state(decode(Raw(0, opcode, operands)), 1).code[0, c.FAST] == lanes.SLOW
 
 
 def dead(*texts: str) -> int:

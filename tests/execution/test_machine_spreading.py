@@ -35,9 +35,7 @@ EXPECTED = {
 @pytest.fixture
 def spread(monkeypatch):
     """Record how many blocks each launch executed on several cores; 0 for a launch in order.
-
-    Every core has its first blocks before any core goes on.
-    """
+    Every core has its first blocks before any core goes on."""
     from tilewave.execution.machine import spreading
 
     done, run, take = [], spreading.run, spreading.RemainingBlocks.take
@@ -125,6 +123,5 @@ def test_findings_are_those_of_one_core(entry):
 
 
 def test_a_limit_holds_for_all_cores_together(spread):
-    naive = shipped("matmul_naive")
-    done = support.execute(naive, "64x64x64", cores=CORES, instructions=1000)
+    done = support.execute(shipped("matmul_naive"), "64x64x64", cores=CORES, instructions=1000)
     assert [fault.kind for fault in done.faults] == ["timed out"] and spread == [0]

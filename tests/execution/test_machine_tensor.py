@@ -1,8 +1,6 @@
 """Matrix instructions on registers: the PTX manual's fragments, and the rounding of an H200.
-
 The layouts are stated here once more, lane by lane, as the manual has them (PTX ISA, "Matrix
-Fragments for mma"), the sums with integers of any size. `test_opcodes` has what an H200 gave.
-"""
+Fragments for mma"), the sums with integers of any size. `test_opcodes` has what an H200 gave."""
 
 from fractions import Fraction
 
@@ -104,8 +102,7 @@ def product(a, b, sums, kind, wide, flags=0, d=D):
 
 def taken_apart(bits, kind):
     """Return significand (1 to 2, denormals below 1) and exponent; zero has none."""
-    shapes = {"f16": (10, 15, 16), "bf16": (7, 127, 16)}
-    mantissa, bias, width = shapes.get(kind, (23, 127, 32))
+    mantissa, bias, width = {"f16": (10, 15, 16), "bf16": (7, 127, 16)}.get(kind, (23, 127, 32))
     if kind == "tf32":
         bits = bits & np.uint32(0xFFFFE000)
     whole = int(bits)
@@ -178,9 +175,7 @@ SPREADS = {"like": (-2, 2), "far": (-12, 12), "tiny": (-24, -13), "outside": (-1
 @pytest.mark.parametrize(("kind", "depth", "wide"), FLOATS, ids=ids)
 def test_rounding_rule(kind, depth, wide, old, spread):
     """The results equal sums of integers.
-
-    With "outside" products leave the range of f32, also as denormals; f16 has no other case.
-    """
+    With "outside" products leave the range of f32, also as denormals; f16 has no other case."""
     rng = np.random.default_rng(7)
     low, high = SPREADS[spread]
     if kind == "f16":

@@ -119,8 +119,7 @@ def test_a_broken_probe_is_not_correct(kernel, name, changes, tmp_path) -> None:
 @needs_nvrtc
 def test_registers_of_the_two_tiles() -> None:
     for threads, registers in ((128, 180), (256, 128)):
-        compiled = nvrtc.compile_kernel(TILE, "sm_90", {"THREADS": threads})
-        used = compiled.resources["tile_threads"]
+        used = nvrtc.compile_kernel(TILE, "sm_90", {"THREADS": threads}).resources["tile_threads"]
         assert used["registers"] == registers
         assert used["spill_store_bytes"] == used["spill_load_bytes"] == 0
         assert used["static_shared_bytes"] == 32768

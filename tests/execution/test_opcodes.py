@@ -1,8 +1,6 @@
 """The executor against an H200: every fixture of tests/support/opcodes must give the recorded bits.
-
 The code is compiled here for the recorded architecture. MUFU may differ by what
-`manifest` states, everything else by nothing, NaNs included.
-"""
+`manifest` states, everything else by nothing, NaNs included."""
 
 import functools
 import hashlib
@@ -70,8 +68,7 @@ def numbers(words, form):
     if form == "f16":
         return words.view(np.float16).astype(np.float64)
     if form == "bf16":
-        pairs = words.view(np.uint16).astype(np.uint32) << 16
-        return pairs.view(np.float32).astype(np.float64)
+        return (words.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return words.view(np.float32).astype(np.float64)
 
 
@@ -105,8 +102,7 @@ def test_approximations(name):
     relative, absolute = np.array(manifest.APPROXIMATE[name][1]).T
     expected = arrays[name].T
     sizes = np.abs(np.nan_to_num(numbers(expected, form), posinf=0, neginf=0))
-    results = executed(kernel)
-    check_close(results, expected, form, sizes * relative + absolute)
+    check_close(executed(kernel), expected, form, sizes * relative + absolute)
 
 
 def test_recording_fits():

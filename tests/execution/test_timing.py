@@ -19,8 +19,7 @@ NEAR = 0.25
 
 
 def time_of(kernel: str, *arguments: str) -> dict:
-    options = execute.options_of([str(LADDER / kernel), "--time", *arguments])
-    return execute.time_of(options)
+    return execute.time_of(execute.options_of([str(LADDER / kernel), "--time", *arguments]))
 
 
 @pytest.mark.parametrize(
@@ -77,8 +76,7 @@ def test_control_bits_tell_what_waits_for_what(tiled: object) -> None:
     assert set_by_loads and -1 not in set_by_loads
     for waits in table[stores, sm.WAITS].astype(int):
         assert any(waits >> board & 1 for board in set_by_loads)
-    fma = [opcode.startswith("FFMA") for opcode in opcodes]
-    assert set(table[fma, sm.PIPE]) == {sm.FMA}
+    assert set(table[[opcode.startswith("FFMA") for opcode in opcodes], sm.PIPE]) == {sm.FMA}
 
 
 def test_samples_are_blocks_of_the_first_and_the_last_sm() -> None:
@@ -89,6 +87,5 @@ def test_samples_are_blocks_of_the_first_and_the_last_sm() -> None:
 
 def test_a_launch_without_a_time_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "MOST_CYCLES", 100)
-    predicted = time_of("matmul_tiled.cu", "--shape", "64")
-    assert "more than 100 cycles" in predicted["reason"]
+    assert "more than 100 cycles" in time_of("matmul_tiled.cu", "--shape", "64")["reason"]
     assert issubclass(NoTime, ValueError) and "h200" in SHORT

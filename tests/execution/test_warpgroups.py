@@ -73,8 +73,7 @@ def test_planted_mistakes(bug, kinds, message, text, cluster):
     lines = ROLES.read_text().splitlines()
     if text:
         at = {support.line_of(done, fault) for fault in done.faults}
-        near = "\n".join("\n".join(lines[line - 3 : line + 2]) for line in at)
-        assert text in near
+        assert text in "\n".join("\n".join(lines[line - 3 : line + 2]) for line in at)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +111,7 @@ def test_counts():
             assert lines[index] * 4 == executed[index] * 32
         if opcodes.base(opcode) == "STSM":
             assert lines[index] == executed[index] * 4
-    attributed = np.asarray(done.counts["shared_attributed"])
-    assert np.array_equal(attributed, lines)
+    assert np.array_equal(np.asarray(done.counts["shared_attributed"]), lines)
 
 
 @pytest.mark.parametrize("name", ["f16_f32", "f16_f16", "bf16_f32", "tf32", "i8", "e4m3", "e5m2"])

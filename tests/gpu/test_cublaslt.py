@@ -292,8 +292,7 @@ def test_fp8_has_scales_and_a_single_form(library, kind):
     work = job(chosen, 7, 24, 48)
     right(library, work)
     with ProductPlan(library, work.shape, work.dtypes, work.layouts) as plan:
-        described = library.lt.kept[plan._operation - 1]
-        assert described[25] == (kind.endswith("f22"))
+        assert library.lt.kept[plan._operation - 1][25] == (kind.endswith("f22"))
     for sizes in ((1, 8, 16), (8, 4, 16), (8, 8, 8)):
         supported = chosen.supports(dict(zip("mnk", sizes)), {"arch": 90}) == ""
         assert taken(library, chosen, chosen.layouts, *sizes) == supported
@@ -328,8 +327,7 @@ def test_a_vector_is_contiguous(library):
     assert contiguous_layouts({**matrix, "m": 1}, columns) == {**rows, "b": "col"}
     assert contiguous_layouts({"m": 1, "n": 1, "k": 1}, rows) == rows
     with ProductPlan(library, vector, cublas().dtypes, rows) as plan:
-        layouts = plan._layouts.values()
-        assert {library.lt.kept[layout - 1][3] for layout in layouts} == {8192}
+        assert {library.lt.kept[layout - 1][3] for layout in plan._layouts.values()} == {8192}
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,8 @@ def test_a_launch_as_long_as_a_block_is_a_block_and_not_timed_again(monkeypatch)
 
 def test_a_marked_time_is_shown_and_measured_again(timed, tmp_path):
     spoilt, right = timed(reasons=[HOT]), timed()
-    sources = measuring.Sources(
-        target(), Store(tmp_path / "s"), failed_attempts=Store(tmp_path / "a")
-    )
+    store, failed = Store(tmp_path / "s"), Store(tmp_path / "a")
+    sources = measuring.Sources(target(), store, failed_attempts=failed)
     planned = {JOB.case: JOB}
 
     def measure(timed_result):

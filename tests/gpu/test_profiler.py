@@ -203,10 +203,8 @@ def test_a_cubin_is_disassembled_once() -> None:
 def test_totals_by_kind_and_the_probes_instruction() -> None:
     loads = DERIVED["shared_wavefronts_load"].counter
     probe = job("p@x", instruction="LDS")
-    counters = {**COUNTERS, **instruction_counters(), loads: 8}
-    action = FakeAction("tiled", counters, "a", sass=SASS)
-    result = result_of(probe, action, [*NAMES, loads])
-    figures = result.by_metric
+    action = FakeAction("tiled", {**COUNTERS, **instruction_counters(), loads: 8}, "a", sass=SASS)
+    figures = result_of(probe, action, [*NAMES, loads]).by_metric
     assert figures["wavefronts_shared_excess_LDS"] == 6
     assert figures["wavefronts_shared_excess_STS"] == 0
     assert figures["wavefronts"] == figures["wavefronts_by_instruction"] == 8
@@ -249,6 +247,9 @@ def test_events_of_the_worker(tmp_path: Path) -> None:
     assert profiling.read_events(tmp_path / "none") == profiling.SessionEvents()
 
 
+PROGRAM = Path(__file__).parent.with_name("support").joinpath("fake_ncu.txt").read_text()
+
+
 class Ncu:
     """Sessions of a stand-in for ncu, with its program and the kernels in its reports."""
 
@@ -266,28 +267,7 @@ class Ncu:
     def program(self, body: str) -> str:
         """Write the program of the stand-in with ``body``."""
         path = self.folder / "ncu"
-        text = (
-            f"#!{sys.executable}\n"
-            "import json, os, pathlib, subprocess, sys, time\n"
-            f"folder = pathlib.Path({str(self.folder)!r})\n"
-            "def note(name, text='x'):\n"
-            "    with (folder / name).open('a') as file: file.write(text)\n"
-            "def behind(word): return sys.argv[sys.argv.index(word) + 1]\n"
-            "report = pathlib.Path(behind('-o') + '.ncu-rep')\n"
-            "metrics = behind('--metrics').split(',')\n"
-            "second = 'part2' in str(report)\n"
-            "def reach(last=None):\n"
-            '    """Begin all cases up to the one that is the last, and report those before it."""\n'
-            "    jobs = json.load(open(behind('counters')))\n"
-            "    done = 0\n"
-            "    with open(behind('--events'), 'a') as events:\n"
-            "        for i, job in enumerate(jobs):\n"
-            "            print(json.dumps({'event': 'started', 'index': i}), file=events)\n"
-            "            if job['case'] == last: break\n"
-            "            done += 1\n"
-            "    report.write_text(str(done))\n"
-            "    return done == len(jobs)\n" + body
-        )
+        text = PROGRAM.replace("PYTHON", sys.executable).replace("FOLDER", str(self.folder)) + body
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
         path.chmod(0o755)
@@ -361,8 +341,7 @@ def test_a_session_for_each_choice_of_metrics_and_another_after_a_crash(ncu: Ncu
     jobs = asking("abc", metrics=tuple(NAMES[1:]))
     jobs += asking("d", metrics=tuple(NAMES[2:]), cache_control="none")
     seen: list[Any] = []
-    body = "sys.exit(0 if reach('b') else 139)\n"
-    results = ncu.run(body, jobs, on_result=seen.append)
+    results = ncu.run("sys.exit(0 if reach('b') else 139)\n", jobs, on_result=seen.append)
     assert [result.case for result in results] == ["a", "b", "c", "d"]
     assert statuses(results) == ["ok", "not measured", "ok", "ok"]
     assert "exit code 139" in results[1].reason

@@ -256,9 +256,8 @@ def test_drawn_accesses_are_placed_by_function(tmp_path: Path) -> None:
     about = {"kernel": job.kernel, "variant": job.variant, "instruction": None}
     kernel = load_kernel(SERIES / "reduction_passes.cu")
     shown = {job.variant: {"sm_90": {**entry, "shown": True}}}
-    drawn = kernel_code.lanes(
-        kernel, {"b@1": {**about, "accesses": accesses}}, shown, pd.DataFrame()
-    )
+    by_case = {"b@1": {**about, "accesses": accesses}}
+    drawn = kernel_code.lanes(kernel, by_case, shown, pd.DataFrame())
     lines = {f"reduction_passes.cu:{line}" for line in (25, 28, 30)}
     assert drawn and {place.split()[0] for _, place, _, _ in drawn} <= lines
 
@@ -293,8 +292,7 @@ def test_a_profile_of_a_series_is_summed() -> None:
     assert summed.notes["kernels"] == ["one", "two", "one"]
     # Percentages of launches do not combine.
     assert HITS not in values and "l2_hit_rate" not in values
-    alone = counted(in_a_row(ONE, stage="counters"), profiled(("one", 3)))
-    assert alone.by_metric[HITS] == 30
+    assert counted(in_a_row(ONE, stage="counters"), profiled(("one", 3))).by_metric[HITS] == 30
     columns = ("function", "address", "opcode", "executed")
     rows = [tuple(row[column] for column in columns) for row in summed.instructions]
     code = ((0, "LDG.E", 5), (16, "STG.E", 5))
@@ -345,8 +343,7 @@ def test_a_series_is_enqueued_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     job = in_a_row(ONE, TWO, replace(TWO, shared_bytes=64, grid=(3, 1, 1)), cubin="x")
     kernel = launch.NvrtcKernel(None, job)  # type: ignore[arg-type]
     assert calls == [("one", 0), ("two", 512)]
-    run = kernel.prepare({"a": 1, "c": 2})
-    run()
+    kernel.prepare({"a": 1, "c": 2})()
     assert calls[2:] == [("one", (4, 2, 1), 0), ("two", (1, 1, 1), 512), ("two", (3, 1, 1), 64)]
     opened = session.Session(None)  # type: ignore[arg-type]
     assert opened.module(job) is opened.module(replace(job, shape={"m": 1}))

@@ -79,8 +79,7 @@ def test_the_pitch_is_a_requirement() -> None:
 
 def plan_jobs(stage: str, macros: dict[str, Any], shape: str = "64x64x64") -> list[Any]:
     block = {"kernels": [KERNEL.stem], "macros": macros or "defaults", "shapes": [shape]}
-    folders = [str(KERNEL.parent)]
-    loaded = project.load(config(block, kernel_folders=folders), "test.yaml")
+    loaded = project.load(config(block, kernel_folders=[str(KERNEL.parent)]), "test.yaml")
     compilations = samples.compiled(*loaded.plan.variants)
     return list(samples.planned(stage, loaded, compilations, HERE).values())
 

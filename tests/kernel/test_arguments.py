@@ -45,8 +45,7 @@ def test_numbers_have_the_kernels_width():
     values = numbers((8, 128, 8, 2, 8))
     assert [value.dtype for value in values] == ["int64", "float16", "float64"]
     assert values == [70_000, 0.75, -0.5]
-    whole = {"a": "i8", "c": "i32", "accumulate": "i32"}
-    values = numbers((8, 128, 4, 8, 4), whole, 2.0, -1.0)
+    values = numbers((8, 128, 4, 8, 4), {"a": "i8", "c": "i32", "accumulate": "i32"}, 2.0, -1.0)
     assert [value.dtype for value in values] == ["int32", "int64", "int32"]
     assert values[1:] == [2, -1]
     doubles = dict.fromkeys(HALVES, "f64")

@@ -18,8 +18,7 @@ NAMES = {"a": A, "b": B, "u": 4, "s": 2.0, "g": 1, "N": 12, "B": 4, "G": 3}
 
 @pytest.mark.parametrize("formula, expected", CASES["values of formulas"])
 def test_values(formula, expected):
-    names = {**NAMES, "N": len(expected or range(9))}
-    numbers = formulas.value(formula, names)
+    numbers = formulas.value(formula, {**NAMES, "N": len(expected or range(9))})
     if expected is None:  # around each element: itself, those left of and above it
         x = np.pad(A[:9].reshape(3, 3), ((1, 0), (1, 0)))
         expected = (x[:3, :3] + x[:3, 1:] + x[1:, :3] + x[1:, 1:]).ravel()

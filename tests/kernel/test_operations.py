@@ -126,8 +126,7 @@ def test_fma_units_round_each_product() -> None:
     """FMA units round f16 sums at each k, so errors exceed the tolerance of tensor cores with k / 16 roundings."""
     sums, exact = chain(4096, np.float16, 1)
     fma, sixteen = (matmul.tolerance(HALVES, 4096, tensor_cores=way) for way in (False, True))
-    error = np.abs(sums - exact)
-    assert sixteen.absolute < error.max() <= fma.absolute
+    assert sixteen.absolute < np.abs(sums - exact).max() <= fma.absolute
     assert matmul.tolerance(HALVES, 4096) == sixteen
     # Products that tensor cores cannot multiply are rounded the same way everywhere.
     assert matmul.tolerance(F32, 64, tensor_cores=True) == matmul.tolerance(F32, 64)
@@ -137,8 +136,7 @@ def test_tolerance_follows_alpha_dtypes_and_k() -> None:
     bound = matmul.tolerance(F32, 512)
     assert matmul.tolerance(F32, 512, alpha=2).absolute == pytest.approx(2 * bound.absolute)
     assert matmul.tolerance(F32, 1024).absolute > bound.absolute
-    doubles = dict.fromkeys(F32, "f64")
-    assert matmul.tolerance(doubles, 512).absolute < 1e-7 * bound.absolute
+    assert matmul.tolerance(dict.fromkeys(F32, "f64"), 512).absolute < 1e-7 * bound.absolute
     stored = matmul.tolerance({"a": "bf16", "c": "bf16", "accumulate": "f32"}, 512)
     assert stored.relative_out >= 2**-8
     assert not {"e4m3", "f22", "u8"} & {*MATMUL.allowed_dtypes("c", {"accumulate": "f32"})}

@@ -33,8 +33,7 @@ def test_shipped_kernels_are_right(name: str, macros: dict[str, str], shape: Any
 @needs_nvrtc
 def test_padding_and_swizzling_take_the_conflicts_away() -> None:
     def excess(name: str, macros: dict[str, Any]) -> int:
-        done = support.execute(shipped(name), "64x64", macros)
-        counts = done.counts
+        counts = support.execute(shipped(name), "64x64", macros).counts
         return int(np.sum(counts["shared_attributed"]) - np.sum(counts["shared_ideal"]))
 
     # Of each tile the column loads of 32 warps, 31 wavefronts too many each.
@@ -106,8 +105,7 @@ def of(folder: Path, **more: Any) -> project.Project:
 def test_a_user_defined_operation(folder: Path, factor: str, verdict: str) -> None:
     (folder / "operations" / "twice.py").write_text(SCALE)
     path = write_kernel(folder, "mine", FRONT, BODY.replace("FACTOR", factor))
-    loaded = of(folder)
-    assert list(loaded.plan.cases) == ["mine@100"]
+    assert list(of(folder).plan.cases) == ["mine@100"]
     assert support.execute(path, 100).verdict == verdict
     before = operations.MODULES.code("twice")
     (folder / "operations" / "twice.py").write_text(SCALE.replace("2 x[i]", "two x[i]"))

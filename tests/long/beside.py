@@ -1,7 +1,5 @@
 """A process that occupies the GPU's memory, or computes on it, until its parent ends:
-
-python -m beside holding | computing
-"""
+python -m beside holding | computing"""
 
 import signal
 import sys

@@ -1,8 +1,6 @@
 """Runs that are killed, interrupted or without disk space leave no wrong result and lose none.
-
 Each try disturbs a run, clears its lock as `make` does, and repeats it. Its tables must be those of an
-undisturbed run. TILEWAVE_TRIES=12 sets the number of tries.
-"""
+undisturbed run. TILEWAVE_TRIES=12 sets the number of tries."""
 
 import contextlib
 import os

@@ -1,8 +1,6 @@
 """Faults of a GPU have a status and a reason, and the other cases of the run are right.
-
 Kernels with faults run beside right ones; without a GPU the CPU executes them. On a GPU another process occupies its
-memory or computes, and the worker or Nsight Compute is killed. Each is a separate run, which the next one completes.
-"""
+memory or computes, and the worker or Nsight Compute is killed. Each is a separate run, which the next one completes."""
 
 import contextlib
 import os
@@ -126,9 +124,7 @@ def shot(run, text):
 
 def touched(folder, study, hit, happens=None, during=None):
     """Disturb a run and return its disturbed cases.
-
-    The rest is right, and all cases are right after the next run.
-    """
+    The rest is right, and all cases are right after the next run."""
     configure(folder, study)
     with another_process(during) if during else contextlib.nullcontext():
         run = Run(folder)

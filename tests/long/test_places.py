@@ -1,7 +1,5 @@
 """The results do not depend on the folder of the checkout or on the environment.
-
-TILEWAVE_PYTHONS="PYTHON3.12 PYTHON3.13" tries other interpreters that have the packages of requirements/base.txt.
-"""
+TILEWAVE_PYTHONS="PYTHON3.12 PYTHON3.13" tries other interpreters that have the packages of requirements/base.txt."""
 
 import os
 import shutil

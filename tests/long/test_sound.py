@@ -45,8 +45,7 @@ def by_kernel():
     """Kernel -> compiled checks of its cases that this GPU can launch."""
     named = os.environ.get("TILEWAVE_SOUND")
     settings = yaml.safe_load(Path(named).read_text()) if named else MATMUL
-    study = project.load(settings, named or "MATMUL")
-    run = rules.begin(study)
+    run = rules.begin(project.load(settings, named or "MATMUL"))
     cores = os.cpu_count() or 1
     compiled = rules.compile_part(run, ALL, cores)
     pipeline = Pipeline(run.project, run.target, compiled, cores=cores)

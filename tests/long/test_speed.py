@@ -1,8 +1,6 @@
 """Thread instructions a second that a core executes, for each kernel.
-
 make bench                           # all kernels
-make bench ARGS="-k hgemm"           # kernels whose names have that
-"""
+make bench ARGS="-k hgemm"           # kernels whose names have that"""
 
 import dataclasses
 import os

@@ -53,8 +53,7 @@ GPU_CASES = {"matmul_naive@64x64x64", "matmul_naive@96x96x96"}
 
 
 def test_only_machine_code_is_executed() -> None:
-    project = load()
-    by_name = project.plan.cases
+    by_name = load().plan.cases
     assert not wants("execute", by_name["matmul_cpu@64x64x64"])
     assert wants("execute", by_name["matmul_naive@64x64x64"])
 
@@ -133,8 +132,7 @@ def test_of_cases_that_are_only_timed_a_variants_smallest_is_executed(stage, mor
     blocks += [timed | {"macros": "defaults", "shapes": more_shapes}] if more_shapes else []
     project = load(study={"cases": blocks})
     names = executing.informative(list(resolved(project.plan, target(live=False)).cases.values()))
-    sizes = sorted({*more_shapes, expected})
-    first = {f"matmul_naive@{size}x{size}x{size}" for size in sizes}
+    first = {f"matmul_naive@{size}x{size}x{size}" for size in sorted({*more_shapes, expected})}
     assert names == first | {"matmul_naive-realf64@64x64x64"}
 
 
@@ -161,8 +159,7 @@ def test_the_key_holds_the_machines_version(monkeypatch: pytest.MonkeyPatch) -> 
     project = load()
     before = [job.key for job in executed(project).values()]
     monkeypatch.setattr("tilewave.execution.version", lambda: [99, 99])
-    after = [job.key for job in executed(project).values()]
-    assert not set(before) & set(after)
+    assert not set(before) & {job.key for job in executed(project).values()}
 
 
 FIGURES = [{"metric": "smsp__inst_executed.sum", "value": 5.0, "unit": "inst"}]

@@ -194,8 +194,7 @@ def test_a_single_case_of_each_kernel_is_sampled(tmp_path):
 def test_the_plan_warns_of_a_damaged_recording(alone, capsys):
     merge(alone / "gpu", [], {}, {})
     (alone / "gpu" / "compiled.json").write_text("{}")
-    loaded = project.load(config(), "test.yaml")
-    rules.begin(replace(loaded, recorded_root=alone))
+    rules.begin(replace(project.load(config(), "test.yaml"), recorded_root=alone))
     (warning,) = (line for line in capsys.readouterr().err.splitlines() if "Warning: " in line)
     assert "gpu/compiled.json is damaged: its checksum" in warning
 

@@ -104,8 +104,7 @@ def test_report_writes_its_config_and_uses_it_again(folder, started):
 def test_shapes_have_the_sizes_of_each_operation(tmp_path):
     """A user's file may be a copy of Tilewave's; a shape goes to the operations that it fits."""
     for name in ("softmax_online", "batched_tiled", "matmul_naive"):
-        text = shipped(name).read_text()
-        (tmp_path / f"{name}.cu").write_text(text)
+        (tmp_path / f"{name}.cu").write_text(shipped(name).read_text())
     loaded = project.load(kernels_study.config([str(tmp_path)], ["64x32"], timed=True), "test.yaml")
     assert {"ladder", "operations"} <= set(loaded.plan.studies)
     cube = "1024x1024x1024"

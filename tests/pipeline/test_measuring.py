@@ -101,8 +101,7 @@ def test_a_raised_limit_measures_what_was_refused_before(store, tmp_path):
         return [over_limit(waiting[0], 90.0)]
 
     for limit_s in (2.0, 2.0, 60.0):
-        planned = {"a@64": job(limit_s=limit_s)}
-        (outcome,) = measuring.collect(planned, sources, refuse)["results"]
+        (outcome,) = measuring.collect({"a@64": job(limit_s=limit_s)}, sources, refuse)["results"]
         assert outcome.status == result.NOT_MEASURED and "case_limit_s" in outcome.reason
     assert tried == [2.0, 60.0]
 
@@ -220,9 +219,8 @@ def test_a_live_stage_says_why_it_shows_what_was_executed(store):
     counters = replace(job(stage="counters"), metrics=("smsp__inst_executed.sum",))
     lost = "the report has the kernel b where a was launched"
     (outcome,) = collect(store, Machine(result.NOT_MEASURED, lost), counters)["results"]
-    outcome = measuring.with_execution(
-        counters, outcome, execution, live=True, prefer_execution=False
-    )
+    how = {"live": True, "prefer_execution": False}
+    outcome = measuring.with_execution(counters, outcome, execution, **how)
     assert (outcome.status, outcome.source) == (result.OK, result.EXECUTED)
     assert outcome.reason.startswith(result.INSTEAD) and outcome.reason.endswith(lost)
     assert lost in measuring.log_lines("counters", {"results": [outcome], "counts": {}})

@@ -130,8 +130,7 @@ def test_a_right_kernel_passes_all_trials(tmp_path: Path, monkeypatch: pytest.Mo
     ],
 )
 def test_shapes_are_those_that_the_variant_takes(file: str, first: object, tile: object) -> None:
-    variant = support.choose(ROOT / file)
-    chosen = trials.trials(variant, None, {**TARGET["device"], "arch": 90})
+    chosen = trials.trials(support.choose(ROOT / file), None, {**TARGET["device"], "arch": 90})
     assert chosen[0].sizes == first
     below = next(trial for trial in chosen if trial.name == "below the tile")
     assert tile.items() <= below.sizes.items()

@@ -269,8 +269,7 @@ def test_candidates_of_all_kernels_share_a_group(tmp_path):
         groups.setdefault(candidate.group, []).append(case)
     assert sorted(map(len, groups.values())) == [4, 4]
     waiting = [job("a", group="x"), job("b", group="y"), job("c", group="x")]
-    together = [candidate.case for candidate in stage.by_group(waiting)]
-    assert together == ["a", "c", "b"]
+    assert [candidate.case for candidate in stage.by_group(waiting)] == ["a", "c", "b"]
     # A rival does not change a key.
     both = {case: candidate.key for case, candidate in candidates.items()}
     alone = {case: candidate.key for case, candidate in planned(tmp_path, "one").items()}
@@ -308,8 +307,7 @@ def test_a_newcomer_meets_those_that_reached_the_end(tmp_path, store):
     assert len(measured(store, first, slow)) == 4
     assert measured(store, first) == []
     cases = set(measured(store, planned(tmp_path / "k", "one", "two"), slow))
-    everybody = set(planned(tmp_path / "k", "one", "two"))
-    assert cases == everybody - slow
+    assert cases == set(planned(tmp_path / "k", "one", "two")) - slow
 
 
 def test_recorded_races_are_taken_without_a_gpu(tmp_path, store):

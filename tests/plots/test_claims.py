@@ -62,8 +62,7 @@ def recorded() -> StudyData:
         stage = "time" if metric in ("duration", "tflops") else "counters"
         b.add(case, stage, {metric: math.nan if text else float(value)}, verdict="correct")
         b.records[-1]["text"] = value if text else ""
-    data = study(b)
-    return dataclasses.replace(data, records=pd.DataFrame(b.records))
+    return dataclasses.replace(study(b), records=pd.DataFrame(b.records))
 
 
 def judged(data: StudyData) -> list[JudgedClaim]:
@@ -105,8 +104,7 @@ def test_every_claim_is_judged_as_ever(recorded: StudyData) -> None:
     for judgement in judged(recorded):
         claim = judgement.claim
         values = (claim.claimed, judgement.predicted, judgement.measured, judgement.elsewhere)
-        texts = map(judging.value_text, values)
-        rows.append([claim.id, *texts, judgement.verdict, judgement.by])
+        rows.append([claim.id, *map(judging.value_text, values), judgement.verdict, judgement.by])
     pd.testing.assert_frame_equal(pd.DataFrame(rows, columns=expected.columns), expected)
 
 
@@ -157,8 +155,7 @@ def measured(builder: Builder, name: str) -> JudgedClaim:
 def two(tflops: float = 10.0, verdict: str = "correct", environment: str = "") -> Builder:
     """Return the cases of the claim `two_outputs`, with these values of the second case."""
     b = Builder("claims")
-    first = b.case("matmul_two_outputs", "f32", CUBE)
-    b.add(first, "time", {"tflops": 16.0}, verdict="correct")
+    b.add(b.case("matmul_two_outputs", "f32", CUBE), "time", {"tflops": 16.0}, verdict="correct")
     second = b.case("matmul_tiled-tile32", "f32", CUBE)
     where = environment or ENVIRONMENT
     b.add(second, "time", {"tflops": tflops}, verdict=verdict, environment=where)

@@ -40,9 +40,7 @@ def test_a_row_for_each_dtype_and_shape(study: StudyData) -> None:
 
 def behind(study: StudyData, ratio: float, environment: str | None = None) -> StudyData:
     """Return the study with 128x128 tiles eliminated from the 4096^3 race at a high clock.
-
-    They took 370 us, `ratio` times the time of 256x128 tiles at that moment. In the end these took 380 us.
-    """
+    They took 370 us, `ratio` times the time of 256x128 tiles at that moment. In the end these took 380 us."""
     case, leader = (
         f"{variant}@4096x4096x4096"
         for variant in ("hgemm_mma-accumulatef32", "hgemm_wmma_staged-raster1-accumulatef32")

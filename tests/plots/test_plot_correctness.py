@@ -47,5 +47,4 @@ def test_a_dtype_has_its_errors_and_how_many_are_right() -> None:
     pairs = [tuple(map(int, text.split(" of "))) for text in counts.values()]
     right, checked = map(sum, zip(*pairs, strict=True))
     assert right == outcomes["right"] and checked == right + outcomes["fails"]
-    heading = [text.get_text() for text in ax.texts]
-    assert f"{right} of {checked} right" in heading
+    assert f"{right} of {checked} right" in [text.get_text() for text in ax.texts]

@@ -130,8 +130,7 @@ def test_lecture_table(study: Any) -> None:
     option = {"rows": {"register": "matmul_register", "none": "absent"}, "sizes": [512]}
     chosen = ladder.table(replace(study, options={"lecture": option}))
     assert chosen["512×512 (ms)"].dropna().tolist() == ["wrong", "not in the study"]
-    nothing = {"rows": {"none": "absent"}, "sizes": [512]}
-    for options in ({}, {"lecture": nothing}):
+    for options in ({}, {"lecture": {"rows": {"none": "absent"}, "sizes": [512]}}):
         assert "lecture" not in ladder.table(replace(study, options=options))
 
 

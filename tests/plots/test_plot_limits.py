@@ -111,8 +111,7 @@ def test_what_cannot_be_scaled_is_counted_by_ncu() -> None:
 
 
 def test_without_counted_cycles_the_time_at_the_largest_clock() -> None:
-    timed = replace(STUDY, records=STUDY.records[STUDY.records["stage"] != "counters"])
-    table = _table(timed)
+    table = _table(replace(STUDY, records=STUDY.records[STUDY.records["stage"] != "counters"]))
     bounded = table.index[table["bound (cycles)"].notna()]
     assert list(bounded) == ["matmul_tiled@2048x2048x2048", TILED]
     duration = base.value_of(STUDY, "duration", "time")[TILED]
@@ -125,10 +124,8 @@ def test_the_busiest_pipe_may_be_l2_or_a_pipe_of_the_sm() -> None:
     table = limits.table(synthetic.changed(STUDY, {"value": 1e9}, metric=catalogue.L2_SECTORS))
     assert set(table["busiest by ncu"].dropna()) == {_bounds.L2}
     assert _bounds.agreement(table) == {"SM, L2 and DRAM": (0, 4)}
-    records = STUDY.records
-    few = records[
-        records["metric"].ne(catalogue.WARP_INSTRUCTIONS) | records["stage"].eq("execute")
-    ]
+    records, counted = STUDY.records, catalogue.WARP_INSTRUCTIONS
+    few = records[records["metric"].ne(counted) | records["stage"].eq("execute")]
     pipes = dict.fromkeys([catalogue.AVERAGE, *_bounds.SM_PIPES.values()], 9.0)
     pipes |= {catalogue.AVERAGE: 700e3, _bounds.SM_PIPES[bounds.TENSOR]: 99.0}
     model = few[(few["case"] == TILED) & (few["metric"] == catalogue.ELAPSED)]

@@ -58,8 +58,7 @@ def test_ncu_may_divide_a_smaller_carve_out_of_shared_memory() -> None:
 
 def test_rows_from_the_compiled_kernel_or_from_ncu() -> None:
     rows = by_variant(STUDY)
-    launched = rows.loc["cublas", ["threads of a block", "registers of a thread"]]
-    assert list(launched) == [256, 202]
+    assert list(rows.loc["cublas", ["threads of a block", "registers of a thread"]]) == [256, 202]
     assert rows[WARPS]["cublas"] == 8 and rows["differences"]["cublas"] == ""
     assert rows[WARPS]["matmul_double_buffered"] == 16
     assert rows["differences"]["matmul_disputed"] == "driver: 7 blocks, closed form: 8"
@@ -108,8 +107,7 @@ def test_products_of_a_cpu_are_left_out() -> None:
 
 
 def test_without_the_probe_each_variant_has_its_occupancy() -> None:
-    products = STUDY.cases[STUDY.cases["operation"] != "probe"]
-    study = replace(STUDY, cases=products)
+    study = replace(STUDY, cases=STUDY.cases[STUDY.cases["operation"] != "probe"])
     ax = synthetic.draw(occupancy, study, Style()).axes[0]
     rows = by_variant(study)
     assert len(synthetic.labels(ax)) == min(12, len(rows)) and ax.get_xlabel() == "occupancy (%)"

@@ -173,8 +173,7 @@ def test_names_keep_their_distance() -> None:
 
 
 def test_other_operations_stand_under_the_same_roofs() -> None:
-    table = rows(roofline_of_operations())
-    softmax = table.loc["softmax_online@8192x8192"]
+    softmax = rows(roofline_of_operations()).loc["softmax_online@8192x8192"]
     assert softmax["dram intensity (FLOP/byte)"] == pytest.approx(5 / 8)
     assert (softmax["bound by"], softmax["lowest roof"]) == ("dram", "dram bandwidth")
     assert softmax["lowest roof (TFLOP/s)"] == pytest.approx(4.28 * 5 / 8)
@@ -191,8 +190,7 @@ def test_without_flops_no_roof_and_no_panel() -> None:
         fig = synthetic.draw(roofline, study, style)
         assert [ax.get_title(loc="left") for ax in fig.axes] == ["FP32"]
         assert "transpose_swizzled" not in "".join(text.get_text() for text in fig.axes[0].texts)
-    notes = " ".join(caption(fig))
-    assert "softmax 8192×8192, matmul 4096³" in notes
+    assert "softmax 8192×8192, matmul 4096³" in " ".join(caption(fig))
 
 
 def test_a_point_stands_at_intensities_alone() -> None:

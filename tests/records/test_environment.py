@@ -10,9 +10,8 @@ import pytest
 from tilewave.gpu import facts
 from tilewave.records import environment
 
-VERSION = (
-    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159  Release Build\nGCC 13\n"
-)
+OPEN = "NVIDIA UNIX Open Kernel Module for x86_64"
+VERSION = f"NVRM version: {OPEN}  580.159  Release Build\nGCC 13\n"
 OLDER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
 
 
@@ -87,5 +86,4 @@ def test_probe_in_a_child_that_finds_no_driver(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_uuid() -> None:
-    raw = bytes(range(16))
-    assert facts.uuid_text(raw) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert facts.uuid_text(bytes(range(16))) == "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"

@@ -43,8 +43,7 @@ def test_sets_are_nested_and_have_no_name_twice() -> None:
 
 
 def test_every_metric_has_a_unit() -> None:
-    rows = [*catalogue.METRICS.values(), *figures.DERIVED.values()]
-    assert all(row.unit for row in rows)
+    assert all(row.unit for row in [*catalogue.METRICS.values(), *figures.DERIVED.values()])
     assert not set(catalogue.METRICS) & set(figures.DERIVED)
 
 
@@ -119,8 +118,7 @@ def test_totals_are_of_the_kinds_that_touch_shared_memory() -> None:
     rows = [row(0, "LDSM.16.M88.4", 40, 40), row(16, "LDGSTS.E.BYPASS.128", 58, 15), *plain]
     derived = named(instructions.instruction_totals(rows))
     assert derived["wavefronts_shared"] == 98 and "wavefronts_shared_STS" not in derived
-    excess = [derived[f"wavefronts_shared_excess_{kind}"] for kind in ("LDSM", "LDGSTS")]
-    assert excess == [0, 43]
+    assert [derived[f"wavefronts_shared_excess_{kind}"] for kind in ("LDSM", "LDGSTS")] == [0, 43]
     assert instructions.instruction_totals(plain[1:]) == []
 
 
@@ -132,8 +130,7 @@ def test_the_probe_instruction_alone_is_counted() -> None:
     derived = instructions.probe_figures("STS", rows, values)
     assert named(derived) == {"wavefronts_by_instruction": 4, "ideal_by_instruction": 1}
     assert not instructions.probe_figures("LDS", rows, values)
-    twice = [*rows, row(64, "STS.64", 1, 1)]
-    assert not instructions.probe_figures("STS.64", twice, values)
+    assert not instructions.probe_figures("STS.64", [*rows, row(64, "STS.64", 1, 1)], values)
 
 
 def test_the_hardware_counts_a_probe_that_is_alone_on_its_side() -> None:

@@ -49,8 +49,7 @@ def held(folder):
 
 
 def samples(folder, *keys):
-    table = Recorded(folder).long_table("samples", set(keys))
-    return [row["value"] for row in table.to_pylist()]
+    return [row["value"] for row in Recorded(folder).long_table("samples", set(keys)).to_pylist()]
 
 
 def test_get_by_stage_and_case(folder):
@@ -109,9 +108,7 @@ def test_merge_is_reproducible(folder, tmp_path):
 
 def test_long_tables_repeat_a_keys_rows_for_each_case(folder):
     """New and recorded results have rows; stale cases and cases without a key have none.
-
-    A symbolic shape and its number share a key.
-    """
+    A symbolic shape and its number share a key."""
     merge(folder, [timed("c@256*sms", "k5", 3.0), timed("c@33792", "k5", 3.0)], {}, {})
     recorded = Recorded(folder)
     taken = [recorded.get("time", case) for case in ("c@256*sms", "c@33792")]

@@ -89,8 +89,7 @@ def test_cubins_are_the_recorded_bytes(
 def test_listings_are_nvdisasms(name: str) -> None:
     """The recorded listing of the same bytes is that of nvdisasm, and replaces it in tests."""
     cubin_file = support.compiled(support.choose(KERNELS[name].path), "sm_90")
-    digest = hashlib.sha256(cubin_file.read_bytes()).hexdigest()
-    listing = keeping.recorded_listing(digest)
+    listing = keeping.recorded_listing(hashlib.sha256(cubin_file.read_bytes()).hexdigest())
     if listing is None:
         pytest.skip(f"{name} has changed since it was recorded")
     assert listing == sass.as_text(cubin_file)
@@ -183,7 +182,7 @@ def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
     compared = 0
     for path in sorted((ROOT / "tests" / "faults").glob("*.cu"))[:3]:
         cubin_path = support.compiled(support.choose(path), "sm_90")
-        listing = keeping.kept_listing(hashlib.sha256(cubin_path.read_bytes()).hexdigest())
+        listing = keeping.kept_listing(keeping.digest_of(cubin_path.read_bytes()))
         compared += listing is not None
         assert listing in (None, sass.as_text(cubin_path)), path.name
     assert compared, "make them again: tests/support/keeping.py"
@@ -192,15 +191,14 @@ def test_listings_of_the_tests_kernels_are_nvdisasms() -> None:
 @needs_nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_cubins_of_the_tests_kernels_are_nvrtcs(arch: str) -> None:
-    name, macros = {"sm_80": ("hgemm_mma", {}), "sm_90": ("hgemm_wgmma_late", {"TYPE": "bf16"})}[
-        arch
-    ]
+    newest = "hgemm_wgmma_late", {"TYPE": "bf16"}
+    name, macros = newest if arch == "sm_90" else ("hgemm_mma", {})
     task = compiling.Task(support.choose(ROOT / "kernels" / "ladder" / f"{name}.cu", macros), arch)
     assert task.key in keeping.compilations(), "make them again: tests/support/keeping.py"
     done = nvrtc.compile_kernel(task.variant.kernel, task.arch, task.variant.names)
     assert cubin.code_digest(done.cubin or b"") == cubin.code_digest(keeping.kept(task.key) or b"")
-    fixtures = (
-        (of, keeping.kept(harness.key_of(of, arch))) for of in sorted(manifest.HERE.glob("*.cu"))
-    )
+    files = sorted(manifest.HERE.glob("*.cu"))
+    fixtures = ((of, keeping.kept(harness.key_of(of, arch))) for of in files)
     fixture, kept = next(of for of in fixtures if of[1])
-    assert kept == harness.compiled_now(fixture, arch), "make them again: tests/support/keeping.py"
+    new = keeping.bare(harness.compiled_now(fixture, arch))
+    assert kept == new, "make them again: tests/support/keeping.py"

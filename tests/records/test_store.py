@@ -134,7 +134,6 @@ def test_what_a_killed_writer_left_is_whole(tmp_path):
 
 
 def test_a_full_disk_leaves_no_half_entry(tmp_path):
-    full = writer(tmp_path, FULL + WRITER)
-    said = full.communicate()[1].splitlines()[-1]
+    said = writer(tmp_path, FULL + WRITER).communicate()[1].splitlines()[-1]
     assert "UserError" in said and "cannot be written (File too large)" in said
     assert [path for path in Path(tmp_path).rglob("*") if path.is_file()] == []

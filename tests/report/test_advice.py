@@ -257,9 +257,7 @@ def recorded() -> tuple[Any, Any, dict[str, Subject]]:
 
 
 # Stream-K also saves split-K's partial sums, which have no counters at uneven shapes. The pairs depend on the recording.
-SPARES_MORE = {
-    ("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192"),
-}
+SPARES_MORE = {("hgemm_split_k@256*(sms+1)x128x8192", "hgemm_stream_k@256*(sms+1)x128x8192")}
 
 
 def test_bounds_held_on_the_recorded_ladder() -> None:

@@ -1,7 +1,5 @@
 """The pages in a browser; `make browser` installs the packages and runs these tests.
-
-They open a small report and the one in `reports/` or in the folder TILEWAVE_REPORTS.
-"""
+They open a small report and the one in `reports/` or in the folder TILEWAVE_REPORTS."""
 
 import os
 import random
@@ -304,8 +302,7 @@ def test_text_of_a_figure_is_readable_on_a_phone(visit, reports, context):
 
     sizes = {}
     for name in pages(reports, "study"):
-        page = visit(name, **context)
-        image = page.locator("picture:has(source) img").first
+        image = visit(name, **context).locator("picture:has(source) img").first
         address, width = image.evaluate("one => [one.currentSrc, one.clientWidth]")
         file = reports / address.removeprefix(visit.root)
         shown = smallest_font(file) * width / studies.svg_size(file)[0]

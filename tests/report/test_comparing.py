@@ -206,9 +206,8 @@ def test_two_folders_of_kernels(alone: Path, capsys: pytest.CaptureFixture[str])
 def test_slower_cases_come_first() -> None:
     noise = np.linspace(-0.1, 0.1, 10)
     factors = {f"k{case}@64": factor for case, factor in enumerate((0.8, 1.2, 1.005))}
-    timed = samples(
-        {case: (100 + noise, factor * (100 + noise)) for case, factor in factors.items()}
-    )
+    us = 100 + noise
+    timed = samples({case: (us, factor * us) for case, factor in factors.items()})
     about = side("a").cases.loc[[0, 0, 0]].assign(case=[*factors])
     text = output.text(Comparison(Side("a", about), Side("b", about), in_turn=timed))
     assert "1 faster, 1 same, 1 slower" in text

@@ -53,8 +53,7 @@ def test_the_command_answers(lesson, monkeypatch, capsys):
     if lesson.name == "naive":
         assert counts(out, "LDG") / counts(out, "f32") == pytest.approx(2, rel=0.05)
     elif lesson.name == "tiles":
-        halved = output(("TILE=32", "TILE=16"))
-        assert counts(halved, "LDG") == 2 * counts(out, "LDG")
+        assert counts(output(("TILE=32", "TILE=16")), "LDG") == 2 * counts(out, "LDG")
     elif lesson.name == "banks":
         padded = output(("--macro SKEW=0 ", ""))
         excess = counts(out, "LDGSTS", 5)

@@ -309,8 +309,7 @@ def test_a_finding_stands_on_the_index_and_in_the_figure(make, monkeypatch) -> N
     assert b",0.7," in files["right.csv"], "the tolerance of the check"
     assert json.loads(files["right.json"])["takeaway"] == "9 rows & an excess"
     assert files["right.txt"].startswith(b"9 rows & an excess\n")
-    text = run.page()
-    assert '9 rows &amp; an <a class="term" href="glossary.html#excess">excess</a>' in text
+    assert '9 rows &amp; an <a class="term" href="glossary.html#excess">excess</a>' in run.page()
     assert Path("reports/study/right.html").read_text("utf-8").count("9 rows &amp; an") == 2
 
 
@@ -439,8 +438,7 @@ def test_study_data_keeps_config_order_and_expectations(make: Any) -> None:
 
 
 def test_sidecar_says_where_the_figure_came_from(make: Any) -> None:
-    run = make()
-    side = json.loads(run.figure("probes")["probes.json"])
+    side = json.loads(make().figure("probes")["probes.json"])
     assert (side["question"], side["study"], side["commits"]) == ("Expected?", "probes", ["abc"])
     assert side["keys"] == ["c-probe@even", "c-probe@odd", "key-probe@even", "key-probe@odd"]
     assert side["environments"]["e1"]["gpu"] == "NVIDIA H200"

@@ -51,8 +51,7 @@ def test_summary_counts_cases_once(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("strict", [True, "release"])
 def test_nothing_checked_is_said_and_does_not_fail(tmp_path: Path, strict: Any) -> None:
-    text = judge(strict, *tables(tmp_path, HARMLESS))
-    assert text.splitlines()[0] == "checked 0 of 2"
+    assert judge(strict, *tables(tmp_path, HARMLESS)).splitlines()[0] == "checked 0 of 2"
 
 
 @pytest.mark.parametrize(
@@ -70,8 +69,7 @@ def test_strict_fails_and_says_why(tmp_path, capsys, rows, verdicts, line) -> No
     with pytest.raises(SystemExit) as ended:
         judge(True, *paths)
     assert ended.value.code == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert sum(line in printed for printed in lines) == 1
+    assert sum(line in printed for printed in capsys.readouterr().err.splitlines()) == 1
 
 
 def test_stale_fails_a_release_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,5 @@
 """Snakemake in a process that is forked from one with Snakemake imported.
-
-Imports take most of the time of a dry run.
-"""
+Imports take most of the time of a dry run."""
 
 import multiprocessing
 import os
@@ -23,8 +21,7 @@ FORKS.set_forkserver_preload(["snakemake.cli", "snakemake.workflow", "pandas", "
 
 def _main(arguments: list[str], folder: str, environment: dict[str, str], streams: str) -> None:
     for number, name in enumerate(STREAMS):
-        file = os.open(os.path.join(streams, name), os.O_RDWR | os.O_CREAT, 0o600)
-        os.dup2(file, number)
+        os.dup2(os.open(os.path.join(streams, name), os.O_RDWR | os.O_CREAT, 0o600), number)
         os.set_inheritable(number, True)
     os.environ.clear()
     os.environ.update(environment)

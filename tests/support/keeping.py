@@ -1,19 +1,24 @@
-"""Compilations of the tests' kernels. nvdisasm takes 0.3 s a kernel, and NVRTC up to 3 s, so they run only for new ones.
+"""Compilations of the tests' kernels. nvdisasm takes 0.2 s a kernel, and NVRTC up to 3 s, so they run only for new ones.
 
 `python tests/support/keeping.py`, in a clone after `make smoke test` with an empty user cache, writes the listings and the
 cubins of its store and of that cache, which has a command's trials, and of fixtures, but for those of the smoke study. They
-are read without Arrow, for the process that compiles a trial sees no files for it.
+are read without Arrow, for the process that compiles a trial sees no files for it. Listings are kept without addresses, and
+cubins that no recording has without their PTX text, a third of what they take.
 """
 
 import functools
 import hashlib
+import io
 import itertools
 import json
 import lzma
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from elftools.elf.elffile import ELFFile
 
 from tilewave.basics import cache
 from tilewave.compiling import cubin, sass
@@ -27,18 +32,55 @@ from tilewave.records.store import Store, write_atomically
 KEPT = Path(__file__).with_name("kept.zip")
 STORE = ROOT / ".tilewave"
 FIXTURES = STORE / "fixtures"
-DISASSEMBLING_S, COMPILING_S, LEAST_S = 0.35, 0.5, 0.1
+DISASSEMBLING_S, COMPILING_S, LEAST_S = 0.2, 0.5, 0.1
 """Seconds that a listing saves, the cubin of a fixture, and any cubin."""
 MOST_BYTES = 2_680_000
 """Most bytes of listings and cubins, compressed: a clone has them twice."""
 SHORT, MADE = 16, {"key", "text", "sha256", "code", "source_sha256"}
 """Letters of a digest that name what is kept, and digests of an entry that are not kept."""
 PACKED = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}
-TOGETHER = 1 << 22
+TOGETHER = 1 << 23
 """Bytes of listings, or of cubins, that are compressed, and read, together."""
+PTX = ".nv_debug_ptx_txt"
+ROW, PREDICATE, COLUMN = re.compile(r"^ {8}/\*[0-9a-f]{4}\*/ +", re.M), re.compile(r"(@!?P. )?"), 19
+"""What is before an instruction in a listing, and how many spaces before one without such a predicate."""
 
 
-@functools.lru_cache(maxsize=4)  # what is asked for is mostly like what was before
+def bare(code: bytes) -> bytes:
+    """Return a cubin with zeros for its PTX text, which neither execution nor nvdisasm reads."""
+    for section in ELFFile(io.BytesIO(code)).iter_sections():
+        if section.name == PTX:
+            at, size = section["sh_offset"], section["sh_size"]
+            return code[:at] + bytes(size) + code[at + size :]
+    return code
+
+
+def digest_of(code: bytes) -> str:
+    """Return the SHA-256 of a cubin without its PTX text, which names its listing."""
+    return hashlib.sha256(bare(code)).hexdigest()
+
+
+def whole(short: str) -> str:
+    """Return the listing that `_short` shortened."""
+    rows, address = list[str](), 0
+    for row in short.split("\n"):
+        if row.startswith("\1"):
+            spaces = COLUMN - len(PREDICATE.match(row, 1)[0])
+            row = f"{'':8}/*{address:04x}*/{'':{spaces}}{row[1:]}"
+            address += sass.BYTES
+        elif row.startswith(".text."):
+            address = 0
+        rows.append(row)
+    return "\n".join(rows)
+
+
+def _short(listing: str) -> str:
+    """Return a listing without its instructions' addresses, if these follow from their number."""
+    short = ROW.sub("\1", listing)
+    return short if whole(short) == listing else listing
+
+
+@functools.cache
 def _read(name: str) -> bytes:
     with zipfile.ZipFile(KEPT) as file:
         return lzma.decompress(file.read(name))
@@ -65,9 +107,9 @@ def kept(of: str) -> bytes | None:
 
 
 def kept_listing(sha256: str) -> str | None:
-    """Return the kept listing of the cubin with that digest, if any."""
+    """Return the kept listing of the cubin with that digest (`digest_of`), if any."""
     listing = kept(sha256)
-    return None if listing is None else listing.decode()
+    return None if listing is None else whole(listing.decode())
 
 
 def restored(task: compiling.Task, store: Store) -> bool:
@@ -100,7 +142,7 @@ def stored(task: compiling.Task, store: Store, read: Callable[..., Any]) -> Any:
 
 def of_trial(path: Path) -> str:
     """Return the listing of a cubin, as `of_file` does, without the recordings."""
-    return kept_listing(hashlib.sha256(path.read_bytes()).hexdigest()) or sass.as_text(path)
+    return kept_listing(digest_of(path.read_bytes())) or sass.as_text(path)
 
 
 def of_cubin(code: bytes) -> str:
@@ -117,11 +159,9 @@ def of_cubin(code: bytes) -> str:
 def _recorded() -> dict[str, tuple[Recorded, str]]:
     """Return the recording and the key of each recorded cubin, by its SHA-256."""
     recordings = map(Recorded, folders(ROOT / "resources" / "recorded"))
-    entries = [
-        (recording, entry) for recording in recordings for entry in recording.compiled.values()
-    ]
-    return {entry["sha256"]: (recording, entry["key"]) for recording, entry in entries[::-1]
-            if "sha256" in entry and "key" in entry}  # fmt: skip
+    entries = [(of, entry) for of in recordings for entry in of.compiled.values()]
+    complete = [(of, entry) for of, entry in entries[::-1] if {"sha256", "key"} <= entry.keys()]
+    return {entry["sha256"]: (of, entry["key"]) for of, entry in complete}
 
 
 def recorded_listing(sha256: str) -> str | None:
@@ -133,8 +173,7 @@ def recorded_listing(sha256: str) -> str | None:
 
 def of_file(path: Path) -> str:
     """Return the listing of a cubin; tests compare some of the kept ones with nvdisasm's."""
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return recorded_listing(digest) or of_trial(path)
+    return recorded_listing(hashlib.sha256(path.read_bytes()).hexdigest()) or of_trial(path)
 
 
 def _grouped(items: Mapping[str, bytes], prefix: str) -> Iterator[tuple[str, dict[str, bytes]]]:
@@ -148,7 +187,7 @@ def _choose(
     texts: dict[str, bytes], cubins: dict[str, bytes], entries: dict[str, dict[str, Any]]
 ) -> None:
     """Leave out what saves the least time for its bytes, so that the file has at most `MOST_BYTES`."""
-    packed = {"listings": 26, "cubins": 11, "cubins of several kernels": 22}
+    packed = {"listings": 35, "cubins": 18.4}
     saved = list[tuple[float, str, float]]()
     for digest, text in texts.items():
         saved.append((DISASSEMBLING_S, digest, len(text) / packed["listings"]))
@@ -156,8 +195,7 @@ def _choose(
         entry = entries.get(key, {"seconds": COMPILING_S, "kernels": ""})
         listed = not entry["kernels"] or kept_listing(entry["sha256"])
         seconds = max(entry["seconds"] - (0 if listed else DISASSEMBLING_S), LEAST_S)
-        of = "cubins of several kernels" if len(entry["kernels"]) > 2 else "cubins"
-        saved.append((seconds, key, len(data) / packed[of]))
+        saved.append((seconds, key, len(data) / packed["cubins"]))
     room = float(MOST_BYTES)
     for _, name, size in sorted(saved, key=lambda of: -of[0] / of[2]):
         room -= size
@@ -169,18 +207,20 @@ def _choose(
 def main() -> None:
     smoke = "".join(path.read_text() for path in ROOT.glob("results/smoke/compiled/*.json"))
     texts, entries = dict[str, bytes](), dict[str, dict[str, Any]]()
-    cubins = {path.stem: path.read_bytes() for path in FIXTURES.glob("*.cubin")}
+    cubins = {path.stem: bare(path.read_bytes()) for path in FIXTURES.glob("*.cubin")}
     for path in (*STORE.rglob("*.sass"), *cache.folder("kernels").rglob("*.sass")):
         code, about = path.with_suffix(".cubin").read_bytes(), path.with_suffix(".json")
-        digest, entry = hashlib.sha256(code).hexdigest(), {}
+        recorded = recorded_listing(hashlib.sha256(code).hexdigest())
+        digest, entry = digest_of(code), {}
         if about.is_file():
-            entry = json.loads(about.read_text("utf-8"))
+            entry = json.loads(about.read_text("utf-8")) | {"sha256": digest}
         if entry.get("key", "") in smoke and entry:
             continue
         if entry:
-            entries[entry["key"]], cubins[entry["key"]] = entry, code
-        if not recorded_listing(digest):
-            texts[digest] = path.read_bytes()
+            entries[entry["key"]] = entry
+            cubins[entry["key"]] = code if recorded else bare(code)
+        if not recorded:
+            texts[digest] = _short(path.read_text("utf-8")).encode()
     _choose(texts, cubins, entries)
     # Variants of a kernel, and kernels of similar length, compress well together.
     names = {of["sha256"]: of["kernels"] for of in entries.values()} | {
@@ -196,10 +236,9 @@ def main() -> None:
             order = sorted(items, key=lambda of: (names.get(of, []), len(items[of]), of))
             for name, members in _grouped({of: items[of] for of in order}, prefix):
                 write(name, b"".join(members.values()))
-                at = itertools.accumulate(map(len, members.values()), initial=0)
-                places |= {
-                    of[:SHORT]: (name, start, len(members[of])) for of, start in zip(members, at)
-                }
+                starts = itertools.accumulate(map(len, members.values()), initial=0)
+                for (of, member), start in zip(members.items(), starts):
+                    places[of[:SHORT]] = name, start, len(member)
         write("places", json.dumps(places).encode())
         short = {
             key: {name: of for name, of in entry.items() if name not in MADE}

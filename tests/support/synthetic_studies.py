@@ -24,11 +24,8 @@ ACCESSES = FIGURES["accesses"]
 
 def _rungs(name: str) -> list[tuple[str, str, float]]:
     """Return the variants of a table by dtype, each with its dtype and speed."""
-    return [
-        (variant, dtype, speed)
-        for dtype, speeds in FIGURES[name].items()
-        for variant, speed in speeds.items()
-    ]
+    by_dtype = FIGURES[name].items()
+    return [(of, dtype, speed) for dtype, speeds in by_dtype for of, speed in speeds.items()]
 
 
 RUNGS = _rungs("rungs")
@@ -210,9 +207,8 @@ def tile_size() -> StudyData:
     b = Builder("tile_size")
     shapes = [(n, n, n) for n in (256, 512, 1024, 2048, 4096, 8192)]
     shapes += [(512, 512, 16384), (128, 8192, 4096), (8192, 128, 4096)]
-    for (tile_m, tile_n, peak, per_sm), (m, n, k) in itertools.product(
-        FIGURES["tile_size"], shapes
-    ):
+    pairs = itertools.product(FIGURES["tile_size"], shapes)
+    for (tile_m, tile_n, peak, per_sm), (m, n, k) in pairs:
         blocks = -(-m // tile_m) * -(-n // tile_n)
         case = b.case(
             f"hgemm_mma-tile_m{tile_m}-tile_n{tile_n}", "f16_f32", (m, n, k),
@@ -299,9 +295,8 @@ def alignment() -> StudyData:
     b = Builder("alignment")
     size, below = 4096, (4095, 4094, 4092, 4088, 4080, 4064, 4032, 3968)
     swept = [("m", size), *itertools.product("mnk", below)]
-    for (variant, dtype, first, second, top, nbytes), (name, edge) in itertools.product(
-        FIGURES["alignment"], swept
-    ):
+    pairs = itertools.product(FIGURES["alignment"], swept)
+    for (variant, dtype, first, second, top, nbytes), (name, edge) in pairs:
         layouts = json.dumps({"a": first, "b": second, "c": "row"})
         fastest = {"k" if first == "row" else "m", "n" if second == "row" else "k", "n"}
         shape = {"m": size, "n": size, "k": size} | {name: edge}

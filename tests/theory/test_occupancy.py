@@ -30,8 +30,7 @@ def test_a_block_that_does_not_fit_has_zero_blocks() -> None:
 
 def test_limits_from_an_environment() -> None:
     facts = samples.HOPPER
-    limits = SmLimits.from_environment(facts)
-    assert occupancy(limits, 128, 180) == occupancy(HOPPER, 128, 180)
+    assert occupancy(SmLimits.from_environment(facts), 128, 180) == occupancy(HOPPER, 128, 180)
     assert SmLimits.from_environment({**facts, "compute_capability": "7.5"}).shared_unit == 256
     with pytest.raises(KeyError, match="shared_per_sm"):
         SmLimits.from_environment({k: v for k, v in facts.items() if k != "shared_per_sm"})

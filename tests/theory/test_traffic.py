@@ -120,8 +120,7 @@ def test_products_at_64() -> None:
     cube = {"m": 64, "n": 64, "k": 64}
     # Naive: a warp's 32 outputs need, for each of 64 k, A's element (1 sector) and 32 of B (4 sectors):
     # 128 warps x 64 x 2 requests and x 5 sectors. 128 stores of 4 sectors.
-    naive = {"a": WarpAccess(1, 1)}
-    loads, stores = t.product_traffic(cube, (1, 32, 1), naive, 4)
+    loads, stores = t.product_traffic(cube, (1, 32, 1), {"a": WarpAccess(1, 1)}, 4)
     assert loads == Traffic(16384, 40960, 16384 * 32)
     assert (stores.requests, stores.sectors) == (128, 512)
     # 2 n m k loads by lanes.

@@ -18,8 +18,7 @@ class Clockwork:
         self.limits = {}
 
     def _time(self, name):
-        wobble = 1 + self.noise * math.sin(17.0 * len(self.calls))
-        return self.times[name] * wobble
+        return self.times[name] * (1 + self.noise * math.sin(17.0 * len(self.calls)))
 
     def screen(self, name, worst_us):
         self.calls.append(("screen", name))

@@ -48,8 +48,7 @@ def test_of_an_item_comes_all_that_is_yielded():
         if number == 2:
             raise ValueError("no more")
 
-    limits = pool.ProcessLimits(10, 1 << 30)
-    pairs = list(pool.Pool(some, [1, 2, 3], 2, limits).take())
+    pairs = list(pool.Pool(some, [1, 2, 3], 2, pool.ProcessLimits(10, 1 << 30)).take())
     by_item = {number: [value for item, value in pairs if item == number] for number in (1, 2, 3)}
     assert by_item[1] == [0] and by_item[3] == [0, 1, 2] and by_item[2][:2] == [0, 1]
     assert by_item[2][2].reason == "ValueError: no more"

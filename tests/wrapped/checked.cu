@@ -403,7 +403,7 @@ REGISTERED(launched)
 // mix_neighbours: 1, race: thread (0, 0, 0)
 // softmax_rows: 0, is right at
 // gemm_commas: 3, wrong:
-// reduce_halves: 1, no __syncwarp orders them
+// reduce_halves: 1, no __syncwarp or barrier orders them
 // gemm_rounded: 1, rounds m up to whole blocks, the outcome is invalid access at m = 17
 // vec_add_down: 1, it has a bounds test of n, the outcome is wrong at
 // scatter: 3, race:

@@ -66,10 +66,8 @@ def _drop_output() -> None:
 @contextlib.contextmanager
 def _leaving() -> Iterator[None]:
     """Exit with one line where the machine ends the command, silently where the reader has left.
-
     The status is that of SIGPIPE for a reader that has left (`| head`), that of SIGINT for Ctrl-C, 3 for an internal
-    error, else 2. A BrokenPipeError of any other pipe is raised again.
-    """
+    error, else 2. A BrokenPipeError of any other pipe is raised again."""
     try:
         try:
             yield

@@ -157,10 +157,8 @@ def differences(
     kernel: Kernel, results: np.ndarray, arrays: dict[str, np.ndarray]
 ) -> list[tuple[int, int, int, int]]:
     """Return (result, thread, actual, expected) for each difference from the recording.
-
     For threads that are kept as checksums, the warp's first thread stands for the warp, and the expected
-    word is unknown (-1).
-    """
+    word is unknown (-1)."""
     kept = arrays[kernel.name].T
     rows = [
         (int(k), int(i), int(results[i, k]), int(kept[i, k]))

@@ -1,8 +1,6 @@
 """Numbers for the fixtures, the same on every computer and with every version of NumPy.
-
 Only PCG64's raw words are drawn (NEP 19 fixes that stream). The arithmetic on them is exact or correctly
-rounded.
-"""
+rounded."""
 
 import hashlib
 import re
@@ -270,9 +268,7 @@ def generate_inputs(
     kernel: Kernel, threads: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the operands a, b, c as flat uint32 arrays; 64-bit numbers are two words, the low one first.
-
-    Operands of the same kind are equal in one thread of eight, as cases for comparisons.
-    """
+    Operands of the same kind are equal in one thread of eight, as cases for comparisons."""
     count = threads or kernel.threads
     a, b, c = (operand(kernel, which, count) for which in range(3))
     equal = Source(f"{kernel.name} equal").below(24, count)[:, None]

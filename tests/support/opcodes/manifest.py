@@ -52,10 +52,8 @@ APPROXIMATE: dict[str, tuple[str, list[tuple[float, float]]]] = {
 @dataclass(frozen=True)
 class Kernel:
     """A fixture.
-
     results: number of 32-bit words that a thread writes. kinds: of the operands a, b and c. needs: the least
-    architecture (90 for sm_90).
-    """
+    architecture (90 for sm_90)."""
 
     file: str
     name: str

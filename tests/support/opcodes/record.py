@@ -35,9 +35,7 @@ def digest(arrays: list[np.ndarray]) -> str:
 
 def run_file(path: Path, folder: Path) -> None:
     """Write each kernel's results of both launches to ``folder/<kernel>.npy``, in a separate process.
-
-    The name of a kernel is printed before it runs.
-    """
+    The name of a kernel is printed before it runs."""
     card = harness.Card()
     about = {"gpu": card.gpu.name, "arch": card.gpu.arch, "nvrtc": nvrtc.version()}
     image = harness.cubin_of(path, card.gpu.arch)

@@ -34,10 +34,8 @@ def _secured(
     folder: Path, name: str, remedy: str, above: Path | None = None, new: bool = False
 ) -> Path:
     """Make a folder that only its owner can write: this user, root, or the owner of the folder ``above``.
-
     Its group loses the right to write. ``new``: Tilewave made it, so that it is no link and no group can write it.
-    Raises UserError for another.
-    """
+    Raises UserError for another."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         state = folder.lstat() if new else folder.stat()

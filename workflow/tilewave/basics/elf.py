@@ -174,8 +174,7 @@ def _relocated(cubin: bytes) -> tuple[list[tuple[int, str, int]], list[tuple[int
             calls.append((int(entry["r_offset"]), str(symbol.name)))
             continue
         # A relocation without an addend adds to the value in the slot.
-        held = _word(slots, int(entry["r_offset"]), 8)
-        addend = entry.entry.get("r_addend", held)
+        addend = entry.entry.get("r_addend", _word(slots, int(entry["r_offset"]), 8))
         name = numbered[where].name
         pointers.append((int(entry["r_offset"]), name, int(symbol["st_value"]) + int(addend)))
     return pointers, calls
@@ -206,9 +205,9 @@ def read(cubin: bytes, entry: str) -> Image:
     elf, numbered = _opened(cubin)
     sections = {section.name: section for section in numbered}
     if f".text.{entry}" not in sections:
-        there = [name.removeprefix(".text.") for name in sections if name.startswith(".text.")]
-        listed = ", ".join(there)
-        raise Unsupported(f"entry {entry}", detail=f"the cubin has no such kernel, only {listed}")
+        there = (name.removeprefix(".text.") for name in sections if name.startswith(".text."))
+        only = f"the cubin has no such kernel, only {', '.join(there)}"
+        raise Unsupported(f"entry {entry}", detail=only)
     flags = int(elf.header["e_flags"])
     # Two layouts of e_flags: newer ones keep the architecture in bits 8 to 15.
     arch = (flags >> 8) & 0xFF if elf.header["e_ident"]["EI_ABIVERSION"] >= 8 else flags & 0xFF

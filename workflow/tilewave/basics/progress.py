@@ -32,8 +32,7 @@ def patience(text: str) -> Iterator[None]:
         while not done.wait(max(PATIENCE_S, time.monotonic() - start)):
             say(f"{text} ({duration(time.monotonic() - start)})")
 
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
+    threading.Thread(target=repeat, daemon=True).start()
     try:
         yield
     finally:

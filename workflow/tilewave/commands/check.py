@@ -1,8 +1,6 @@
 """``tilewave check FILE|FOLDER``: say whether kernels are right, what to fix first, and how far to trust it.
-
 The judge chooses shapes and inputs. A file without front matter is wrapped first, in a temporary folder.
-Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file; 3: it could not tell.
-"""
+Exit code 0: right; 1: not right; 2: a mistake on the command line or in a file; 3: it could not tell."""
 
 import json
 import tempfile
@@ -15,6 +13,7 @@ from tilewave.basics.columns import filled
 from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
+from tilewave.commands.checking.doubts import is_mostly_wrong
 from tilewave.commands.checking.judging import WORST, verdict_on
 from tilewave.commands.checking.judging_programs import Programs
 from tilewave.commands.checking.sources import GUESSES, checked_kernels
@@ -56,7 +55,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
     kernel_reference.execute = reference_kernel.outputs
     machine = machine or execute.engine_of(options)
     with tempfile.TemporaryDirectory(prefix="tilewave-") as folder:
-        kernels, skipped = [], dict[str, str]()
+        kernels, skipped, signatures = [], dict[str, str](), list[str]()
         programs = Programs(options, machine, Path(folder))
         try:
             for source in checked_kernels(options, Path(folder), skipped):
@@ -66,12 +65,24 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
                     if document["exit_code"] == result.UNCLEAR and wrapped:
                         document = programs.judged(document, source.path)
                     kernels.append(document)
+                    named = source.kernel.front.operation if source.kernel else ""
+                    is_shipped = source.signature and operations.MODULES.file(named) is None
+                    signatures.append(f"{named}({source.signature})" if is_shipped else "")
                 except UserError as error:
                     if not options.path.is_dir():
                         raise
                     skipped[source.name] = str(error)
         finally:  # the folder's operations end with it
             operations.MODULES.use(map(Path, options.operations))
+    for entry, signature in zip(kernels, signatures):
+        alike = (of for of, other in zip(kernels, signatures) if other == signature)
+        twin = next((of for of in alike if of["exit_code"] == result.RIGHT), None)
+        if signature and twin and is_mostly_wrong(entry):
+            entry["exit_code"] = result.NOT_RIGHT
+            entry["sentence"] = (
+                f"{entry['kernel']} is not right as {signature.partition('(')[0]}: {entry['reason']}; "
+                f"{twin['kernel']}, which has the same parameters, is"
+            )
     if not kernels and not skipped:
         problem = f"{options.path} has no kernel"
         raise UserError.because(HERE, problem, "Give a folder with kernel files")

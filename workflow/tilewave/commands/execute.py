@@ -1,8 +1,6 @@
 """``tilewave execute KERNEL.cu``: execute a kernel's machine code on the CPU, check it and count.
-
 Exit code 0: the result is correct, or a probe ran; 1: it is wrong, failed, or has a fault such as a race;
-2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported.
-"""
+2: a mistake on the command line or in the file; 3: nothing checked it, or something is not supported."""
 
 import functools
 import itertools
@@ -141,8 +139,7 @@ def arch_of(options: Namespace) -> str:
 @functools.lru_cache(maxsize=1)
 def _recorded(root: Path, times: tuple[int, ...]) -> list[dict[str, Any]]:
     """Return the facts of the recorded GPUs. ``times``: of the folders' last changes, for the cache."""
-    recordings = largest_first(root)
-    return [item.environments.get(item.main_environment, {}) for item in recordings]
+    return [item.environments.get(item.main_environment, {}) for item in largest_first(root)]
 
 
 def _environments() -> list[dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 Beside FILE stand its data (.csv), its caption (.txt) and a LaTeX figure with both (.tex). Without titles inside;
 the text of an SVG is text. The figure is drawn from the run in this folder, so nothing is measured.
-Exit code 0: drawn; 2: a mistake on the command line.
-"""
+Exit code 0: drawn; 2: a mistake on the command line."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ def run(options: Namespace) -> int:
     loaded = figures.loaded(Namespace(target=results / "target.json", **tables))
     study = figures.of_tables(project, options.study, *loaded)
     dtypes, variants = ([*filter(None, of.split(","))] for of in (options.dtypes, options.variants))
-    part = chosen(study, dtypes, variants)
-    content = figures.drawing(project, part)
+    content = figures.drawing(project, chosen(study, dtypes, variants))
     style = figures.style_of(project)
     if options.width:
         style = replace(style, width_mm=millimetres(options.width))

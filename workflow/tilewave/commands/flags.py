@@ -36,8 +36,7 @@ class Parser(ArgumentParser):
         super().__init__(**more, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        remedy = f"See `{self.prog} --help`"
-        raise UserError.because(HERE, f"{self.prog}: {message}", remedy)
+        raise UserError.because(HERE, f"{self.prog}: {message}", f"See `{self.prog} --help`")
 
 
 PARSERS: dict[Callable[..., Any], Parser] = {}

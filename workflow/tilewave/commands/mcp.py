@@ -1,8 +1,7 @@
 """``tilewave mcp``: the judge as tools for an agent: check, execute, compare, over standard input and output.
 
 It needs the package of the extra: ``pip install 'tilewave[mcp]'``. There is no network. A tool's result is the
-JSON document of the command; a mistake in the arguments is a document with exit code 2 and the reason.
-"""
+JSON document of the command; a mistake in the arguments is a document with exit code 2 and the reason."""
 
 import functools
 import tempfile
@@ -77,8 +76,7 @@ def server(machine: Any = None) -> Any:
         """Say whether a kernel file, or each kernel of a folder, is right, and how far to trust that.
 
         path: a .cu file with or without front matter, a .yaml file, a cubin or a folder. macros: of the
-        variant. arch: such as sm_90. budget_s: seconds for the trials of a kernel.
-        """
+        variant. arch: such as sm_90. budget_s: seconds for the trials of a kernel."""
         arguments = ["check", *_variant(macros, arch), f"--budget={budget_s}", "--", path]
         return checking.check(flags.options_of(checking.add, arguments), machine)
 
@@ -108,8 +106,7 @@ def server(machine: Any = None) -> Any:
         """Compare two kernel files, folders of kernels or git revisions; `after` is the working tree if missing.
 
         kernels: folders of kernels in both revisions. fail_on: rules that make the exit code 1, of wrong, slower,
-        excess, registers and spills, separated by commas.
-        """
+        excess, registers and spills, separated by commas."""
         arguments = ["compare", f"--fail-on={fail_on}", "--kernels", *(kernels or ["kernels"])]
         arguments += ["--shapes", *shapes] if shapes else []
         sides = [before, *([after] if after else [])]

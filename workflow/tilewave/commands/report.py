@@ -68,8 +68,7 @@ def _config(options: Namespace) -> Path:
     file: Path | None = options.configfile
     if options.kernels is None:
         for flag in ("shapes", "operations"):
-            value = getattr(options, flag)
-            if value:
+            if getattr(options, flag):
                 remedy = f"Add --kernels; a config names its own {flag}"
                 raise UserError.because(HERE, f"--{flag} is given without --kernels", remedy)
         if file is None:
@@ -98,16 +97,14 @@ def workflow(config: Path, rule: str, cores: str = "all", only: str = "") -> int
     """Run a rule here, print the page's path, and return the exit code. Raises UserError before anything runs."""
     document = validation.read_mapping(config, config) | ({"only": only} if only else {})
     # Nothing is compiled for it.
-    project = projects.load(document, config, files=[config], thorough=False)
-    page = project.reports / "index.html"
+    page = projects.load(document, config, files=[config], thorough=False).reports / "index.html"
     if unlock(Path.cwd()):
         return 1
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
     command += ["--configfile", str(config), "--cores", cores, "--quiet", *QUIET, "--", rule]
     if only:
         command[-2:-2] = ["--config", f"only={only}"]
-    environment = child_environment()
-    code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL).returncode
+    code = subprocess.run(command, env=child_environment(), stdin=subprocess.DEVNULL).returncode
     if rule == "report" and page.is_file():
         print(f"The report is in {page.resolve()}")
     return code

@@ -2,8 +2,7 @@
 
 A lock is cleared only if no living run of this folder can hold it. Jobs that outlived their run
 (``kill -9`` spares them) are ended first, so that two processes never write the same output. Only
-processes of this machine are seen: on a shared file system, run this on the machine of the killed run.
-"""
+processes of this machine are seen: on a shared file system, run this on the machine of the killed run."""
 
 import contextlib
 import shutil

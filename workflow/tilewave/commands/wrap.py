@@ -89,12 +89,12 @@ def _all(options: Namespace) -> int:
     for function in source.functions():
         if function.file == source.path and function.name != judge:
             try:
-                changes = {**vars(options), "kernel": function.name}
+                changes = {**vars(options), "kernel": function.label}
                 status, verdict = wrap_kernel(Namespace(**changes))
             except UserError as error:
                 status, verdict = result.USAGE, str(error)
             exit_status = max(exit_status, status)
-            lines.append(f"{function.name}: {verdict}")
+            lines.append(f"{function.label}: {verdict}")
     for line in lines:
         say(line)
     return exit_status
@@ -141,7 +141,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
         if probing.TOO_LARGE not in str(error) or not constants:
             raise
     source = source.with_smaller(constants)
-    function = next(of for of in source.functions() if of.name == function.name)
+    function = next(of for of in source.functions() if of.label == function.label)
     smaller = Target(options, function, source, folders, ready)
     return _wrapped(smaller, output, folders_of_operations)
 
@@ -217,9 +217,8 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
                 guess.faults.append(failure)
         guess.faults = [_overruns(derived, fault) for fault in guess.faults]
         guess.notes = [_overruns(derived, note) for note in guess.notes]
-    if outcome["verdict"] in result.FINDINGS and not probing.sized(
-        target.function, front, operation
-    ):
+    sized = probing.sized(target.function, front, operation)
+    if outcome["verdict"] in result.FINDINGS and not sized:
         sides = [f"{name} == {side}" for name, side in shape.items()]  # no other is known to fit
         front["requires"] = {**front.get("requires", {}), "conditions": sides}
         front["marks"] = {**front.get("marks", {}), "requires": f"{INFERRED}: conditions"}
@@ -336,11 +335,11 @@ def _parameters(path: Path, kernel: str) -> list[str]:
 
 
 def _function(options: Namespace, functions: Sequence[Function], path: Path) -> Function:
-    by_name = {function.name: function for function in functions[::-1]}
+    by_name = {label: of for of in functions[::-1] for label in (of.name, of.label)}
     if not by_name:
         raise UserError.because(options.source, "no __global__ function", "Give another file")
-    names_in_file = [function.name for function in functions if function.file == path]
-    names = names_in_file if names_in_file and options.kernel is None else list(by_name)
+    names_in_file = [function.label for function in functions if function.file == path]
+    names = names_in_file if names_in_file and not options.kernel else list(by_name)
     name = options.kernel or (names[0] if len(names) == 1 else None)
     if name is None:
         remedy = f"Choose one with --kernel NAME, or --kernel all: {', '.join(sorted(names))}"

@@ -153,10 +153,8 @@ def macros(text: str, macro_names: Set[str] | None = None) -> dict[str, Macro]:
         if definition := DEFINE.match(token["directive"] or ""):
             arguments = definition["arguments"]
             names = None if arguments is None else tuple(WORD.findall(arguments))
-            pieces = LITERAL.sub(
-                lambda of: of[0] if of["comment"] is None else " ", definition["body"]
-            )
-            body = pieces.replace("\\\n", " ")
+            body = LITERAL.sub(lambda of: " " if of["comment"] else of[0], definition["body"])
+            body = body.replace("\\\n", " ")
             by_name.setdefault(definition["name"], Macro(definition["name"], names, body.strip()))
     return by_name
 
@@ -276,8 +274,7 @@ def _described(head: Stream) -> tuple[str, tuple[str, ...]]:
         return "type", (texts[pointer[0] + 2] if pointer else texts[-2],)
     if parens and not (equals and equals[0] < parens[0]):
         return "function", (_name_before(plain, parens[0]),)
-    ends = signs(plain, "=[;,{")
-    names = [_name_before(plain, i) for i in ends if i and plain[i - 1].word]
+    names = [_name_before(plain, i) for i in signs(plain, "=[;,{") if i and plain[i - 1].word]
     return "variable", tuple(dict.fromkeys(names))
 
 

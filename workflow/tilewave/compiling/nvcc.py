@@ -313,8 +313,7 @@ def _cut(
     for i, piece in enumerate(pieces):
         text = texts[piece.file]
         for declaration in (piece.declaration,) if i in needless else piece.cuts:
-            ends = declaration.start, declaration.end - 1
-            lines = [syntax.line_of(text, at) for at in ends]
+            lines = [syntax.line_of(text, at) for at in (declaration.start, declaration.end - 1)]
             left_out.append(Part(piece.file, declaration.name, *lines))
             start, end, text = declaration.start, declaration.end, cut[piece.file]
             cut[piece.file] = text[:start] + _blanked(text[start:end]) + text[end:]

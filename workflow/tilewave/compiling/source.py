@@ -34,8 +34,7 @@ def line_numbers(text: str) -> list[int]:
 @functools.lru_cache(maxsize=1024)
 def code(text: str) -> str:
     """Return the text for a compilation's key."""
-    lines = code_lines(text)
-    bare = "\n".join(line for _, line in lines)
+    bare = "\n".join(line for _, line in code_lines(text))
     return f"{bare}\n{line_numbers(text)}" if TELLS_LINES.search(bare) else bare
 
 

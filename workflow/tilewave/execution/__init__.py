@@ -39,10 +39,8 @@ def engine(
     processes: int = 1,
 ) -> Any:
     """Return the machine's interface, whose `load` compiles the units of the interpreter that a program needs.
-
     waiting: called before a wait for another process that compiles them. saying: gets progress lines. processes: of a
-    compilation; also the cores of a launch. Tests pass a fake engine. numba is large, so the machine is imported late.
-    """
+    compilation; also the cores of a launch. Tests pass a fake engine. numba is large, so the machine is imported late."""
     from tilewave.basics import errors
     from tilewave.execution.machine import (
         arguments,
@@ -58,8 +56,7 @@ def engine(
 
     def load(*arguments_: Any) -> Any:
         loaded = program.load(*arguments_)
-        families = set(loaded.rows[:, codes.FAMILY].tolist())
-        units = [LOOP, *handlers.units(families)]
+        units = [LOOP, *handlers.units(set(loaded.rows[:, codes.FAMILY].tolist()))]
         if processes > 1:
             units.append(marking.MARKED.unit)
         compiling.compile_units(units, waiting, saying, processes)

@@ -108,10 +108,8 @@ def _rows(ran: Sequence[ExecutedLaunch], every: bool = False) -> list[dict[str, 
 @dataclass(frozen=True)
 class CaseExecution:
     """The outcome of an execution: the stage's result and, for the command line, its sources.
-
     ran: launches of the first run, which ncu would count; empty where none was counted. seconds: without loading.
-    launched_s: of the launches alone; a lower bound where they were stopped.
-    """
+    launched_s: of the launches alone; a lower bound where they were stopped."""
 
     result: Result
     ran: Sequence[ExecutedLaunch] = ()

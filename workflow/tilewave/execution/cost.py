@@ -40,8 +40,7 @@ def budget(job: Job) -> int:
         return int(WARPS_A_SECOND * min(job.limit_s, PATIENCE_S))
     work = operations.work(job)
     warps = sum(-(-math.prod(step.block) // LANES) * step.blocks for step in job.launch.steps)
-    longest = max(job.shape.values(), default=1)  # each thread may walk a whole row
-    a_warp = A_WARP + INSTRUCTIONS * longest
+    a_warp = A_WARP + INSTRUCTIONS * max(job.shape.values(), default=1)  # a thread may walk a row
     return int(SLACK * ((2 * work.flops + work.bytes) / LANES + a_warp * warps))
 
 

@@ -47,10 +47,8 @@ def _of_line(
 
 def of_execution(done: CaseExecution, job: Job, gpu: DataSheet) -> dict[str, Any] | None:
     """Return the bound as a document: microseconds, cycles, limiter and cycles by pipe.
-
     If the limiter's costliest line is known, it has that line, its share (1), and whether that is excess. None if
-    nothing was counted, or if the GPU's architecture lacks a tensor instruction.
-    """
+    nothing was counted, or if the GPU's architecture lacks a tensor instruction."""
     parts = [launch.rows(every=True) for launch in done.ran]
     rows = [row for part in parts for row in part]
     if not rows or not done.values:

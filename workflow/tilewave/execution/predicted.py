@@ -23,10 +23,8 @@ TYPICAL = 0.06
 
 def of_case(job: Job, gpu: DataSheet, machine: Any = None) -> dict[str, Any] | None:
     """Return the time as a document: cycles, microseconds at the GPU's largest clock, and where its warps wait.
-
     waits: lines with their share (1) of the warps' time and the main reason, the largest first. None for a GPU that
-    the model does not know; only ``reason`` if the case has no time.
-    """
+    the model does not know; only ``reason`` if the case has no time."""
     if gpu.capability != CAPABILITY:
         return None
     try:

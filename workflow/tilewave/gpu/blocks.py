@@ -84,10 +84,8 @@ def build(
     most: int = MAX_REPEATS,
 ) -> Block:
     """Build a block of about `block_us` with at most ``most`` launches.
-
     A few launches are timed first, then the block, which is rebuilt if it misses its length. Every launch function
-    must have run once before, because a capture forbids lazy loading. launch_us: the time of a second launch, if known.
-    """
+    must have run once before, because a capture forbids lazy loading. launch_us: the time of a second launch, if known."""
     if launch_us >= block_us:
         return Block(support, launches, 1)
     support.gate()

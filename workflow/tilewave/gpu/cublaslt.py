@@ -92,9 +92,8 @@ class CublasLt:
         self.gpu = gpu
         self._memory = DeviceMemory(gpu)
         self.workspace = self._memory.new("workspace", WORKSPACE_BYTES, guarded=False)
-        self.scales = self._memory.new(
-            "scales", METHOD.scale_pitch * len(METHOD.fp8_scales), guarded=False
-        )
+        nbytes = METHOD.scale_pitch * len(METHOD.fp8_scales)
+        self.scales = self._memory.new("scales", nbytes, guarded=False)
         self.scales.upload(np.array(METHOD.fp8_scales, np.float32).repeat(METHOD.scale_pitch // 4))
 
     def close(self) -> None:
@@ -137,19 +136,17 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                 code = int(getattr(library.blas.ComputeType, operand.sums[self.scale]))
                 self._operation = lt.matmul_desc_create(code, DTYPES[self.scale].cuda)
                 self._stack.callback(lt.matmul_desc_destroy, self._operation)
-                by_row = self.layouts["c"] == "row"
-                self._names = ("b", "a") if by_row else ("a", "b")
+                self._names = ("b", "a") if self.layouts["c"] == "row" else ("a", "b")
                 attribute = lt.MatmulDescAttribute
                 keys = (attribute.TRANSA, attribute.TRANSB)
                 for name, key in zip(self._names, keys, strict=True):
                     transposed = self.layouts[name] != self.layouts["c"]
                     self._describe(key, ctypes.c_int32(transposed))  # CUBLAS_OP_N = 0, _T = 1
                 if operand.fp8:
-                    scale_a = library.scales.pointer
-                    scale_b = ctypes.c_void_p(scale_a + METHOD.scale_pitch)
+                    scales, pitch = library.scales.pointer, METHOD.scale_pitch
                     self._describe(attribute.FAST_ACCUM, ctypes.c_int8(self.scale == "f22"))
-                    self._describe(attribute.A_SCALE_POINTER, ctypes.c_void_p(scale_a))
-                    self._describe(attribute.B_SCALE_POINTER, scale_b)
+                    self._describe(attribute.A_SCALE_POINTER, ctypes.c_void_p(scales))
+                    self._describe(attribute.B_SCALE_POINTER, ctypes.c_void_p(scales + pitch))
                 self._layouts = {name: self._layout(name) for name in "abc"}
         except BaseException:
             self._stack.close()
@@ -207,8 +204,7 @@ class ProductPlan(contextlib.AbstractContextManager["ProductPlan"]):
                 )  # fmt: skip
             finally:
                 lt.matmul_preference_destroy(preference)
-        usable = results[: returned.value]
-        chosen = [row["algo"].tobytes() for row in usable if row["state"] == 0]
+        chosen = [row["algo"].tobytes() for row in results[: returned.value] if row["state"] == 0]
         if not chosen:
             raise CudaError("CUBLAS_STATUS_NOT_SUPPORTED", "the heuristic returned no algorithm")
         return chosen

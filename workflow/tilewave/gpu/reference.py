@@ -97,10 +97,8 @@ class Support:
 
     def paused(self, lately: bool = False) -> float:
         """Return the share (0 to 1) of the next milliseconds in which another process has the GPU.
-
         lately: reuse the last watch if it is recent and saw no other process. Processes on one GPU take turns of about a
-        millisecond. Kernels that run at the same time (MPS) are not noticed.
-        """
+        millisecond. Kernels that run at the same time (MPS) are not noticed."""
         if lately and not self._paused and time.monotonic() - self._watched_at < LATELY_S:
             return 0.0
         span, least = ctypes.c_uint64(WATCH_NS), ctypes.c_uint64(PAUSE_NS)

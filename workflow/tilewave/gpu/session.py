@@ -25,9 +25,7 @@ class Session:
 
     def module(self, job: Job) -> Module:
         """Return the loaded cubin of a job, which stays loaded, because loading takes as long as some launches.
-
-        A function keeps the attributes that `launch.NvrtcKernel` sets: other shared memory or clusters, another module.
-        """
+        A function keeps the attributes that `launch.NvrtcKernel` sets: other shared memory or clusters, another module."""
         steps = [(step.entry, step.launch) for step in job.steps]
         allowed = [(entry, launch.shared_bytes, launch.cluster) for entry, launch in steps]
         return self._modules(job.cubin, *allowed)

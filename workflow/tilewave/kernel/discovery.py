@@ -47,10 +47,8 @@ def find_kernels(
     folders: Iterable[Path], left_out: dict[str, UserError] | None = None
 ) -> dict[str, Kernel]:
     """Return all kernels of the folders by name, in the order of folders and file names.
-
     left_out: gets, by name, why a file was skipped: it cannot be read, or it is `spared` and no kernel file, or its
-    front matter has a mistake. Without it that is raised. Raises UserError for a missing folder and for equal names.
-    """
+    front matter has a mistake. Without it that is raised. Raises UserError for a missing folder and for equal names."""
     kernels: dict[str, Kernel] = {}
     folders = list(folders)
     for folder in folders:

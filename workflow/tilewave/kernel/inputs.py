@@ -8,8 +8,7 @@ bits u of the hash give (2u + 1 - 2^24) / 2^24, which single precision holds exa
 more bits from a second hash, so that its low mantissa bits are random too (power, and with it the
 clock, depends on them). f16 and bf16 round that to nearest even, tf32 to nearest with ties away
 from zero (PTX ISA, cvt.rna.tf32), kept in f32 storage; e4m3 and e5m2 round to nearest even. i32 is u - 2^23; i8 is floor(255 u / 2^24)
-- 127, uniform over the 255 numbers from -127 to 127: a sum of 2^16 products, doubled, fits in i32.
-"""
+- 127, uniform over the 255 numbers from -127 to 127: a sum of 2^16 products, doubled, fits in i32."""
 
 import functools
 
@@ -36,6 +35,8 @@ def storage(dtype: str) -> np.dtype:
 
 UNIFORM, SPECIAL, DENORMAL, LARGE = KINDS = ("uniform", "special", "denormal", "large")
 """Kinds of inputs: as above; with a NaN and an infinity; times a power of two that makes them denormal, or large."""
+ZERO = "zero"
+"""A kind that only a formula asks for, because few operations divide by what may be zero then."""
 
 
 def with_kind(
@@ -50,6 +51,8 @@ def with_kind(
     if row.write is None:
         raise ValueError(f"no elements are made of dtype {dtype!r}")
     if kind != SPECIAL:
+        if kind == ZERO:  # but for a value that all elements begin with
+            numbers[abs(numbers) <= 1] = 0
         return row.write(np.ldexp(numbers, exponent))
     if numbers.size > FEW:
         numbers[[numbers.size // 3, 2 * numbers.size // 3]] = np.nan if row.fp8 else specials

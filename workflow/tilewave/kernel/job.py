@@ -68,8 +68,7 @@ class Job:
     launches, entry and arguments are those of the leading one (see `steps`). arguments: names of buffers, tensor maps,
     sizes, scalars, alpha and beta, numbers, and None for null pointers, in the kernel's order. clock_control,
     cache_control: options of ncu. key: see `records.keys`. code: digest of the cubin's code, or of a host kernel's
-    source. cubin: its path, empty where nothing was compiled; no_cubin then holds the reason.
-    """
+    source. cubin: its path, empty where nothing was compiled; no_cubin then holds the reason."""
 
     stage: str
     case: str

@@ -126,8 +126,7 @@ class LaunchPlan:
     alone. programmatic: it, or each launch of a series, may begin before the one before it ends (CUDA programming
     guide, programmatic dependent launch). The kernel waits itself. cooperative: all blocks of it, or of each launch of
     a series, are resident at a time, for grid.sync(). series: all launches of a case of several, in their order. The
-    geometry is then that of the leading one. They share scratch and tensor maps.
-    """
+    geometry is then that of the leading one. They share scratch and tensor maps."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -167,10 +166,8 @@ class LaunchPlan:
 
     def exceeded_limit(self, device: Names) -> str:
         """Return the limit of CUDA that the launch exceeds (programming guide, compute capabilities), or "".
-
         Compiled code has further limits: `exceeded_code_limit`. ptxas refuses too many arguments of a ``__global__``
-        function: over 4,096 bytes before compute capability 7.0 or CUDA 12.1, over 32,764 since.
-        """
+        function: over 4,096 bytes before compute capability 7.0 or CUDA 12.1, over 32,764 since."""
         reasons = [step._exceeded_limit(device) for step in self.steps]
         if self.series:
             reasons = [why and f"{step.entry}: {why}" for step, why in zip(self.series, reasons)]

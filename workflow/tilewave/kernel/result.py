@@ -79,8 +79,7 @@ class Result:
 
     environment: id of the environment in which it was measured. figures: each a metric, value and unit. samples: raw
     values by series. instructions: one row for each. accesses: accesses to shared memory, of an execution that records
-    them. Raises ValueError for a status or verdict outside the closed lists.
-    """
+    them. Raises ValueError for a status or verdict outside the closed lists."""
 
     stage: str
     case: str
@@ -157,8 +156,7 @@ class Result:
 
         An interrupted or disturbed job is tried again, one that this machine could not do (no permission, no
         time) once it can do more. A library lacks a product as long as its version lasts, which the
-        environment names. A case that its front matter refuses has no key, and is refused again at no cost.
-        """
+        environment names. A case that its front matter refuses has no key, and is refused again at no cost."""
         answered = self.status == UNSUPPORTED and bool(self.key) and self.stage != EXECUTE
         return not self.transient and (self.status in (OK, *FAILURES) or answered)
 

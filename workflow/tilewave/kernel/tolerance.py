@@ -29,8 +29,7 @@ class Tolerance:
 
     An element is wrong if not (|output - reference| <= absolute + relative_out |reference|), the whole output
     if not (||output - reference|| <= frobenius ||reference||), in Frobenius norms.
-    deviation: size of a typical element; outputs of few elements may be near 0 by chance.
-    """
+    deviation: size of a typical element; outputs of few elements may be near 0 by chance."""
 
     absolute: float = 0.0
     relative_out: float = 0.0
@@ -82,10 +81,8 @@ class JudgedOutput:
 @dataclass(frozen=True)
 class OutputComparison:
     """An output beside its reference. A NaN enters neither error.
-
     wrong: number of wrong elements. first: index in memory of the first, -1 where none is wrong. worst: error and
-    tolerance of the element nearest to its tolerance, or farthest past it; None if not every element was compared.
-    """
+    tolerance of the element nearest to its tolerance, or farthest past it; None if not every element was compared."""
 
     max_error: float
     relative_error: float
@@ -162,8 +159,7 @@ def compare(output: JudgedOutput, got: Array, want: Array, dtype: str = "f64") -
             result.WRONG, f"{output.name} has {got.size} elements, expected {want.size}",
             badness=(True, math.inf),
         )  # fmt: skip
-    starts = range(0, got.size, PART)
-    both = ((got[at : at + PART], want[at : at + PART], at) for at in starts)
+    both = ((got[at : at + PART], want[at : at + PART], at) for at in range(0, got.size, PART))
     parts = [_compared(bound, part, dtype, wanted, at) for part, wanted, at in both]
     first = next((part.first for part in parts if part.wrong), -1)
     wrong = sum(part.wrong for part in parts)

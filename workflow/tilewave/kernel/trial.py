@@ -230,8 +230,7 @@ def _check_strides(variant: Variant) -> None:
             raise UserError.unknown(path, "stride", name, names, "strides")
         if name in (*front.macros, *front.let):
             problem = f"strides.{name}: a macro or `let` has this name"
-            remedy = "Rename the macro or `let`"
-            raise UserError.because(path, problem, remedy, f"strides.{name}")
+            raise UserError.because(path, problem, "Rename the macro or `let`", f"strides.{name}")
     earlier = {*variant.names, *front.let, *variant.operation.dimensions}
     for name in names:
         used = names_used(variant.kernel, front.strides.get(name))

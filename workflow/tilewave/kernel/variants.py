@@ -51,11 +51,9 @@ class Variant:
     @cached_property
     def id(self) -> str:
         """Kernel name with each macro that is not at its default, e.g. ``matmul_tiled-tile32``."""
-        parts = [self.kernel.name]
-        for name, value in self.macros:
-            if str(value) != str(self.kernel.front.macros[name][0]):
-                parts.append(f"{name.lower()}{value}")
-        return "-".join(parts)
+        usual = {name: str(values[0]) for name, values in self.kernel.front.macros.items()}
+        changed = (f"{name.lower()}{of}" for name, of in self.macros if str(of) != usual[name])
+        return "-".join((self.kernel.name, *changed))
 
     @cached_property
     def names(self) -> dict[str, Any]:

@@ -221,8 +221,7 @@ def wants(stage: str, case: Case) -> bool:
     does. Code on the host has no GPU counters, only a cubin is executed, and no probe is tuned."""
     kernel = case.kernel
     if stage == "time":
-        rated = kernel.front.operation != "probe" or kernel.front.work is not None
-        return case.time and rated
+        return case.time and (kernel.front.operation != "probe" or kernel.front.work is not None)
     if stage == "tune":
         return case.tune and kernel.front.operation != "probe" and kernel.provider != "cpu"
     if stage == "counters":
@@ -230,9 +229,7 @@ def wants(stage: str, case: Case) -> bool:
     if stage == "sample":
         compiled = kernel.provider == "nvrtc" and kernel.front.operation != "probe"
         return compiled and not case.counters.isdisjoint(OF_INSTRUCTIONS)
-    if stage == "execute":
-        return kernel.provider == "nvrtc"
-    return True
+    return stage != "execute" or kernel.provider == "nvrtc"
 
 
 def sampled(cases: Iterable[Case]) -> list[Case]:

@@ -56,6 +56,5 @@ def informative(cases: Collection[Case]) -> set[str]:
     def size(case: Case) -> tuple[int, bool]:
         return math.prod(case.sizes.values()), case.only_timed
 
-    falling = sorted(cases, key=size, reverse=True)
-    smallest = {case.variant.id: case.id for case in falling}
+    smallest = {case.variant.id: case.id for case in sorted(cases, key=size, reverse=True)}
     return {case.id for case in cases if not case.only_timed} | set(smallest.values())

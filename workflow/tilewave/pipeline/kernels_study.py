@@ -107,10 +107,8 @@ def config(
     operation_folders: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the config for the kernels of these folders: a block without `macros` has one variant for each dtype.
-
     shapes: to time and count, besides those that are checked. timed: whether there is a GPU or a recording of one;
-    without, the CPU executes small shapes. Raises UserError for folders without a usable kernel.
-    """
+    without, the CPU executes small shapes. Raises UserError for folders without a usable kernel."""
     left_out: dict[str, UserError] = {}
     kernels = gathered([Path(folder).expanduser() for folder in folders], left_out)
     if not kernels:
@@ -149,8 +147,7 @@ def config(
         roofs = [name for name in CEILINGS if name not in kernels]
         beside += _named(roofs)
         below = blocks(computing, largest, counters="memory")
-        ceilings = {"operation": "probe", "kernels": roofs}
-        add("roofline", *below, ceilings, time=True)
+        add("roofline", *below, {"operation": "probe", "kernels": roofs}, time=True)
     copies = ["copy"] if timed and moving and "copy" not in kernels else []
     beside += _named(copies)
     copied = [{"operation": "copy", "kernels": copies, "shapes": list(TIMED[1])}] if copies else []

@@ -93,8 +93,7 @@ class Sources:
 
     def measurable(self, stage: str, provider: Provider) -> bool:
         """Return whether this machine can try: code for a GPU needs one."""
-        on_host = provider == "cpu" or stage == result.EXECUTE
-        return bool(on_host or self.target["live"])
+        return bool(provider == "cpu" or stage == result.EXECUTE or self.target["live"])
 
     def _stored(self, job: Job) -> Result | None:
         """Look in the store, then among failed attempts; a result of another GPU of the run counts, too."""
@@ -211,10 +210,8 @@ def with_execution(
     job: Job, outcome: Result, execution: Result, live: bool, prefer_execution: bool
 ) -> Result:
     """Return the check or counters of an executed case.
-
     live: on the target's GPU the execution stands in only where the status is *not measured*. Elsewhere it stands in
-    where there is no result; with prefer_execution a conclusive one also replaces a recorded result.
-    """
+    where there is no result; with prefer_execution a conclusive one also replaces a recorded result."""
     if live:
         if outcome.status != result.NOT_MEASURED:
             return outcome

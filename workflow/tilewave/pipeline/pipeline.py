@@ -125,13 +125,12 @@ class Pipeline:
     def planned(self, stage: str) -> dict[str, Job | Result]:
         """Return a stage's jobs and results for the part's cases; for `execute`, only of the chosen cases."""
         if stage not in self._planned:
-            config, chosen = self.project.config, list(self.cases.values())
+            config, names = self.project.config, set(self.cases)
             if stage == result.EXECUTE:
                 names = self._executed()
-                chosen = [case for case in chosen if case.id in names]
             if stage == result.SAMPLE:
                 names = {case.id for case in sampled(self.plan.cases.values())}
-                chosen = [case for case in chosen if case.id in names]
+            chosen = [case for name, case in self.cases.items() if name in names]
             self._planned[stage] = jobs.of_stage(stage, chosen, self.compiled, self.arch, config)
         return self._planned[stage]
 
@@ -165,8 +164,7 @@ class Pipeline:
             candidates = [entry for entry in planned.values() if isinstance(entry, Job)]
             repeated = tuning.repeated(candidates, self.target, self.store)
             sources = dataclasses.replace(sources, remeasured=repeated)
-        provided = measure and self._provided(measure)
-        return measuring.collect(planned, sources, provided, checks)
+        return measuring.collect(planned, sources, measure and self._provided(measure), checks)
 
     def _provided(self, measure: Measure) -> Measure:
         """Return a measure function that first writes the jobs' cubins to their paths."""
@@ -238,12 +236,10 @@ class Pipeline:
         products = {}
         for name, case in self.plan.cases.items():
             if wants("time", case) and case.refusal is None:
-                variant = case.variant
+                variant, operation = case.variant, case.kernel.front.operation
                 layouts = variant.layouts if variant.operation.laid_out else {}
-                strides = variant.strides(case.sizes)
-                operation = case.kernel.front.operation
-                product = [operation, variant.dtypes, layouts, strides, case.sizes]
-                products[name] = json.dumps(product, sort_keys=True)
+                arrays = variant.dtypes, layouts, variant.strides(case.sizes)
+                products[name] = json.dumps([operation, *arrays, case.sizes], sort_keys=True)
         return products
 
     def origins(self, variant: str, function: str) -> Mapping[int, Origin]:

@@ -43,8 +43,7 @@ def write(
     cases = {name: _document(case) for name, case in plan.cases.items()}
     document = {"variants": variants, "cases": cases, "studies": plan.studies}
     document |= {"left_out": left_out, "no_kernels": no_kernels}
-    text = json.dumps(document, default=vars, separators=(",", ":"))
-    write_atomically(path, text.encode())
+    write_atomically(path, json.dumps(document, default=vars, separators=(",", ":")).encode())
 
 
 def _case(variant: Variant, document: Mapping[str, Any]) -> Case:

@@ -223,10 +223,8 @@ def measure_part(
 
 def _counted_early(pipeline: Pipeline) -> list[str]:
     """Return the cases that a part with an even number counts before it times any: all but cuBLAS', without counters.
-
     Sessions of ncu on two GPUs slow each other down (1.4 times on two H200s), but no timing. cuBLAS waits for the
-    algorithm that its timing chooses.
-    """
+    algorithm that its timing chooses."""
     if not pipeline.target["live"] or int(pipeline.part.partition("-")[0]) % 2:
         return []
     planned, sources = pipeline.planned("counters").values(), pipeline.sources("counters")
@@ -502,9 +500,8 @@ def record(run: Run, pipeline: Pipeline, results: Results) -> str:
     shown = pipeline.shown(access["variant"] for access in drawn)
     counted = {outcome.case.partition("@")[0] for outcome in kept if outcome.instructions}
     counts = shipped.merge(folder, kept, measured, *pipeline.shipped(shown, counted))
-    keyed = (
-        {"case": case, "key": of["key"]} | row for case, of in accesses for row in of["accesses"]
-    )
+    rows = ((case, of["key"], row) for case, of in accesses for row in of["accesses"])
+    keyed = ({"case": case, "key": key} | row for case, key, row in rows)
     shipped.merge_accesses(folder, keyed)
     summary = ", ".join(f"{number} {unit}" for unit, number in counts.items())
     return f"{RECORDED / name}: {summary}"

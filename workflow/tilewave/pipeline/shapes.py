@@ -105,8 +105,7 @@ def expand_shapes(
         combinations: list[tuple[int | str, ...]]
         if isinstance(entry, Mapping):
             unknown = sorted(set(entry) - set(dimensions))
-            missing = sorted(set(dimensions) - set(entry))
-            if unknown or missing:
+            if unknown or set(dimensions) - set(entry):
                 wrong = unknown[0] if unknown else sorted(entry)
                 raise UserError(where_file, item, wrong, f"{', '.join(dimensions)}, each once")
             axes = [_dimension(entry[name], where_file, f"{item}.{name}") for name in dimensions]

@@ -198,10 +198,8 @@ QUARTILES = ("paired_share_low", "paired_share_high")
 
 def paired_shares(records: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """Add median and quartiles of each product's share of cuBLAS (%), and both speeds at this share.
-
     Each sample is divided by cuBLAS' sample beside it, because a moving clock moves both. ``paired_tflops`` and
-    ``paired_baseline_tflops`` are medians over the pairs between the quartiles: their ratio is this share, too.
-    """
+    ``paired_baseline_tflops`` are medians over the pairs between the quartiles: their ratio is this share, too."""
     rows = records[(records["metric"] == "percent_of_cublas") & (records["stage"] == "time")]
     if rows.empty or not len(samples):
         return records

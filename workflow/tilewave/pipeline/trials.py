@@ -21,7 +21,7 @@ from tilewave.execution import cost
 from tilewave.execution.case import CaseExecution
 from tilewave.kernel import operations, result
 from tilewave.kernel.expressions import names_in
-from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM
+from tilewave.kernel.inputs import DENORMAL, LARGE, SPECIAL, UNIFORM, ZERO
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.kernel.variants import Variant
@@ -42,16 +42,15 @@ TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 """A condition that two sizes are equal."""
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
-NAMES = {SPECIAL: "NaN and infinity", DENORMAL: "denormal numbers", LARGE: "large numbers"}
+TITLES = "NaN and infinity", "denormal numbers", "large numbers", "zeros"
+NAMES = dict(zip((SPECIAL, DENORMAL, LARGE, ZERO), TITLES))
 
 
 @dataclass(frozen=True)
 class Trial:
     """A run with inputs of the judge's choice.
-
     name: what it tries, such as ``long k``. scalars: those of the operation if empty. kind: of the inputs
-    (`kernel.inputs.KINDS`). large: judged by `Operation.judge_large`, at less cost. sms: if not the target's.
-    """
+    (`kernel.inputs.KINDS`). large: judged by `Operation.judge_large`, at less cost. sms: if not the target's."""
 
     name: str
     sizes: Mapping[str, int]
@@ -207,9 +206,8 @@ def trials(
     trials = [Trial("uniform numbers", sizes or small)]
     target = {"device": device, "arch": device["arch"]}
     case, arch = resolve(Case(variant, _shape(small)), target), f"sm_{device['arch']}"
-    job = jobs.of_case(
-        result.EXECUTE, case, {arch: {"code": ""}}, arch, single.config(1, JUDGE.limit_s)
-    )
+    config = single.config(1, JUDGE.limit_s)
+    job = jobs.of_case(result.EXECUTE, case, {arch: {"code": ""}}, arch, config)
     if not isinstance(job, Job):
         return trials
     if more := operation.more_runs(job):

@@ -66,8 +66,7 @@ def _counted(study: StudyData) -> _CountsOf:
         for key, part in study.records[wanted].groupby(["case", "stage"], sort=False)
     }
     rows = study.instructions
-    has_stage = "stage" in rows
-    groups: Any = rows.groupby(["case", "stage"], sort=False).indices if has_stage else {}
+    groups: Any = rows.groupby(["case", "stage"], sort=False).indices if "stage" in rows else {}
     rows = rows[[name for name in demand.COLUMNS if name in rows]]
 
     @functools.cache
@@ -158,10 +157,8 @@ def _busiest(
     counts: Counts, values: Mapping[str, float], gpu: DataSheet, l2: float
 ) -> dict[str, float]:
     """Return the share of its cycles (1) that each pipe works, from ncu's counts of launch and cycles.
-
     Pipes of the SM are averaged over all SMs. L2 works at its measured bandwidth (TB/s), DRAM at that of the data
-    sheet. The data path has ncu's own percentage where it is recorded, which includes conflicts of global accesses.
-    """
+    sheet. The data path has ncu's own percentage where it is recorded, which includes conflicts of global accesses."""
     cycles = values[ELAPSED]
     needed = bounds.bound(counts, gpu, gpu.sms).pipes
     shares = {key: needed[key] / cycles for key in PIPES if key not in (bounds.PORT, bounds.DRAM)}

@@ -266,9 +266,8 @@ def shape_label(row: Mapping[str, Any]) -> str:
         return str(row["probe_case"])
     sizes: list[Any] = list(sizes_of(row).values()) or [row.get(d) for d in ("m", "n", "k")]
     numbers = [number(float(s)) for s in sizes if s is not None and present(s)]
-    if len(numbers) == 3 and len(set(numbers)) == 1:
-        return f"{numbers[0]}³"
-    return "×".join(numbers)
+    cube = len(numbers) == 3 and len(set(numbers)) == 1
+    return f"{numbers[0]}³" if cube else "×".join(numbers)
 
 
 def shape_labels(rows: pd.DataFrame) -> pd.Series[Any]:
@@ -316,8 +315,7 @@ def plain_label(study: StudyData, row: Mapping[str, Any]) -> str:
     """Return the plain name of a variant that the option `names` gives, else its `variant_label`; cuBLAS has one."""
     if row["kernel"] == BASELINE:
         return "cuBLAS"
-    label = variant_label(row, str(row["dtype"]))
-    return Named.of(study).names.get(str(row["variant"]), label)
+    return Named.of(study).names.get(str(row["variant"]), variant_label(row, str(row["dtype"])))
 
 
 def dtype_label(dtype: object) -> str:

@@ -121,5 +121,4 @@ def _power(value: float, _: object) -> str:
 
 
 def _name(dtype: str) -> str:
-    operands = base.operand_dtype(dtype)
-    return operands.replace("i32", "INT32") if dtype else "probes (no dtype)"
+    return base.operand_dtype(dtype).replace("i32", "INT32") if dtype else "probes (no dtype)"

@@ -1,8 +1,6 @@
 """Exactness: counters predicted by executing the machine code beside those that Nsight Compute measured.
-
 A row is a counter that differs in some case, and the last one all others. Both sides are counts of one
-machine code, not times, so environments may differ. Known causes stand in `exactness.yaml`.
-"""
+machine code, not times, so environments may differ. Known causes stand in `exactness.yaml`."""
 
 import itertools
 import math

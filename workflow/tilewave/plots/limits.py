@@ -168,8 +168,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     colors = dict(zip(_CLASSES, AREAS, strict=True))
     for ax, (dtype, part) in zip(axes, parts.items(), strict=True):
         classes = _classes(part).set_index(part["label"])
-        texts = classes.map("{:.0f}".format)
-        handles = stacks(ax, classes, colors, texts)
+        handles = stacks(ax, classes, colors, classes.map("{:.0f}".format))
         title = f"{base.dtype_short(dtype)}, {base.shape_label(part.iloc[0].to_dict())}"
         ax.set(title=title, xlabel="share of elapsed cycles (%)")
     shown = part_of(study, rows)

@@ -113,14 +113,12 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     of_vendor = rows["baseline"] == _VENDOR
     drawn = _drawn(study, rows[of_vendor == of_vendor.iloc[0]])
     fig, (ax,) = look.panels(style, [rows_mm(len(drawn))])
-    shares = drawn[_LARGE].map("{:.0f} %".format)
-    dots(ax, drawn, [_SMALL, _LARGE], texts=shares, heading=_LARGE)
+    dots(ax, drawn, [_SMALL, _LARGE], texts=drawn[_LARGE].map("{:.0f} %".format), heading=_LARGE)
     ax.axvline(100, color=INK, linewidth=0.9, zorder=1)
     right = 1.05 * max(100.0, float(drawn[[_SMALL, _LARGE]].max(axis=None)))
     unit = _VENDOR if of_vendor.iloc[0] else f"a {REFERENCE} of as many bytes"
     ax.set(xlim=(-2, right), xlabel=f"speed (% of {unit})")
-    named = rows[rows["variant"].isin(drawn["variant"])]
-    sizes = named.groupby("operation", sort=False)[_BYTES]
+    sizes = rows[rows["variant"].isin(drawn["variant"])].groupby("operation", sort=False)[_BYTES]
     handles = dot_handles(f"smallest: {_sizes(sizes.min())}", f"largest: {_sizes(sizes.max())}")
     return look.finish(fig, study, style, handles, _notes(rows), _STAGES)
 

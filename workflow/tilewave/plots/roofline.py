@@ -136,8 +136,7 @@ def _roof(
     # Without a measured peak of these tensor cores no other roof applies.
     if (peak is None and about["tensor"] > 0) or not pd.notna(about["tflops"]):
         return _NO_ROOF
-    top = peak.tflops if peak else None
-    roof = roofline.lowest_roof(top, limits.bandwidths, intensities)
+    roof = roofline.lowest_roof(peak.tflops if peak else None, limits.bandwidths, intensities)
     if roof is None:
         return _NO_ROOF
     height, bound = roof
@@ -224,8 +223,7 @@ def _panel(ax: Axes, rows: pd.DataFrame, limits: Ceilings, tall: float, style: S
             style_order=list(_LEVELS), s=size, palette=palette, markers=dict(_MARKERS), linewidth=0,
             legend=False, ax=ax, zorder=3,
         )  # fmt: skip
-    slowest = values.loc[speeds.idxmin()]
-    for level, value in slowest.dropna().items():
+    for level, value in values.loc[speeds.idxmin()].dropna().items():
         name, color = str(level).upper(), _COLORS[str(level)]
         look.write(ax, name, (value, speeds.min()), (0, -5), ha="center", va="top", color=color)
     roofs = rows["lowest roof"].astype(str).str.split()

@@ -1,8 +1,6 @@
 """Split-K and stream-K: the gain of sharing a tile among blocks, and the cost of its workspace.
-
 The table has each way to share the tiles of a shape. Speed-ups are over the data-parallel kernel with the same tile:
-measured, and predicted from the balance of the SMs and the workspace's traffic, whose bytes stand beside them.
-"""
+measured, and predicted from the balance of the SMs and the workspace's traffic, whose bytes stand beside them."""
 
 import math
 from collections.abc import Mapping

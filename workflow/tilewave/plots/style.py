@@ -130,10 +130,8 @@ def finish(
     checks: Sequence[str] = (),
 ) -> Figure:
     """Put a legend below the panels, lay the figure out, and give it a caption.
-
     handles: the legend's entries, with their labels. notes: sentences on how to read the figure, before those that no reader
-    needs: checks, missing cases and the source. stages: those whose missing cases the caption must list; None for all.
-    """
+    needs: checks, missing cases and the source. stages: those whose missing cases the caption must list; None for all."""
     troubles = missing_notes(study, stages)
     if len(troubles) > 6:
         more = len(troubles) - 5

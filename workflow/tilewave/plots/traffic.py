@@ -132,10 +132,8 @@ def _models(study: StudyData, products: pd.DataFrame) -> pd.DataFrame:
 
 def facts(study: StudyData, machines: Mapping[str, tuple[Machine | None, str]]) -> pd.DataFrame:
     """Return one row per product (index: case id): sizes, model and counters, missing values NaN or "".
-
     machines: `machine` of each dtype. Bytes, FLOP, FLOP per byte, TFLOP/s, us; `requested`, `sectors`, `l2` and
-    `dram` are loads of an element of A and B, averaged over both, `_model` their predictions.
-    """
+    `dram` are loads of an element of A and B, averaged over both, `_model` their predictions."""
     products = _products(study)
     dtypes, m, n, k = (products[name] for name in ("dtype", "m", "n", "k"))
     sizes = [dtypes.map(lambda name, at=at: product_sizes(str(name))[at]) for at in (0, 1)]
@@ -180,8 +178,7 @@ _FACTS: Mapping[str, str] = table_beside(__file__)
 
 def table(study: StudyData) -> pd.DataFrame:
     """Return one row per product: predicted and measured side by side."""
-    machines = {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)}
-    frame = facts(study, machines)
+    frame = facts(study, {dtype: machine(study, dtype) for dtype in base.dtypes_in_order(study)})
     base_rows = base.base_table(study)
     base_rows = base_rows[base_rows.index.isin(frame.index)]
     columns = {label: frame[name] for name, label in _FACTS.items() if label}
@@ -195,8 +192,7 @@ def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
     often = planned.groupby("shape", sort=False)["variant"].nunique()
     rows = planned[planned["shape"].isin(often.nlargest(1).index)]
     rows = rows[rows["requested"].notna() & (rows["verdict"] == "correct")].head(look.MOST_ROWS)
-    labels = [base.plain_label(study, row) for row in rows.to_dict("records")]
-    return rows.assign(label=labels)
+    return rows.assign(label=[base.plain_label(study, row) for row in rows.to_dict("records")])
 
 
 @look.styled

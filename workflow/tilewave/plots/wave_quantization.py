@@ -1,8 +1,6 @@
 """Wave quantization: the cost of a partly filled last wave, against N in small steps.
-
 One block more than the SMs hold at a time starts a wave in which most SMs wait, as the average of their
-active cycles over the maximum shows. The duration steps at those N only, not at every tile boundary.
-"""
+active cycles over the maximum shows. The duration steps at those N only, not at every tile boundary."""
 
 from functools import partial
 

@@ -115,10 +115,9 @@ class Folder:
     @functools.cached_property
     def main_environment(self) -> str:
         """The environment with a GPU that has the most results; empty if there is none."""
-        with_gpu = [(name, facts) for name, facts in self.environments.items() if facts.get("gpu")]
-        return max(((facts.get("results", 0), name) for name, facts in with_gpu), default=(0, ""))[
-            1
-        ]
+        with_gpu = {name: facts for name, facts in self.environments.items() if facts.get("gpu")}
+        counts = ((facts.get("results", 0), name) for name, facts in with_gpu.items())
+        return max(counts, default=(0, ""))[1]
 
     @functools.cached_property
     def size(self) -> int:

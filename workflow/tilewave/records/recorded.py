@@ -90,9 +90,8 @@ class Recorded(Folder):
     def unusable(self) -> str:
         """The damaged file without which there are no figures; empty if there are figures."""
         _ = self._rows
-        return next(
-            (name for name in (layout.ENVIRONMENTS, layout.RESULTS) if name in self._lost), ""
-        )
+        needed = layout.ENVIRONMENTS, layout.RESULTS
+        return next((name for name in needed if name in self._lost), "")
 
     @functools.cached_property
     def compiled(self) -> dict[str, dict[str, Any]]:

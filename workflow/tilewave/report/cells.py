@@ -84,8 +84,7 @@ def table(frame: pd.DataFrame) -> Table:
         elif len(texts) > 1 and name in _FOLDED and len(set(texts)) == 1:
             same.append((name, texts[0]))
         else:
-            numeric = pd.api.types.is_numeric_dtype(frame[name])
-            kept.append((name, bool(numeric), texts))
+            kept.append((name, bool(pd.api.types.is_numeric_dtype(frame[name])), texts))
     rows = [list(row) for row in zip(*(texts for _, _, texts in kept))]
     return Table([(name, numeric) for name, numeric, _ in kept], rows, same, empty)
 

@@ -223,8 +223,7 @@ def listings(
     code: list[Any] = []
     for name in kernel.entries:
         code += [name] if len(kernel.entries) > 1 else []
-        machine = machine_code(kernel, _listing(entry), symbols.get(name, name), rows)
-        code += _near(machine, total)
+        code += _near(machine_code(kernel, _listing(entry), symbols.get(name, name), rows), total)
     unplaced = rows["wavefronts"][rows["line"] == 0].sum()
     return {
         "case": case,
@@ -242,10 +241,8 @@ def lanes(
     kernel: Kernel, accesses: Mapping[str, Any], document: Mapping[str, Any], counted: pd.DataFrame
 ) -> list[tuple[str, str, str, markupsafe.Markup]]:
     """Return (case, place, finding, SVG) of a kernel's accesses to shared memory, the line with most excess first.
-
     A probe has the drawings of all cases, another kernel those of its first variant; equal ones stand once.
-    accesses: the run's, by case; document: the kernel's compilations by variant and architecture; counted: a case's rows.
-    """
+    accesses: the run's, by case; document: the kernel's compilations by variant and architecture; counted: a case's rows."""
     cases = [case for case, entry in accesses.items() if entry["kernel"] == kernel.name]
     probe = kernel.front.operation == "probe"
     texts = origins.kernel_texts(kernel)

@@ -119,8 +119,7 @@ def _drawn_limits(studies: Sequence[StudyView]) -> dict[str, dict[str, float]]:
 
 def _other_roof(run: KernelRun, subject: advice.Subject) -> str:
     """Return a sentence on the case's nearest roof in the study *roofline*, if that is another than its limiter's."""
-    drawn = [s.data for s in run.studies if s.plot == "roofline" and s.data is not None]
-    for rows in drawn:
+    for rows in [s.data for s in run.studies if s.plot == "roofline" and s.data is not None]:
         for row in rows[rows["variant"] == subject.case["variant"]].to_dict("records"):
             limiter, bound = subject.limiter, row["bound by"]
             if not limiter or not present(bound) or bound == _ROOFS.get(limiter, MATH):

@@ -83,10 +83,8 @@ def write(
     done: Callable[[str], object] = lambda kernel: None,
 ) -> verdict.Verdict:
     """Write index.html and all other pages beside `figures/` and `tables/`. Return the verdict on them.
-
     inputs: paths of the target document, the tables (cases, records, instructions, stalls) and the documents of
-    compilations and accesses. path: the index. done: called with the name of a kernel whose page is written.
-    """
+    compilations and accesses. path: the index. done: called with the name of a kernel whose page is written."""
     index = Path(path)
     reports = index.parent
     target, cases, records, instructions = figures.loaded(inputs)

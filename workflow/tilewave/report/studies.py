@@ -47,10 +47,8 @@ def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[
 
 class StudyView:
     """A study on the pages, with addresses relative to its page.
-
     undrawn: why there is neither figure nor data; more: number of rows if not all are shown; figure: with its size in
-    pixels, so that nothing moves while it loads, and the factor for READABLE text: a phone shows this size and scrolls.
-    """
+    pixels, so that nothing moves while it loads, and the factor for READABLE text: a phone shows this size and scrolls."""
 
     def __init__(
         self,

@@ -83,10 +83,8 @@ def problems(cases: pd.DataFrame, records: pd.DataFrame) -> pd.DataFrame:
 
 def troubles(cases: pd.DataFrame, problems: pd.DataFrame) -> list[ReasonGroup]:
     """Group the problems of these cases by status and reason, the worst first.
-
     A case is listed under each status other than ok, with its stages, and under its verdict where its check ended but
-    is not *correct*. Reasons that differ only in numbers share a group, which has the first case's and says so.
-    """
+    is not *correct*. Reasons that differ only in numbers share a group, which has the first case's and says so."""
     order = {case: index for index, case in enumerate(cases["case"])}
     rows = problems[problems["case"].isin(order.keys())]
     listed = []

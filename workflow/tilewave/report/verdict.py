@@ -62,8 +62,7 @@ def _problems(cases: pd.DataFrame, records: pd.DataFrame, strict: Any) -> list[P
         spoilt = records["reason"].fillna("").str.startswith(result.SPOILT)
         spoilt &= records["status"] == result.OK
         unaccepted |= spoilt | (records["status"] == result.STALE)
-    rows = records[unaccepted].drop_duplicates(["case", "status", "reason"])
-    for row in rows.itertuples():
+    for row in records[unaccepted].drop_duplicates(["case", "status", "reason"]).itertuples():
         reason = f": {row.reason}" if present(row.reason) else ""
         listed.append(Problem(str(row.case), f"{row.case}: {row.stage}: {row.status}{reason}"))
     return listed

@@ -17,10 +17,8 @@ from tilewave.theory.traffic import Machine
 @dataclass(frozen=True)
 class DataSheet:
     """A GPU's data sheet; ``machine`` has the dense FP16 tensor rate and the memory's bandwidth.
-
     clock_mhz: the largest clock of the SMs. f32_sums: the tensor rate of f16, bf16 and tf32 with f32 sums,
-    over the architecture's. GeForce cards halve it (white paper of Ada, appendix A).
-    """
+    over the architecture's. GeForce cards halve it (white paper of Ada, appendix A)."""
 
     machine: Machine
     name: str

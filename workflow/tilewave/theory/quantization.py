@@ -60,10 +60,8 @@ def operations_ratio(shape: Mapping[str, int], tile: Sequence[int]) -> float:
 @dataclass(frozen=True)
 class Waves:
     """Blocks in waves of ``capacity`` = SMs x blocks per SM.
-
     full: waves without an empty slot. tail: blocks of the last, partly filled wave. count: all waves. fraction:
-    ncu's ``launch__waves_per_multiprocessor``. efficiency: used slots over slots of all waves, in (0, 1].
-    """
+    ncu's ``launch__waves_per_multiprocessor``. efficiency: used slots over slots of all waves, in (0, 1]."""
 
     blocks: int
     capacity: int

@@ -20,10 +20,8 @@ SUM_BYTES = 4  # an f32 sum in the workspace
 @dataclass(frozen=True)
 class Dealing:
     """The distribution of a product's chunks over blocks.
-
     longest: chunks of the block with the most. parts: sums of tiles that several blocks share, one for each block
-    and tile. shared: such tiles; one block of each adds the parts. kept: parts that stay in registers.
-    """
+    and tile. shared: such tiles; one block of each adds the parts. kept: parts that stay in registers."""
 
     blocks: int
     longest: int

@@ -24,9 +24,7 @@ def broken(
     strides: Sequence[int], swizzle: int,
 ) -> str:  # fmt: skip
     """Return the rule that a map breaks, or an empty text. The contiguous dimension is first.
-
-    element: bytes of an element. steps: element strides of the box. strides: bytes, of all dimensions but the first.
-    """
+    element: bytes of an element. steps: element strides of the box. strides: bytes, of all dimensions but the first."""
     if max(box) > BOX_LIMIT:
         return f"a box of {box} elements exceeds {BOX_LIMIT} along a dimension"
     if max(sizes) > SIZE_LIMIT:

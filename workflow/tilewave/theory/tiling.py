@@ -1,8 +1,6 @@
 """The trade-off of a thread block's output tile: data reuse against parallelism.
-
 A block of BM x BN outputs loads BM + BN elements for every step of k. So larger tiles load less in all, but they give
-fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``.
-"""
+fewer blocks, which may leave SMs idle. Tiles are (rows, columns[, k step]), shapes have the keys ``m``, ``n``, ``k``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,6 +34,5 @@ def parallel_efficiency(
     shape: Mapping[str, int], tile: Sequence[int], sms: int, blocks_per_sm: int = 1
 ) -> float:
     """Return tile efficiency times wave efficiency, in (0, 1]: useful outputs over the waves' room."""
-    blocks = quantization.tile_count(shape, tile)
-    waves = quantization.waves(blocks, sms, blocks_per_sm)
+    waves = quantization.waves(quantization.tile_count(shape, tile), sms, blocks_per_sm)
     return quantization.tile_efficiency(shape, tile) * waves.efficiency

@@ -167,10 +167,8 @@ def _piece(
 
 def matrix_traffic(rows: int, columns: int, access: WarpAccess, element_bytes: int) -> Traffic:
     """Return the traffic of a pass over a row-major matrix[rows, columns] that begins on a sector.
-
     Pieces of ``access.span`` divide the matrix; the last ones are cut at its edges. A piece that begins off a
-    sector boundary touches one more sector for each row. Pieces with equal positions on sectors are computed once.
-    """
+    sector boundary touches one more sector for each row. Pieces with equal positions on sectors are computed once."""
     down, along = access.span
     pitch = columns * element_bytes
     pieces = []

@@ -50,10 +50,8 @@ class Candidate:
 @dataclass(frozen=True)
 class Outcome:
     """The end of a candidate's part in a tuning run. Times in microseconds.
-
     out: the phase that eliminated it, or empty. samples: the blocks behind its figure, from laps if it ran any, else
-    from screening. leader, leader_us: the leader at that moment (maybe itself) and its time.
-    """
+    from screening. leader, leader_us: the leader at that moment (maybe itself) and its time."""
 
     name: str
     out: str

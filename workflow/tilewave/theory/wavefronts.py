@@ -40,10 +40,8 @@ def _count(mask: int) -> int:
 @njit
 def _worst_bank(addresses: Lanes, mask: int, unit: int, turns: Lanes) -> int:
     """Return the largest number of distinct words that the active lanes want from one bank.
-
     unit: bytes of an access, at least a word. Aligned accesses of one size are equal or disjoint, so it
-    is enough to compare units. turns: receives the number of words of its bank that come before a lane's.
-    """
+    is enough to compare units. turns: receives the number of words of its bank that come before a lane's."""
     columns = LINE_BYTES // unit
     first = bits.int64_lanes()  # of each column: the lane with the newest unit
     before = bits.int64_lanes()  # of each such lane: the lane with the unit before
@@ -98,9 +96,7 @@ def transaction_lanes(addresses: Lanes, mask: int, width: int, is_store: bool) -
 @njit
 def warp_turns(addresses: Lanes, mask: int, unit: int, lanes: int, turns: Lanes) -> tuple[int, int]:
     """Return the wavefronts and transactions of a request that is split after every so many lanes.
-
-    turns: receives the wavefront of its transaction that serves each active lane, from 0.
-    """
+    turns: receives the wavefront of its transaction that serves each active lane, from 0."""
     wavefronts = 0
     transactions = 0
     for begin in range(0, LANES, lanes):
@@ -183,10 +179,8 @@ def warp_shared_attributed(addresses: Lanes, mask: int, width: int, is_store: bo
 @njit
 def warp_shared_ideal(addresses: Lanes, mask: int, width: int, is_store: bool) -> int:
     """Return the wavefronts that a shared load or store has without conflicts, by Nsight Compute's model.
-
     They are the bytes of the active lanes in lines of 128, but at most the attributed wavefronts.
-    Source: ``memory_l1_wavefronts_shared_ideal``, as exact as `warp_shared_attributed`.
-    """
+    Source: ``memory_l1_wavefronts_shared_ideal``, as exact as `warp_shared_attributed`."""
     unit = max(width, WORD_BYTES)
     lines = (_count(mask) * unit + LINE_BYTES - 1) // LINE_BYTES
     return min(lines, warp_shared_attributed(addresses, mask, width, is_store))
@@ -449,10 +443,8 @@ def warp_async_copy_sectors_ideal(
 @njit
 def warp_sectors(addresses: Lanes, mask: int, width: int) -> int:
     """Return the distinct 32-byte sectors that a warp's aligned accesses of ``width`` bytes touch.
-
     Source: ``l1tex__t_sectors_pipe_lsu_mem_global_op_st`` for 90 of 90 stores in ``memory_ops_h200.csv``, and
-    ``memory_l2_theoretical_sectors_global`` for 20,096 of 20,096 cp.async.ca.
-    """
+    ``memory_l2_theoretical_sectors_global`` for 20,096 of 20,096 cp.async.ca."""
     slots = bits.int64_places()  # open addressing
     for slot in range(2 * LANES):
         slots[slot] = -1
@@ -473,10 +465,8 @@ def warp_sectors(addresses: Lanes, mask: int, width: int) -> int:
 @njit
 def warp_sectors_ideal(addresses: Lanes, mask: int, width: int) -> int:
     """Return the sectors that Nsight Compute takes as ideal for a global access.
-
     They are the bytes of the active lanes in sectors, but at most the distinct sectors. Source:
-    ``memory_l2_theoretical_sectors_global_ideal``, 20,096 of 20,096 cp.async.ca; not checked for other accesses.
-    """
+    ``memory_l2_theoretical_sectors_global_ideal``, 20,096 of 20,096 cp.async.ca; not checked for other accesses."""
     needed = (_count(mask) * width + SECTOR_BYTES - 1) // SECTOR_BYTES
     return min(needed, warp_sectors(addresses, mask, width))
 
@@ -497,9 +487,8 @@ def shared_wavefronts(
     mask = sum(1 << int(lane) for lane in np.flatnonzero(active))
     wrong = checked[(checked < 0) | (checked % width != 0)]
     if op not in ("load", "store", "ldmatrix") or len(wrong):
-        raise ValueError(
-            f"{op} of {width} bytes at {wrong.tolist()}; allowed: multiples of {width}"
-        )
+        at = f"{op} of {width} bytes at {wrong.tolist()}"
+        raise ValueError(f"{at}; allowed: multiples of {width}")
     if op == "ldmatrix":
         wavefronts, transactions = warp_ldmatrix(checked, mask)
     else:

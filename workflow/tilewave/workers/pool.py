@@ -67,10 +67,8 @@ def each(
     function: Callable[[Item], Value], items: Sequence[Item], workers: int, limits: ProcessLimits
 ) -> Iterator[tuple[Item, Value | Ended]]:
     """Return an iterator over each item with the function's value, in the order of completion.
-
     The processes are forked before this returns, so call it before CUDA is initialised and before threads start. Where
-    it is not Linux, everything runs in this process, without limits. An error of the function becomes an `Ended`.
-    """
+    it is not Linux, everything runs in this process, without limits. An error of the function becomes an `Ended`."""
     if sys.platform != "linux":
         return ((item, value) for item in items for value in _results_of(function, item))
     return Pool(function, items, workers, limits).take()

@@ -115,10 +115,8 @@ def share_jobs(
     **how: Any,
 ) -> list[Result]:
     """Run jobs with several workers at a time, for stages in which nothing is measured.
-
     Jobs that are ``alike`` stay together, because loading what they share (a variant's code) often costs
-    more than a launch; a group larger than a worker's part is split. Workers get about equal ``weight``.
-    """
+    more than a launch; a group larger than a worker's part is split. Workers get about equal ``weight``."""
     shares: list[list[Job]] = [[] for _ in range(max(1, min(workers, len(jobs))))]
     together: dict[str, list[Job]] = {}
     for job in jobs:

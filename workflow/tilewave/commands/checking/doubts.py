@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
@@ -135,6 +136,18 @@ def is_wrong_as_named(source: CheckedKernel, deciding: Sequence[TriedCase]) -> b
     ends = [entry.outcome for entry in deciding]
     wrong = all(of.verdict == result.WRONG and PATTERNS["every"].search(of.reason) for of in ends)
     return named and sole and wrong
+
+
+def is_most(reason: str) -> bool:
+    """Return whether more than half of the results are wrong, and all were written."""
+    share = re.search(r"\b(\d+) of (\d+) elements are wrong", reason)
+    return bool(share and 2 * int(share[1]) > int(share[2]) and not PATTERNS["unwritten"].search(reason))
+
+
+def is_mostly_wrong(document: Mapping[str, Any]) -> bool:
+    """Return whether a kernel is not decided because most of its results are wrong as what its name says."""
+    unclear = document["exit_code"] == result.UNCLEAR and document.get("verdict") == result.WRONG
+    return unclear and is_most(document.get("reason", ""))
 
 
 def _scatters(kernel: Kernel, end: Result) -> bool:

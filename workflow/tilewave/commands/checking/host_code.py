@@ -1,8 +1,7 @@
 """A program's code for the host as code for the device: NVRTC compiles it behind `host_code.cuh`.
 
 That header stands for the C++ library and CUDA's runtime. A kernel's body writes down its arguments, and a launch
-its grid; what they say is read by `checking.programs`.
-"""
+its grid; what they say is read by `checking.programs`."""
 
 import re
 from collections.abc import Sequence
@@ -43,8 +42,7 @@ MOST_BITS, MOST_TEXT, MOST_LAUNCHES, MOST_LAUNCH = 40, 1 << 19, 100, 1000
 class HostCode:
     """A program as device code, but for names that nothing declares (`declare`).
 
-    takes_arguments: whether main takes those of a command line; whole: whether all that it calls is known.
-    """
+    takes_arguments: whether main takes those of a command line; whole: whether all that it calls is known."""
 
     code: str
     declarations: str

@@ -3,6 +3,7 @@
 import functools
 import math
 import re
+import shlex
 import tempfile
 import time
 from argparse import Namespace
@@ -17,6 +18,7 @@ from tilewave.commands import execute
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.doubts import (
     is_gross,
+    is_most,
     is_promised,
     is_wrong_as_named,
     rests_on_guess,
@@ -41,7 +43,7 @@ from tilewave.execution import least, trust
 from tilewave.kernel import result
 from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import Kernel
-from tilewave.kernel.inputs import LARGE, SPECIAL
+from tilewave.kernel.inputs import LARGE, SPECIAL, ZERO
 from tilewave.kernel.job import Job
 from tilewave.kernel.result import Result
 from tilewave.pipeline import jobs, single, tables, trials
@@ -74,6 +76,9 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         telling = ends.count(result.CORRECT) > 1 and not any(of in judge.text for of in CONSTANT)
         if telling or (judge.exact and result.WRONG in ends):
             differing = differing or document
+        wrong = [of["trial"] for of in document.get("trials", ()) if of["verdict"] == result.WRONG]
+        if telling and wrong and {*wrong} == {trials.NAMES[ZERO]}:
+            break  # another formula may have no value there
     if source.search:
         source.put(None)
         plain = replace(source, judges=(), search=None, sizes=())
@@ -82,7 +87,7 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
         reason = f"{GUESSING}: {source.problem}"
         if missing := re.match(r"(--[a-z]+) is missing", source.problem):
             path = relative(source.path, quoted=True)
-            command = f"tilewave check {path} --kernel {source.name} {missing[1]} ..."
+            command = f"tilewave check {path} --kernel {shlex.quote(source.name)} {missing[1]} ..."
             reason = reason.replace(missing[0], f"{missing[0]} ({command})", 1)
         sentence = f"could not tell whether {source.name} is right: {reason}"
         outcome |= {"exit_code": result.UNCLEAR, "sentence": sentence, "reason": reason}
@@ -129,7 +134,7 @@ def _grown(
         limit_s = SEVERAL * options.budget if owed or size in least else SHORT_S
         if time.monotonic() - begun < limit_s and (owed or size not in vast):
             entries = run(at_size(source.kernel, size))
-            grown += [entry for entry in entries if _is_sure(source, entry.outcome)]
+            grown += [entry for entry in entries if _is_sure(entry.outcome)]
             owed = _is_owed(source.kernel, [*tried, *grown], options)
     return grown
 
@@ -159,10 +164,12 @@ def _judges(source: CheckedKernel, options: Namespace, machine: Any) -> Iterator
         sides = shape_of(source.kernel)
         whole = ["x".join(map(str, sides.values())), *source.sizes]
         whole += [str(SEVERAL * of) for of in sides.values()] if len(sides) == 1 else []
-        for part in (1, 2, 16):  # those that are not too large
+        for part, times in ((1, 1), (2, 1), (16, 1), (1, 2)):  # those that are not too large
             sides_of = ([str(int(of) // part or 1) for of in size.split("x")] for size in whole)
             kernels = [at_size(source.kernel, "x".join(of)) for of in sides_of]
-            if samples := [of for kernel in kernels for of in sampled(kernel, options, machine)]:
+            if samples := [
+                of for kernel in kernels for of in sampled(kernel, options, machine, times)
+            ]:
                 yield from source.search(samples)
                 return
 
@@ -204,10 +211,10 @@ def _trust(tried: Sequence[TriedCase], options: Namespace) -> dict[str, Any]:
     return trust.of_instructions([of.rows() for of in complete], number)
 
 
-def _is_sure(source: CheckedKernel, end: Result) -> bool:
+def _is_sure(end: Result) -> bool:
     """Return whether a formula judged a larger shape: grid and extents there follow from smaller ones, and may end early."""
     wrong = end.verdict == result.WRONG and not PATTERNS["unwritten"].search(end.reason)
-    return end.verdict == result.CORRECT or (wrong and source.launched)
+    return end.verdict == result.CORRECT or wrong
 
 
 def _noted(ran: Sequence[TriedCase], name: str) -> list[str]:
@@ -234,11 +241,13 @@ def _document(
     least = max(sides) == sides[-1]  # a tile reaches over both edges
     up = any(map(trying.rounded_up, kernel.front.grid)) and not least
     up = up and not all(trying.broken(source.steps, of.case.sizes) for of in edges)
-    if edges and len(edges) == len(off) and not up:
-        deciding = [of for of in deciding if of not in edges]  # the launch takes whole blocks
+    right = [of for of in deciding if of not in edges]  # the launch takes whole blocks
+    where, why = rounded_down(source, right, edges) if edges and right else ("", "")
+    few = where or not any(is_most(of.outcome.reason) for of in edges)
+    if edges and len(edges) == len(off) and few and not up:
+        deciding = right
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
         text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
-        where, why = rounded_down(source, deciding, edges)
         text = f", right where {where}{why}" if where else text
         source = replace(source, edge=text)
     proven = any(entry.right_at_whole_tiles for entry in deciding)

@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import shlex
 from collections.abc import Sequence
 
 from tilewave.basics.paths import relative
@@ -13,6 +14,7 @@ from tilewave.commands.checking.sources import FIXED, UNBUILT, CheckedKernel
 from tilewave.commands.checking.tried import Row, TriedCase, size_of
 from tilewave.commands.wrapping import host_memory, probing, trying
 from tilewave.commands.wrapping.deriving import PAST, UNSIZED
+from tilewave.commands.wrapping.guessing import SAME, UNUSED, WHERE
 from tilewave.commands.wrapping.matching import leaves
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
@@ -84,7 +86,7 @@ def sentence(
     reason = reason if reason.startswith(problem) else ": ".join(filter(None, (problem, reason)))
     kind = f" with {decisive.name}" if decisive.name in trials.NAMES.values() else ""
     constant = any(note.startswith(probing.CONSTANT) for note in source.notes)
-    sizes = f" {size_of(case)}" if case.shape and not (constant and guessed) else ""
+    sizes = f" {size_of(case)}".rstrip() * (not (constant and guessed))
     place = f"at{sizes}{kind}: " if sizes or kind else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([place + reason, *hints, *alike])
@@ -116,7 +118,7 @@ def _named(source: CheckedKernel, text: str) -> str:
 def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     """Return why a kernel of an unknown operation is not decided, and what its trials showed."""
     why = f"{GUESSING}: {source.problem}" if source.problem != UNKNOWN else UNKNOWN
-    facts = (wrap.FAULT, UNSIZED, probing.NOTHING, probing.ELSEWHERE)
+    facts = (wrap.FAULT, UNSIZED, UNUSED, SAME, probing.NOTHING, probing.ELSEWHERE)
     notes = (note for note in source.notes if note.startswith(facts))
     faults = [note.removeprefix(wrap.FAULT) for note in notes]
     invented = [of.partition(" is a guess")[0] for of in source.guesses if INVENTED in of]
@@ -139,9 +141,10 @@ def _unknown(source: CheckedKernel, outcome: Row, at: str, problem: str) -> str:
     constant = any(note.startswith(probing.CONSTANT) for note in source.notes)
     sole = constant and not source.smaller
     only = ", the only size tried: that of the launch" if sole else ""
-    shown = f"{TABLES['searched']} {at.partition(': ')[0]} with {plural(threads, 'thread')}{only}"
+    where = at.partition(": ")[0] + " " if at.startswith("at ") else ""
+    shown = f"{TABLES['searched']} {where}with {plural(threads, 'thread')}{only}"
     shown = "; but ".join(filter(None, [shown, "; ".join(faults)]))
-    return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), source.name)}"
+    return f"{why}; {shown}. {TABLES['advice'].format(relative(source.path, quoted=True), shlex.quote(source.name))}"
 
 
 def _right(
@@ -174,9 +177,9 @@ def _right(
     sentence += f", with a guessed {_listed(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
-    notes = [of for of in source.notes if of.startswith(probing.WHERE)]
+    notes = [of for of in source.notes if of.startswith(WHERE)]
     stated = [of for of in source.where if not FIXED.fullmatch(of)]
-    stated += [of.removeprefix(probing.WHERE).strip() for of in notes]
+    stated += [of.removeprefix(WHERE).strip() for of in notes]
     wheres = [*dict.fromkeys(stated)] if source.judge else []
     judged_where = f"where {' and '.join(wheres)}" if wheres else ""
     if failures and source.judge and not any(map(PAST.search, source.notes)):

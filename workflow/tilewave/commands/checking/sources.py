@@ -60,7 +60,8 @@ class CheckedKernel:
     sizes: more shapes at which it judges; judges: functions of the file that may judge; put: makes one of them the judge;
     search: yields formulas that may judge; governs: `guessing.governing`; otherwise: returns the kernel under an operation of what it touches;
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
-    trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`)."""
+    trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
+    parameters, if a file launches it."""
 
     path: Path
     name: str
@@ -81,6 +82,7 @@ class CheckedKernel:
     ended: str = ""
     size: str = ""
     where: Sequence[str] = ()
+    signature: str = ""
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -151,14 +153,19 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
     if path.suffix != compiled.SUFFIX:
         source, _ = read(path.resolve(), (), (*options.macro,))
         every = source.functions()
-        functions = {item.name: item for item in every if item.file == source.path}
-        if not (functions or options.path.is_dir()) or options.kernel not in (None, *functions):
-            functions = {**{item.name: item for item in every}, **functions}
+        functions = {item.label: item for item in every if item.file == source.path}
+        here = {of for item in functions.values() for of in (None, item.name, item.label)}
+        if not (functions or options.path.is_dir()) or options.kernel not in {None, *here}:
+            functions = {**{item.label: item for item in every}, **functions}
         readable = any(file == source.path for file, _ in source.near.declarations())
         if not (functions or readable) and "__global__" in source.texts[source.path]:
             problem = "its kernels cannot be read: a bracket is not closed"
             raise UserError.because(path, problem, "Compile it first")
-        names = names if options.kernel else [*functions]
+        if not functions and path == options.path:
+            for file in _of_program(source):
+                yield from _wrapped(file, options, folder)
+        wanted = [of for of, it in functions.items() if options.kernel in (None, of, it.name)]
+        names = wanted if wanted or not options.kernel else names
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
@@ -167,7 +174,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
         (home / "touched").mkdir(parents=True)
-        stem, suffix = matching.snake(name or path.stem), path.suffix
+        stem, suffix = matching.snake((name or path.stem).partition("(")[0]), path.suffix
         # The name of trials: what they have compiled serves the kernels of the whole file.
         output = f"{writing.TRIAL}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
@@ -216,7 +223,23 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             wrapped = replace(wrapped, notes=[*wrapped.notes, *faults])
         if function:
             wrapped = replace(wrapped, governs=functools.partial(governing, function, source))
+            parameters = ", ".join(f"{of.type} {of.name}" for of in function.parameters)
+            launched = finding.bearing(source, function.name).launches(function.name)
+            wrapped = replace(wrapped, signature=parameters if launched else "")
         yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
+
+
+def _of_program(source: Source) -> list[Path]:
+    """Return the files with the kernels of a program whose file has none: each is the only one with a function that it calls."""
+    texts = {file: text for file, text in source.texts.items() if "__global__" in text}
+    around = replace(source, texts=texts, kernel_files=())
+    declared = (of for file, of in source.near.declarations() if file == source.path)
+    called, files = {of for item in declared for of in item.identifiers}, dict[str, set[Path]]()
+    for file, item in around.declarations():
+        if item.name in called - {"main"} and item.kind == "function" and item.defined:
+            files.setdefault(item.name, set()).add(file)
+    sole = (file for of in files.values() for file in of if len(of) == 1 and file.suffix == ".cu")
+    return list({file.stem: file for file in sole}.values())
 
 
 def _touched(
@@ -298,7 +321,8 @@ def _attempt(source: CheckedKernel, options: Mapping[str, Any]) -> tuple[Checked
     lines = [line.strip() for line in notes.getvalue().splitlines()]
     facts = [line for line in lines if not PATTERNS["progress"].search(line)]
     *_, size = ["", *PATTERNS["shape"].findall(notes.getvalue())]
-    kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(source.name))
+    bare, _, _ = source.name.partition("(")
+    kernel = replace(load_kernel(Path(options["output"])), called=matching.snake(bare))
     settled = code == result.RIGHT or verdict.startswith(result.FINDINGS)
     settled = settled or "operation" not in kernel.marked(GUESSED)
     return replace(source, kernel=kernel, notes=facts, ended=verdict, size=size), settled

@@ -118,7 +118,7 @@ def shape_of(kernel: Kernel) -> dict[str, int]:
     return {name: int(side) for name, side in sides}
 
 
-def sampled(kernel: Kernel, options: Namespace, machine: Any) -> Iterator[Sample]:
+def sampled(kernel: Kernel, options: Namespace, machine: Any, times: int) -> Iterator[Sample]:
     """Yield what a kernel that takes one shape gives for uniform inputs, if it ends without a fault. Raises UserError."""
     arch, target = execute.arch_of(options), execute.target_of(options)
     shape = Shape(tuple(shape_of(kernel).items()))
@@ -129,14 +129,18 @@ def sampled(kernel: Kernel, options: Namespace, machine: Any) -> Iterator[Sample
         job = jobs.of_case(result.EXECUTE, case, {arch: entry}, arch, config)
         if isinstance(job, Job):
             given = operations.load(job.operation).inputs(job)
-            small = sum(array.size for array in given.values()) <= MOST_SAMPLED
+            small = sum(array.size for array in given.values()) <= times * MOST_SAMPLED
             run = running.run_unjudged(job, given, machine) if small else None
             if run and not run.problem:
                 yield Sample(job, given, run.buffers)
 
 
 def size_of(case: Case) -> str:
-    return "" if case.shape is None else trying.named(case.shape.resolve({}))
+    """Return the sizes of a case by name; none of a kernel that takes none, whose operation says what it touched."""
+    front, sizes = case.kernel.front, dict(case.shape.resolve({})) if case.shape else {}
+    taken = re.findall(r"\w+", f"{front.arguments} {front.grid} {front.block} {front.shared_bytes}")
+    derived = operations.MODULES.file(front.operation) is not None and front.grid
+    return "" if derived and [*sizes] == ["n"] and "n" not in taken else trying.named(sizes)
 
 
 def undefined(path: Path, reason: str) -> list[str]:

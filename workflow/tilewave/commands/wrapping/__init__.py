@@ -4,5 +4,4 @@
 host's names stand for. `arithmetic` translates the host's expressions, and `matching` finds the operand or size that
 each parameter is. `guessing` makes front matter from these, `target` adds the user's facts, and `trying` executes it.
 `probing` and `deriving` learn from what a kernel touches. `compiled` reads a cubin instead of code. `commands.wrap`
-writes the file.
-"""
+writes the file."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tilewave.commands.wrapping.reading import Source
-from tilewave.commands.wrapping.scopes import DTYPES, WHOLE, Scope, parts, spelled
+from tilewave.commands.wrapping.scopes import DTYPES, OF_DEVICE, WHOLE, Scope, parts, spelled
 from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
@@ -174,6 +174,8 @@ class _Translation(ast.NodeTransformer):
         """Translate a side of a dim3, ``block.x``, or a member of a kernel's struct."""
         if f".{node.attr}" in self.names:
             return ast.parse(self.names[f".{node.attr}"], mode="eval").body
+        if node.attr in OF_DEVICE:
+            return ast.Constant(OF_DEVICE[node.attr])
         if member := self.scope.value(ast.unparse(node)):
             return self._again(member)
         value = self.scope.value(node.value.id) if isinstance(node.value, ast.Name) else None

@@ -44,9 +44,7 @@ def _declared(source: Source, names: Collection[str]) -> Iterator[tuple[str, str
         filled = {"__constant__", *marks} & {*texts} and not {"=", "constexpr"} & {*texts}
         for name in item.names if item.kind == "variable" and filled else ():
             kind = (of for of in texts[: texts.index(item.name)] if of not in skipped)
-            rest = itertools.takewhile(
-                lambda text: text not in ",;", texts[texts.index(name) + 1 :]
-            )
+            rest = itertools.takewhile(lambda of: of not in ",;", texts[texts.index(name) + 1 :])
             if name in names:
                 yield name, source.plain(" ".join(kind)), " ".join(rest)
 
@@ -60,8 +58,7 @@ def _of_host(source: Source, name: str) -> str:
         if listed and NUMBERS.fullmatch(plain := re.sub(r"[ {}]", "", listed[1])):
             return plain
         if copied:
-            scope = Scope(source, caller.body, caller.end)
-            return spelled(scope.numbers(tokens(copied[1])))
+            return spelled(Scope(source, caller.body, caller.end).numbers(tokens(copied[1])))
     return ""
 
 

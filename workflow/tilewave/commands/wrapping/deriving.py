@@ -1,13 +1,11 @@
 """A new operation from a kernel's signature, and from what the kernel touches when it is executed.
-
 Each whole number is a size and each pointer an array, at first larger than needed. The kernel is executed at
-a few sizes whose products differ. The end of what it reads and writes of an array gives its extents.
-"""
+a few sizes whose products differ. The end of what it reads and writes of an array gives its extents."""
 
 import contextlib
 import itertools
+import keyword
 import math
-import operator
 import re
 import string
 import sys
@@ -48,13 +46,15 @@ products that differ, multiples of most blocks, and both (MANY: for more than tw
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
 """A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
-SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|\b{0} (?:\?|[=!] = [01]\b)"
+SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|[=(] {0} \?|\b{0} [=!] = [01]\b"
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
 """Largest product of all sizes in a trial, and most threads of its launch, fewer where trials are too slow."""
-TAKEN = frozenset({*DEVICE_NAMES, "alpha", "beta", "size", "min", "max", "ceil", "floor"})
+TAKEN = frozenset(
+    {*DEVICE_NAMES, *keyword.kwlist, "alpha", "beta", "size", "min", "max", "ceil", "floor"}
+)
 WORDS = frozenset({*MEMBERS, "null", "true", "false"})
 UNSIZED, OUTSIDE = "the size of", re.compile(rf"^{TIMED_OUT}|\) of \w+, which has ")
 PAST = re.compile(r"\) of (\w+), which has ")
@@ -77,8 +77,7 @@ class DerivedOperation:
     sizes that the launch computes by an expression that cannot be translated; allocated: elements that the host
     allocates by the pointer's name; letters: the first character and the number of characters of arrays of text, or the
     value that all elements begin with, and 1;
-    overrun: arrays behind whose allocation each trial reached a little.
-    """
+    overrun: arrays behind whose allocation each trial reached a little."""
 
     name: str
     kernel: str
@@ -120,7 +119,11 @@ class DerivedOperation:
         names = {"name": _class_name(self.name), "kernel": self.kernel, "file": self.file}
         sizes = {"dimensions": _tuple(self.dimensions), "operands": "".join(operands)}
         text = TEXT.format(**names, **sizes, reference=reference)
-        drawn = _tuple(self.indices), str(dict(self.letters)).replace("inf", 'float("inf")')
+        others = [of.extents for name, of in self.operands.items() if name not in self.indices]
+        constant = [of[0] for of in others if len(of) == 1 and isinstance(of[0], int)]
+        least = min(constant) if len(constant) == len(others) > 0 else 0
+        least = least if least < SOME else 0  # it is the room of an array whose extents are unknown
+        drawn = _tuple(self.indices), least, str(dict(self.letters)).replace("inf", 'float("inf")')
         return text + (INDICES.format(*drawn) if self.indices or self.letters else "")
 
 
@@ -164,7 +167,7 @@ def sought(function: Function) -> dict[str, str]:
     return {of: arrays[0] for of, arrays in compared if len(arrays) == uses.count(of) == 1}
 
 
-def given(function: Function) -> dict[str, str]:
+def fixed(function: Function) -> dict[str, str]:
     """Return the value in all trials of the whole numbers that are no sizes: a kernel takes them as exponents only, as the
     number of a step, or only asks whether they are 0."""
     powers, uses = EXPONENT.findall(function.text), re.findall(r"\w+", function.text)
@@ -194,30 +197,30 @@ def first(
 
     launch = next(iter(source.launches(function.name)), None)
     passed = function.launch_arguments(launch.arguments) if launch else ()
+    given = list(zip(function.parameters, passed))
     geometry = launch.scope.names((*launch.grid, *launch.block, *launch.shared)) if launch else ()
-    needed = {item.name for item in function.parameters if not function.ignores(item.name)} | {
-        of.name for of, to in zip(function.parameters, passed) if {t.text for t in to} & {*geometry}
-    }
+    needed = {item.name for item in function.parameters if not function.ignores(item.name)}
+    needed |= {of.name for of, to in given if {token.text for token in to} & {*geometry}}
     whole = (item for item in function.parameters if {*item.type.split()} <= scopes.WHOLE)
     numbers = [of.name for of in whole if of.name in needed and not (arguments or of.stars)]
     chosen = {of: str(ord(letter)) for of, letter in modes(function).items()}
-    chosen |= dict.fromkeys(sought(function), SOUGHT) | given(function)
+    chosen |= dict.fromkeys(sought(function), SOUGHT) | fixed(function)
     numbers = [name for name in numbers if name not in chosen]
     filled = {
         of.name: value
-        for of, to in zip(function.parameters, passed)
+        for of, to in given
         if launch and not of.constant and (value := begun(launch, to)) is not None
     }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)
-        texts = {of.name: spelled(to) for of, to in zip(function.parameters, passed)}
+        texts = {of.name: spelled(to) for of, to in given}
         for key in numbers:
             if key not in {*sizes, *roles}:
                 size, text = add(key), texts[key]
                 bound = CALLED.search(spelled(launch.scope.value(text) or ()))  # as a power of two
                 if not bound and [*texts.values()].count(text) == 1:
                     host.setdefault(text, size)
-        for item, value in zip(function.parameters, passed):
+        for item, value in given:
             kind = scopes.DTYPES.get(source.plain(item.type), "")
             typed = kind or item.type in {of.name for of in function.template if of.is_type}
             many = elements(launch, value, SIZES.get(kind, 0), host) if item.stars and typed else ""
@@ -238,10 +241,12 @@ def first(
         stream = None if added else at
         operands[label(pointer.name)] = Operand(extents, stream, not pointer.constant, added)
     names = (name, function.name, source.path.name)
-    real = {label(of.name): filled.get(of.name) for of in pointers if of.type in ("float", "double")}
+    real = {
+        label(of.name): filled.get(of.name) for of in pointers if of.type in ("float", "double")
+    }
     letters = {of: (value, 1) for of, value in real.items() if value}
     return DerivedOperation(
-        *names, sizes or {"": "n"}, operands, (), roles, tuple(loose), allocated, letters
+        *names, sizes or {"": "n"}, operands, (), roles, (*loose,), allocated, letters
     )
 
 
@@ -255,6 +260,7 @@ def _at_launch(
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: _line(passed[key], scope) for key in numbers}
     threads = {**scope.names(launch.block), **dict.fromkeys(scope.names(launch.shared), False)}
+    threads |= {name: True for name in threads if name == spelled(launch.block)}
     sides = 1 + spelled(scope.literal(launch.block)).count(",")
     wide = any(int(of) ** sides > BLOCK_LIMIT for of in lines.values() if of.isdigit())
     near = function.declaration.identifiers - passed.keys()
@@ -264,8 +270,10 @@ def _at_launch(
     others = (scope.names(passed[key]).keys() for key in numbers if key not in small)
     # What is computed from small constants is none of the sizes beside which they are small.
     kept = small if not all(constants & names for names in others) else set()
-    near |= {token.text for key in numbers if not function.mentions(key) for token in passed[key]}
+    unread = {of.text for key in numbers if not function.mentions(key) for of in passed[key]}
+    near |= unread - scope.names(launch.grid).keys()
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
+    kept |= {of for of in numbers if spelled(passed[of]).strip("( )") in scope.compared.values()}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}
     alike = _alike(scope)
@@ -297,9 +305,13 @@ def _at_launch(
     grid = spelled(scope.literal(launch.grid))
     direct = () if len(launch.grid) == 1 and EXTENT.fullmatch(grid) else EXTENT.finditer(grid)
     extents = (plain(tokens(match[0]), scope) for match in direct)
-    names = scope.names(launch.grid) | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    of_grid = {} if function.repeats else scope.names(launch.grid)
+    names = of_grid | scope.names(launch.shared) | dict.fromkeys(extents, True)
+    structs = (of for node, of in zip(function.tree, launch.arguments) if isinstance(node, tuple))
+    there = "|".join(spelled(scope.given.get(spelled(of), ())) or "$" for of in structs) or "$"
     for name, free in names.items():
-        if free and name not in sizes:
+        given = scope.caller.literal(scope.given.get(name, ())) if scope.caller else ()
+        if free and name not in sizes and not re.search(rf"\b(?:{there}) \. \w", spelled(given)):
             sizes[name] = add(name)
     return expressions, loose, {name: of for name, of in sizes.items() if of}
 
@@ -347,6 +359,7 @@ def trials(
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
     sets = list(zip((*LARGE[:2], last[0]), (*FEW[:2], last[1]), ALONE))
+    fewest = threads(fit(dict.fromkeys(dimensions, 1)))
     for sizes, few, alone in sets[1::-1] + sets[2:] if aligned else sets:
         small_sizes = dict(zip(reversed(small), few))
         for unit in UNITS:
@@ -359,7 +372,9 @@ def trials(
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
             shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
             shape |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
-            if math.prod(shape.values()) <= LARGEST and threads(fit(shape)) <= most:
+            product, many = math.prod(shape.values()), threads(fit(shape))
+            many = min(many, product) if many == fewest else many  # the same for each shape
+            if product <= LARGEST and many <= most:
                 part = 2 if shape in yielded else 1
                 shape = {name: max(size // part, 1) for name, size in shape.items()}
                 yielded.append(shape)
@@ -465,7 +480,9 @@ def parts_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
     """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``."""
     dividing = {name for name in sizes if re.search(rf"[/%] {name}\b", function.text)}
     bounds = {name for name in sizes if re.search(rf"< {name}\b|> = {name}\b", function.text)}
-    return {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
+    return (
+        {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
+    )
 
 
 def _extents(
@@ -486,14 +503,12 @@ def _extents(
             ratio, *more = {end / product for product, end in zip(products, ends)}
             always = [int(ratio)] if len(seen) > 1 and not more and ratio.is_integer() else []
             for factor in (*FACTORS, *always):
-                sizes = [factor * product for product in products]
-                exact = sum(map(operator.eq, sizes, ends))
-                off = sum(abs(math.log(size / end)) for size, end in zip(sizes, ends))
+                pairs = [(factor * product, end) for product, end in zip(products, ends)]
+                exact = sum(size == end for size, end in pairs)
+                off = sum(abs(math.log(size / end)) for size, end in pairs)
                 short = -count - 1.5 * (factor > 1)
-                near = all(end <= size < NEAR * end for size, end in zip(sizes, ends))
-                close = all(
-                    size < NEAR * end and end < NEAR * size for size, end in zip(sizes, ends)
-                )
+                near = all(end <= size < NEAR * end for size, end in pairs)
+                close = all(size < NEAR * end and end < NEAR * size for size, end in pairs)
                 score = (exact, close, short, -off) if exact else (0, near, -off, short)
                 if score > best:
                     best = score

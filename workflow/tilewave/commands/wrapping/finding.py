@@ -130,9 +130,8 @@ def bearing(source: Source, kernel: str, later: int = 0) -> Source:
             if item.name == name and item.defined  # a host function may be the kernel's launcher
             and ("__global__" in item.identifiers or not launch.search(source.texts[file]))
         } - {*files}  # fmt: skip
-        files += [
-            file for file, of in source.texts.items() if word.search(of) and file not in another
-        ]
+        texts = {file: of for file, of in source.texts.items() if file not in another}
+        files += [file for file, of in texts.items() if word.search(of)]
         launchers = {item.name for file, item in items if file not in another and name == kernel}
         names += launchers - {"main", "", kernel}
     files, by_name = [*dict.fromkeys(files)], dict[str, list[Path]]()

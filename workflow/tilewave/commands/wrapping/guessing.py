@@ -46,6 +46,11 @@ MOST_SHARED = 48 << 10
 """Most dynamic shared memory in bytes that a launch gets without an attribute."""
 ATTRIBUTE, MOST_ASKED = "MaxDynamicSharedMemorySize", 200 << 10
 """The attribute, and bytes that a launch may have with it beside a small static array."""
+WRITTEN = ". Write a struct as the list of its members, [m, n, k] or []"
+SAME = "each of its blocks does the same, and one was executed"
+UNUSED = "it does not use its parameter"
+WHERE = "in all trials"
+"""Start of a note on what a kernel takes: a size that is the extent of a thread's array, letters, or a device's number."""
 TAKES = "is all that the code takes"
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
 """Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
@@ -68,8 +73,7 @@ class Guess:
     names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
     what is not right with the kernel as the file launches it.
 
-    The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial.
-    """
+    The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial."""
 
     front: dict[str, Any]
     operation: Operation
@@ -175,6 +179,8 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
     if macros:
         guess.front["macros"] = macros
     entry = f"{function.qualified}<{', '.join(arguments)}>" if arguments else function.qualified
+    if function.overload:
+        entry = f"static_cast<void (*)({function.overload})>({entry})"
     return entry, names, types
 
 
@@ -206,9 +212,15 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
     if scope.caller and passed and scope.value(name) in (None, scope.passed.get(name)):
         there = {
             plain(of, scope.caller): names[at] for at, of in scope.given.items() if at in names
-        }
+        } | {of: size for of, size in names.items() if of.startswith(".")}  # a struct's members
         with contextlib.suppress(Unknown):
             return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
+    call = re.fullmatch(r"(\w+) \( .*\)", name)
+    listed = parts(sides[2:-1]) if call else []
+    if call and (returned := scope.returned(call[1], len(listed))):
+        there, parameters, value = returned
+        given = (f"({of_tokens(of, scope, names)})" for of in listed)
+        return _sides(value, replace(launch, scope=there), dict(zip(parameters, given)))
     groups = parts(sides[2:-1] if spelled(sides[:1]) == "dim3" else sides)
     if len(sides) == 1 and sides[0].word and sides[0].text not in names:
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])
@@ -269,7 +281,12 @@ def guessed(
             remedy = f"write an operation with {NEW_OPERATION}"
             suggestion += f". If {operation.name} has no such array, {remedy}"
         if any(not parameter.stars and not NUMBER.search(parameter.type) for parameter in missing):
-            suggestion += ". Write a struct as the list of its members, [m, n, k] or []"
+            kinds = dict.fromkeys(item.type for item in missing if item.type.isidentifier())
+            declared = {of.name for of in function.template}
+            declared |= {name for _, of in source.declarations() for name in (of.name, *of.names)}
+            absent = ", ".join(of for of in kinds if of not in declared and not NUMBER.search(of))
+            undefined = f". No file that was read defines {absent} (--include FOLDER)"
+            suggestion += undefined if absent else WRITTEN
         guess.unknown["--arguments"] = suggestion
     pairs = list(zip(function.parameters, arguments))
     taken = [(item.name, of) for item, of in pairs if of in operation.dimensions]
@@ -294,6 +311,7 @@ def guessed(
         guess.front |= {"requires": equal} if sizes[1:] else {}
     elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
         guess.fixed = max(constants.values(), default=0)
+    guess.notes += [f"{WHERE} {name} is {of}" for name, of in _of_device(launch).items()]
     guess.asserted = _asserted(code, arguments, sizes)
     guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in guess.asserted.items()]
     guess.front["arguments"] = function.nested(arguments)
@@ -370,14 +388,13 @@ def _with_numbers(
                 continue
             with contextlib.suppress(Unknown):
                 arguments[at] = number(values[at], launch.scope)
-                if re.search(
-                    rf"\b{re.escape(spelled(values[at]))} [|&^] =", spelled(launch.scope.body)
-                ):
-                    guess.notes.append(
-                        f"{parameter.name} is {arguments[at]} here (--arguments changes it)"
-                    )
+                name = re.escape(spelled(values[at]))
+                if re.search(rf"\b{name} [|&^] =", spelled(launch.scope.body)):
+                    here = f"{parameter.name} is {arguments[at]} here"
+                    guess.notes.append(f"{here} (--arguments changes it)")
         if missing and arguments[at] is None and function.ignores(parameter.name):
             arguments[at] = 0
+            guess.notes.append(f"{UNUSED} {parameter.name}")
         real = kind == "bool" or (derived and kind in scopes.REAL)
         if missing and arguments[at] is None and real:
             try:
@@ -413,10 +430,9 @@ def _requantising(function: Function, unknown: Sequence[str]) -> dict[str, float
     if arrays != {"i8"} or not function.mentions("for"):
         return {}
     powers = [*range(2, 1 + len(names)), SUMMED - sum(range(2, 1 + len(names)))]
-    divides = [
-        re.search(rf"/ {of}\b", function.text) or of.lower().endswith(OUTPUTS) for of in names
-    ]
-    return {name: 2.0 ** (of if over else -of) for name, of, over in zip(names, powers, divides)}
+    divisors = {of for of in names if re.search(rf"/ {of}\b", function.text)}
+    divisors |= {of for of in names if of.lower().endswith(OUTPUTS)}
+    return {name: 2.0 ** (of if name in divisors else -of) for name, of in zip(names, powers)}
 
 
 def constant(source: Source, name: str) -> int | None:
@@ -532,8 +548,7 @@ def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dic
         if 0 < len(parts_of) == words.count(name):
             multiples[size] = max(map(int, parts_of))
     text = spelled([token for token in scope.body if token.at < scope.at])
-    values = zip(code.function.launch_arguments(launch.arguments), arguments)
-    for value, size in values:
+    for value, size in zip(code.function.launch_arguments(launch.arguments), arguments):
         name = re.escape(spelled(value))
         if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
             with contextlib.suppress(Unknown):
@@ -573,7 +588,11 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         for name, member in zip(named, members):
             host_names[f".{member}" if members.count(member) == 1 else name] = named[name]
     host_names |= names
-    for key, sides in (("block", launch.block), ("grid", launch.grid)):
+    alike = launch.place and function.repeats and spelled(launch.scope.literal(launch.grid)) != "1"
+    if alike:
+        guess.notes.append(SAME)
+    grid = tuple(tokens("1")) if alike else launch.grid
+    for key, sides in (("block", launch.block), ("grid", grid)):
         try:
             guess.front[key] = _sides(sides, launch, host_names) if sides else []
         except Unknown as error:
@@ -586,7 +605,7 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
                 host_names[sides[0].text] = str(guess.front["block"][0])
     if not guess.front.get("grid"):
         set_common_grid(guess)
-    elif guess.launched:
+    elif guess.launched and not _of_device(launch):
         scaled, literal = _by_size(guess, arguments), guess.front["grid"]
         if {*map(type, literal)} == {int}:
             guess.literal = literal
@@ -610,6 +629,14 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         guess.share(code.source)
 
 
+def _of_device(launch: Launch) -> dict[str, int]:
+    """Return the names in the grid of a launch that the host asks the device for, and what they are in trials."""
+    members = {
+        of: spelled((launch.scope.value(of) or ())[-1:]) for of in launch.scope.names(launch.grid)
+    }
+    return {name: scopes.OF_DEVICE[of] for name, of in members.items() if of in scopes.OF_DEVICE}
+
+
 def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -> Code:
     """Take the geometry of the likest launched kernel that takes the same, if any; return the code with its launch."""
     function, common, likest = code.function, guess.front, 0.0
@@ -618,8 +645,7 @@ def _as_twin(guess: Guess, code: Code, names: Names, arguments: Sequence[Any]) -
         flat = [(item.type, item.stars) for item in of.parameters]
         return flat, of.mentions("threadIdx", ".", "y"), of.template
 
-    twins = [of for of in code.source.functions() if interface(of) == interface(function)]
-    for twin in twins:
+    for twin in [of for of in code.source.functions() if interface(of) == interface(function)]:
         words = function.declaration.identifiers, twin.declaration.identifiers
         alike = len(words[0] & words[1]) / len(words[0] | words[1])
         for launch in code.source.launches(twin.name)[:1] if alike > likest else ():
@@ -645,7 +671,9 @@ def _by_size(guess: Guess, arguments: Sequence[Any]) -> list[int | str]:
     grid, block = list(front["grid"]), [*front["block"], 1, 1]
     laid_out = guess.operation.laid_out
     square = len(front["block"]) > 1 == len({*guess.launched.values()})
-    fixed = guess.strides or type(guess.operation).reference is Operation.reference
+    threads = math.prod(of for of in (*grid, *block) if isinstance(of, int))
+    each = threads in guess.launched.values()  # a thread for each element
+    fixed = guess.strides or (type(guess.operation).reference is Operation.reference and not each)
     for at, blocks in enumerate(() if laid_out else grid):
         alike = [name for name in names[::-1] if guess.launched.get(name) == blocks != 1]
         grid[at] = next((name for name in alike if name not in grid), blocks)
@@ -760,10 +788,8 @@ def _extents(operation: Operation) -> tuple[str, ...]:
 
 def set_common_grid(guess: Guess) -> None:
     """Guess a grid in which each thread has one element of the output."""
-    guess.front["grid"] = _common_grid(
-        guess.widths or guess.front["block"], _extents(guess.operation)
-    )
-    guess.unknown["--grid"] = ", ".join(map(str, guess.front["grid"]))
+    grid = _common_grid(guess.widths or guess.front["block"], _extents(guess.operation))
+    guess.front["grid"], guess.unknown["--grid"] = grid, ", ".join(map(str, grid))
 
 
 def _common_grid(block: Sequence[int | str], extents: Sequence[str]) -> list[int | str]:

@@ -26,8 +26,7 @@ def _calls(around: Scope, pointer: str) -> Iterator[tuple[str, list[Tokens], Sco
     """Yield CUDA's functions that get a pointer first, before a position: name, arguments, scope."""
     body, source = around.body, around.source
     for i, token in enumerate(body[:-1]):
-        called = token.text.startswith("cudaM") and body[i + 1].text == "("
-        if called and token.at < around.at:
+        if token.text.startswith("cudaM") and body[i + 1].text == "(" and token.at < around.at:
             passed = parts(body[i + 2 : syntax.closing(body, i + 1)]) or [()]
             if pointer and [of.text for of in passed[0] if of.word][-1:] == [pointer]:
                 yield token.text, passed, Scope(source, body, token.at)
@@ -75,12 +74,10 @@ def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
     """Return the values of an expression for some values of the names in it. Raises Unknown."""
     try:
         text = of_tokens(value, scope, names)
-        draws = (
-            {of: random.Random(f"{of} {at}") for of in names_in(text)} for at in range(SAMPLES)
-        )
-        return [
-            int(evaluate(text, {of: on.choice(SIDES) for of, on in at.items()})) for at in draws
-        ]
+        names_of = names_in(text)
+        draws = ({of: random.Random(f"{of} {at}") for of in names_of} for at in range(SAMPLES))
+        sizes = ({of: draw.choice(SIDES) for of, draw in draws_of.items()} for draws_of in draws)
+        return [int(evaluate(text, sizes_of)) for sizes_of in sizes]
     except Unknown as error:
         if not str(error).isidentifier() or str(error) in names:
             raise
@@ -169,9 +166,8 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
         (allocation, *filled) = calls or [("", [()], launch.scope)]
         if allocation[0] != "cudaMalloc" or any(of != "cudaMemset" for of, _, _ in filled):
             continue
-        mentions = [
-            of.text for of in launch.scope.body if allocation[2].at < of.at < launch.scope.at
-        ]
+        first, last = allocation[2].at, launch.scope.at
+        mentions = [of.text for of in launch.scope.body if first < of.at < last]
         pointer = re.escape(function.parameters[at].name) if adds else ""
         stores = re.search(rf"(?:\* {pointer}|\b{pointer} \[ [^;=]* \]) = ", function.text)
         if not filled and mentions.count(name) == 1 and not stores:
@@ -182,16 +178,14 @@ def faults(function: Function, launch: Launch) -> Iterator[str]:
                 for of in (passed[-1], allocation[1][1])
             ]
             try:
-                ends = zip(
-                    _values(passed[-1], scope, {}), _values(allocation[1][1], allocation[2], {})
-                )
+                allocated = _values(allocation[1][1], allocation[2], {})
+                ends = zip(_values(passed[-1], scope, {}), allocated)
             except Unknown:
                 continue
             if all(end < size for end, size in ends):
-                text = (
-                    f"sets {sizes[0]} of the {sizes[1]} bytes of {name}, to which the kernel adds"
-                )
-                yield f"cudaMemset before the launch in {launch.place} {text}"
+                text = f"sets {sizes[0]} of the {sizes[1]} bytes of {name}"
+                at = f"cudaMemset before the launch in {launch.place}"
+                yield f"{at} {text}, to which the kernel adds"
 
 
 def begun(launch: Launch, argument: Tokens) -> float | None:

@@ -38,8 +38,7 @@ class Reference:
     of the host (item), the expression of `formulas.computed`.
 
     counts: arrays whose numbers of elements it needs; path: of the function; exact: whether it has the
-    kernel's parameters in their order; alike: whether it has the kernel's name, too.
-    """
+    kernel's parameters in their order; alike: whether it has the kernel's name, too."""
 
     name: str
     text: str
@@ -54,9 +53,8 @@ def references(function: Function, source: Source, kernel: Kernel) -> list[Refer
     """Return the functions of a kernel's files that may compute what it does, the likeliest first."""
     operands = operations.load(kernel.front.operation).operands
     launches = rf"\b{function.name}\b[^;{{}}]*<<<"
-    types = dict(
-        zip((of.name for of in function.template), re.findall(r"[\w:]+", kernel.entry)[1:])
-    )
+    names = (of.name for of in function.template)
+    types = dict(zip(names, re.findall(r"[\w:]+", kernel.entry)[1:]))
     typed = (replace(of, type=types.get(of.type, of.type)) for of in function.parameters)
     function = replace(function, parameters=tuple(typed))
     constants = constant_memory.parameters(source, kernel.front.compiler.constants)
@@ -150,19 +148,18 @@ def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: S
     assert file is not None
     if of is not None and of.item is None:
         grows = "recurrent" in of.text  # beyond what its type holds
-        code = of.text + f'\n    kinds, large = ("large",), {LARGE}' * (not grows)
+        code = of.text + f'\n    kinds, large = ("large", "zero"), {LARGE}' * (not grows)
     elif of is not None:
         path = kernel.path.with_name(f"{ENTRY}.cu")
         path.write_text(_code(of, kernel, function, source), encoding="utf-8")
         code = f'"{path}"'
-    rounds = bool(
-        of and of.item and ROUNDING.search(source.texts[of.path], of.item.start, of.item.end)
-    )
-    code += f"\n    rounds = {rounds}"
+    item = of and of.item
+    match = of and item and ROUNDING.search(source.texts[of.path], item.start, item.end)
+    code += f"\n    rounds = {bool(match)}"
     judged = JUDGED.sub(lambda _: f" reference = {code}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])
-    return f"{of.name}{' within 1' * rounds}" if of else ""
+    return f"{of.name}{' within 1' * bool(match)}" if of else ""
 
 
 def _code(of: Reference, kernel: Kernel, function: Function, source: Source) -> str:
@@ -174,9 +171,8 @@ def _code(of: Reference, kernel: Kernel, function: Function, source: Source) -> 
     front |= {"entry": ENTRY, "block": [1], "grid": [1], "shared_bytes": 0, "requires": {}}
     entry, template = f"__global__ void {ENTRY}({inside}) {{ {of.text}; }}\n", ""
     if function.template:
-        template = spelled(
-            function.declaration.head[: syntax.angle(function.declaration.head, 1) + 1]
-        )
+        start = function.declaration.head
+        template = spelled(start[: syntax.angle(start, 1) + 1])
         front["entry"] += kernel.entry[kernel.entry.index("<") :]
     else:
         front["macros"], template = {}, 'extern "C"'

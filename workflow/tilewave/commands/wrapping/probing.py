@@ -15,7 +15,7 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
 from tilewave.commands.wrapping import deriving, host_memory, matching, scopes, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
-from tilewave.commands.wrapping.guessing import Guess, constant, tiles_of_loops
+from tilewave.commands.wrapping.guessing import WHERE, Guess, constant, tiles_of_loops
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.commands.wrapping.scopes import spelled
 from tilewave.commands.wrapping.target import Target
@@ -41,9 +41,9 @@ PRINTS = re.compile(r"\bprintf \(")
 STORES = re.compile(
     r"\] (?:[^\w\s=<>!] )?= (?!=)|[;{})] \* [^;=]* = (?!=)|\b(?!printf|if|for|while|switch)\w+ \("
 )
-WHERE = "in all trials"
-"""Start of a note on what a kernel takes: a size that is the extent of a thread's array, or letters."""
 BEGINS = "begins with"
+PLACE = re.compile(r"(?:\( int \)|static_cast < int > \(|\bint \w+ =) (\w+) \[")
+"""An element of an array that becomes a whole number, such as that of a bin."""
 LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 <|\bisalpha\b")
 LOCAL = re.compile(
     r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
@@ -90,10 +90,14 @@ def new_operation(
         raise UserError.because(HERE, problem, "Give --arguments with fewer names of sizes")
     dtypes = guess.front["dtypes"]
     whole = {name for name, of in dtypes.items() if DTYPES[of].whole and SIZES[of] >= 4}
+    places = PLACE.findall(function.text)
+    whole |= {at for name, at in arrays.items() if name in places and dtypes[at] in ("f32", "f64")}
     inputs = [name for name, of in derived.operands.items() if of.stream is not None]
     letter = None if RANGE.search(function.text) else LETTER.search(function.text)
     drawn = (ord(letter[1]), 10 if letter[1] == "0" else 26) if letter else (0, 0)
-    guess.notes += [f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()]
+    guess.notes += [
+        f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()
+    ]
     texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
     flags = {deriving.label(of.name) for of in function.parameters if of.type == "bool"}
     texts |= dict.fromkeys(flags.intersection(inputs), (0, 2))
@@ -101,7 +105,7 @@ def new_operation(
     guess.notes += [f"{WHERE} {name} holds {ends}" for name in texts if name not in flags]
     chosen = deriving.modes(function).items()
     guess.notes += [f"{WHERE} {name} is '{letter}'" for name, letter in chosen]
-    guess.notes += [f"{WHERE} {of} is {value}" for of, value in deriving.given(function).items()]
+    guess.notes += [f"{WHERE} {of} is {value}" for of, value in deriving.fixed(function).items()]
     for name, array in deriving.sought(function).items():
         if array in inputs and DTYPES[dtypes[array]].whole:
             texts[array] = deriving.AMONG
@@ -162,17 +166,15 @@ def new_operation(
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
-        blocks = " * ".join(f"({side})" for side in grid)
-        more = blocks, deriving.sums_of(function, derived.sizes)
+        more = " * ".join(f"({side})" for side in grid), deriving.sums_of(function, derived.sizes)
         parts = deriving.parts_of(function, derived.sizes)
         shapes = functools.partial(deriving.trials, *given, times=times, parts=parts)
-        settled = deriving.settled(derived, dtypes, touch, shapes, aligned, options.roomy, *more)
+        about = derived, dtypes, touch, shapes, aligned, options.roomy, *more
+        settled = deriving.settled(*about)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
             guess.front["requires"] = {"conditions": filled}
             guess.notes += [f"{WHERE} {of}" for of in filled]
-            settled = deriving.settled(
-                derived, dtypes, touch, shapes, aligned, options.roomy, *more
-            )
+            settled = deriving.settled(*about)
         writes = any(of.written for of in settled[0].operands.values())
         if settled[2] > best or (writes and not wrote and times > 1):
             best, wrote, best_settled, best_grid = settled[2], writes, settled, grid
@@ -197,17 +199,15 @@ def new_operation(
         guess.notes.append(ELSEWHERE if elsewhere else f"{NOTHING} at {trying.named(shape)}")
         text = target.source.texts[function.file]
         plain = "#" not in text[function.declaration.start : function.declaration.end]
-        unused = [
-            of.name for of in function.parameters if of.stars and not function.mentions(of.name)
-        ]
+        pointers = [of.name for of in function.parameters if of.stars]
+        unused = [name for name in pointers if not function.mentions(name)]
         if plain and unused and not elsewhere and not touch(derived, shape).stores:
             guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
     for at, note in enumerate(guess.notes):
         if note.startswith("grid is a guess"):
-            guess.notes[at] = (
-                f"grid is a guess: {', '.join(map(str, best_grid))} (--grid changes it)"
-            )
+            sides = ", ".join(map(str, best_grid))
+            guess.notes[at] = f"grid is a guess: {sides} (--grid changes it)"
     if guess.unknown.keys() & {"--grid", "--block"}:
         many = trying.threads({**guess.front, "grid": []}, {}) * ("--block" not in guess.unknown)
         sure = all(of.has_sure_block for of in target.source.launches(function.name)[:1])
@@ -315,10 +315,9 @@ def unwritten(target: Target, guess: Guess, front: Mapping[str, Any], shape: Siz
     others = map(blank, (sides[::-1], [every], ["1", every][: len(sides)]))
     if not any(of is not None and not of.size for of in others):
         return []
-    text = (
-        f"elements {missing[0]} to {missing[-1]} of {outputs[0]} are never written under the launch"
-    )
-    return [f"{text} in {guess.place}, whose grid has too few blocks, at {trying.named(shape)}"]
+    text = f"elements {missing[0]} to {missing[-1]} of {outputs[0]} are never written"
+    launch = f"under the launch in {guess.place}, whose grid has too few blocks"
+    return [f"{text} {launch}, at {trying.named(shape)}"]
 
 
 def sized(function: Function, front: Mapping[str, Any], operation: Operation) -> bool:

@@ -30,7 +30,10 @@ TABLES = table_beside(__file__)
 QUALIFIERS = frozenset(TABLES["qualifiers"].split())
 TYPED = {kind: name for name, kinds in TABLES["members"].items() for kind in kinds}
 """Type of a struct's member -> its type in front matter, empty if none is needed."""
-TYPE, GRID, CAST, ALLOCATED = map(re.compile, map(TABLES.get, "type grid cast allocated".split()))
+TYPE, GRID, CAST, ALLOCATED, BLOCKS = map(
+    re.compile, map(TABLES.get, "type grid cast allocated blocks".split())
+)
+SAFE = frozenset(TABLES["safe"].split())
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class TemplateParameter:
 @dataclass(frozen=True)
 class Function:
     """A ``__global__`` function. bound: threads of its launch bounds, if any; parameters: with the members of
-    a struct in its place; tree: index of each parameter of the signature, a tuple for a struct by value."""
+    a struct in its place; tree: index of each parameter of the signature, a tuple for a struct by value; overload: types
+    of the parameters, where they tell it from another kernel of its name."""
 
     name: str
     file: Path
@@ -68,6 +72,13 @@ class Function:
     parameters: tuple[Parameter, ...]
     bound: Tokens
     tree: tuple[Any, ...]
+    overload: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name, and what tells it from another kernel of that name: ``add(float *, ...)``."""
+        first, *more = self.overload.split(", ")
+        return f"{self.name}({first}{', ...' * bool(more)})" if first else self.name
 
     def nested(self, arguments: Sequence[Any]) -> list[Any]:
         """Nest the arguments as front matter has them: a list for the members of a struct."""
@@ -115,11 +126,16 @@ class Function:
         steps = "|".join(["gridDim", *re.findall(r"\b(\w+) = [^;=]*\bgridDim\b", self.text)])
         return bool(re.search(rf"\+ ?= [^;)]*\b(?:{steps})\b", self.text))
 
+    @property
+    def repeats(self) -> bool:
+        """Whether each block surely does the same: the kernel takes no number, and its code does not ask for a block."""
+        others = {*re.findall(r"\b(\w+) \(", self.text)} - SAFE
+        return all(of.stars for of in self.parameters) and not (others or BLOCKS.search(self.text))
+
     def adds(self, name: str) -> bool:
         """Return whether the body has an atomic on a pointer."""
-        return bool(
-            re.search(rf"\batomic\w+ (?:< [^;(]* > )?\( (?:& |\( )*{re.escape(name)}\b", self.text)
-        )
+        pointer = rf"(?:& |\( )*{re.escape(name)}\b"
+        return bool(re.search(rf"\batomic\w+ (?:< [^;(]* > )?\( {pointer}", self.text))
 
     def ignores(self, name: str) -> bool:
         """Return whether the body, if it is known, mentions neither a parameter nor the whole struct that it is of."""
@@ -180,10 +196,8 @@ class Source:
 
     def with_smaller(self, constants: Mapping[str, str]) -> Source:
         """Return the files with these values of macros and constants."""
-        filled = Compiler(constants=dict(constants)).filled
-        texts = (
-            {path: filled(text) for path, text in self.texts.items()} if constants else self.texts
-        )
+        filled = Compiler(constants=dict(constants)).filled if constants else str
+        texts = {path: filled(text) for path, text in self.texts.items()}
         return replace(self, texts=texts, smaller=constants)
 
     def declarations(self, word: str = "") -> Iterator[tuple[Path, Declaration]]:
@@ -202,7 +216,21 @@ class Source:
             for path, declaration in self.near.declarations("__global__")
             if declaration.defined and any(t.text == "__global__" for t in declaration.head)
         ]
-        return sorted(functions, key=lambda function: function.file != self.path)
+        named = [self._told_apart(of, functions) for of in functions]
+        return sorted(named, key=lambda function: function.file != self.path)
+
+    def _told_apart(self, function: Function, functions: Sequence[Function]) -> Function:
+        """Give a kernel its overload if another has its name, as many parameters, and a first one of another type;
+        their launches have to be alike, because their arguments' types are unknown."""
+        alike = [of for of in functions if of.name == function.name]
+        types = [_types(of.declaration) for of in alike]
+        plain = not any(of.template for of in alike) and len({*map(len, types)}) == 1
+        if not plain or len({of[0] for of in types if of}) < len(alike) or not alike[1:]:
+            return function
+        launches = [(of.grid, of.block, of.shared) for of in self.launches(function.name)]
+        if len({spelled(itertools.chain(*of)) for of in launches}) > 1:
+            return function
+        return replace(function, overload=", ".join(_types(function.declaration)))
 
     def _with_members(self, function: Function) -> Function:
         """Replace types by what they are other names for, and structs by their members."""
@@ -237,7 +265,7 @@ class Source:
             head = texts[: texts.index("{")]
             plain = {"union", "enum", "template", ":", "alignas"}.isdisjoint(head)
             fields = _members(self.texts[path], declaration) if plain else ()
-            types = [field.type for field in fields if not field.stars]
+            types = [self.plain(field.type) for field in fields if not field.stars]
             return fields if all(name in TYPED or self.members(name) for name in types) else ()
         return ()
 
@@ -246,10 +274,18 @@ class Source:
         for _, declaration in self.declarations(name):
             if name in declaration.names and declaration.kind == "variable":
                 entries = definitions(declaration.head)[::-1]
-                return {variable: value for _, variable, value in entries}.get(name)
+                value = {variable: value for _, variable, value in entries}.get(name)
+                return self._assigned(name) if not value or spelled(value) == "0" else value
             if name in declaration.names and "enum" in {token.text for token in declaration.head}:
                 return _enumerator(declaration.head, name)
         return None
+
+    def _assigned(self, name: str) -> Tokens | None:
+        """Return what a function gives a variable outside of functions that begins with 0; None if no single one does."""
+        form = re.compile(rf"[;{{}}] {name} = ([^;=]+) ;")
+        bodies = (spelled(item.body) for _, item in self.declarations(name) if item.body)
+        values = {of for body in bodies for of in form.findall(f"; {body}")}
+        return tuple(syntax.tokens(values.pop())) if len(values) == 1 else None
 
     def plain(self, kind: str) -> str:
         """Return the type behind the name of a typedef, an alias or a macro."""
@@ -281,12 +317,20 @@ class Source:
             if kernel in item.identifiers
             for values in [(self._instantiated(outer), self._call(item))]
         ]
+        named, by_macro = rf"\b{kernel}\b", list[Macro]()
         for macro in self.macros.values():
             pastes = "##" in macro.body and "<<" in macro.body
             for text in (macro.body, *(self._pasted(macro) if pastes else ())):
-                if re.search(rf"\b{kernel}\b", text) and "<<" in text:
+                if re.search(named, text) and "<<" in text:
+                    by_macro.append(macro)
                     body = syntax.tokens(text)
                     bodies.append((body, functools.partial(self._defined, macro), ({}, (None, {}))))
+        calls = "|".join(rf"\b{of.name} \(" for of in by_macro)
+        for macro in self.macros.values() if calls else ():  # its grid may stand around a call
+            body = syntax.tokens(macro.body)
+            if re.search(calls, spelled(body)) and macro not in by_macro:
+                body = self._expanded(body, named)
+                bodies.insert(0, (body, functools.partial(self._defined, macro), ({}, (None, {}))))
         launches = (
             launch
             if launch.scope.caller
@@ -461,19 +505,16 @@ class Source:
 
 def _unlikely(launch: Launch) -> tuple[bool, bool, bool]:
     """Return whether a launch is switched off, has no arguments, or one block, which tells less than many."""
-    return (
-        launch.scope.is_off,
-        not launch.arguments,
-        spelled(launch.scope.literal(launch.grid)) == "1",
-    )
+    single = spelled(launch.scope.literal(launch.grid)) == "1"
+    return launch.scope.is_off, not launch.arguments, single
 
 
 def _by_branch(launches: Sequence[Launch]) -> Iterator[Launch]:
     """Yield launches of other templates by the same names of grid and block, which have a value in each branch, with those
     of their branch."""
-    groups = dict[tuple[int, str], list[Launch]]()
+    groups = dict[tuple[Tokens, str], list[Launch]]()
     for launch in launches:
-        key = launch.scope.body[0].at, spelled((*launch.grid, *launch.block))
+        key = launch.scope.body, spelled((*launch.grid, *launch.block))
         groups.setdefault(key, []).append(launch)
     for group in groups.values():
         group.sort(key=lambda of: of.scope.at)
@@ -580,23 +621,26 @@ def signature(path: Path, declaration: Declaration) -> Function:
     return Function(name, path, declaration, template, tuple(parameters), bound, tree)
 
 
+def _types(declaration: Declaration) -> list[str]:
+    """Return the types of a kernel's parameters as they are written."""
+    plain = syntax.plain_head(declaration.head)
+    opening = syntax.signs(plain, "(")[0]
+    texts = map(spelled, parts(plain[opening + 1 : syntax.closing(plain, opening)]))
+    named = re.compile(r"(?<=.) ?\b\w+ (?=\[)|(?<=[*&\w]) \w+$")
+    return [named.sub("", of.partition(" =")[0]) for of in texts]
+
+
 def _is_read(name: str, body: Stream) -> bool:
     """Return whether a body reads elements of an array, and does nothing else with it."""
     texts = ["", "", *(token.text for token in body), "", "", ""]
     places = [at for at, text in enumerate(texts) if text == name and texts[at - 1] != "."]
     for at in places:
-        before, end = (
-            texts[at - 2 : at],
-            syntax.closing(body, at - 1) + 3 if texts[at + 1] == "[" else 0,
-        )
+        before = texts[at - 2 : at]
+        end = syntax.closing(body, at - 1) + 3 if texts[at + 1] == "[" else 0
         # A macro makes a vector of what follows an element: `FLOAT4(y[i]) = sum`.
         sign, second, *_ = itertools.dropwhile(")".__eq__, [*texts[end:], "", ""])
         changed = sign in ("=", ".", "[") and second != "="
-        changed |= (
-            sign in ("+", "-", "*", "/", "%", "&", "|", "^")
-            and second in ("=", sign)
-            and second != "&"
-        )
+        changed |= sign in tuple("+-*/%&|^") and second in ("=", sign) and second != "&"
         opening = next(of for of in texts[at - 1 :: -1] if of != "(")
         if not end or changed or opening == "&" or before in (["+", "+"], ["-", "-"], ["-", ">"]):
             return False

@@ -172,13 +172,10 @@ def recognised(
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
-    passed = [
-        of for of in leaves(kernel.front.arguments) if isinstance(of, str) and of not in job.shape
-    ]
+    passed = (of for of in leaves(kernel.front.arguments) if isinstance(of, str))
+    named = ((of, names_in(of)) for of in passed if of not in job.shape)
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
-    numbers[SIZES] += [
-        of for of in passed if {*names_in(of)} and {*names_in(of)} <= job.shape.keys()
-    ]
+    numbers[SIZES] += [of for of, names in named if names and names <= job.shape.keys()]
     constants = [*constant_memory.values(source, {*kernel.front.compiler.constants}).values()]
     constants += [re.sub("[ {}]", "", of) for of in LISTED.findall(function.text)]
     texts = (of.replace(" ", "").rstrip(",") for of in constants)
@@ -211,7 +208,10 @@ def recognised(
         names = {of for *_, letters in chosen for of in letters.values() if isinstance(of, str)}
         if needed <= names:
             code = (f"{output}=({of[1]!r}, {of[2]})" for output, of in zip(outputs, chosen))
-            names_of = dict.fromkeys(_named(text, letters) for text, _, letters in chosen)
+            names_of = dict.fromkeys(
+                _named(text, letters) + _at_zeros(_seen(samples[0], operation, of), code, letters)
+                for of, (text, code, letters) in zip(outputs, chosen)
+            )
             reference = " and ".join(names_of), f"computed({', '.join(code)})", ()
             yield Reference(*reference, exact=exact, alike=exact)
 
@@ -295,6 +295,15 @@ def _parts(
                 yield from ((code.format(of), end + named, more) for of, end, _ in kinds)
 
 
+def _at_zeros(seen: Seen, code: str, letters: Letters) -> str:
+    """Return that a formula of one array has no value where all elements are zeros, if it has one elsewhere."""
+    named = {name: of * 0 if isinstance(of, np.ndarray) else of for name, of in seen.named.items()}
+    values = (formulas.letter_values(letters, of) for of in (named, seen.named))
+    missing = [np.isnan(seen.value(code, of)).any() for of in values]
+    single = len({*letters} & {*ARRAYS}) == 1
+    return " (no value for zeros)" if single and missing == [True, False] else ""
+
+
 def _named(text: str, letters: Letters) -> str:
     short = {at: f"{of:g}" for at, of in letters.items() if isinstance(of, float)}
     return text.format_map({**letters, **short})
@@ -374,9 +383,7 @@ def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Le
     used = {*re.findall(r"\b[A-Za-z]\b", formula)}
     arrays = [letter for letter in ARRAYS if letter in used]
     most = round(COMBINED ** (1 / max(len(used.intersection(SIZES)), 1)))
-    others = [
-        (letter, of[:most]) for kind, of in numbers.items() for letter in kind if letter in used
-    ]
+    others = [(at, of[:most]) for kind, of in numbers.items() for at in kind if at in used]
     for order in itertools.permutations(read, len(arrays)):
         for chosen in itertools.product(*(of for _, of in others)):
             yield dict(zip(arrays, order)) | dict(zip((letter for letter, _ in others), chosen))
@@ -389,17 +396,17 @@ def _unlikely(
     reals: Set[float],
     changed: Sequence[str],
 ) -> int:
-    """Return how many sizes have no name, or are real numbers, those that are passed if any are, whether arrays are
-    not in their order, and whether one is what the kernel changes."""
+    """Return how many sizes have no name, or are real numbers, those that are passed if any are, whether arrays are not
+    in their order, or one is what the kernel changes, and whether two sizes are one."""
     arrays = [of for at, of in letters.items() if at in ARRAYS and isinstance(of, str)]
     ordered = arrays == [name for name in read if name in arrays]
     unlikely = [letters[of] not in names for of in SIZES if of in letters]
     unlikely += [
-        letters[of] not in reals if reals else letters[of] in names
-        for of in REALS
-        if of in letters
+        letters[of] not in reals if reals else letters[of] in names for of in REALS if of in letters
     ]
-    return unlikely.count(True) + (not ordered) + any(of in changed for of in arrays)
+    sizes = [letters[of] for of in SIZES if of in letters]
+    twice = len({*map(str, sizes)}) < len(sizes)
+    return unlikely.count(True) + (not ordered) + twice + any(of in changed for of in arrays)
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:

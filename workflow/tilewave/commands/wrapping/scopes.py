@@ -21,7 +21,10 @@ TABLES = table_beside(__file__)
 NUMBERS, WHOLE, REAL = (frozenset(TABLES[key].split()) for key in ("numbers", "whole", "real"))
 DTYPES = {kind: name for name, kinds in TABLES["dtypes"].items() for kind in kinds}
 """Type of C++ -> dtype."""
+QUERIES, OF_DEVICE = dict[str, str](TABLES["queries"]), dict[str, int](TABLES["of_device"])
+"""Calls that ask the device for a number -> the property; property -> number in trials."""
 EXTENT = re.compile(TABLES["extent"])
+CASE = re.compile(r".*\bswitch \( (?:\( )?(\w+) (?:\) )?\) \{(.*) case (\d+) :(?:(?! case ).)*")
 MEMBER = (".", "->", "::")
 
 
@@ -73,6 +76,11 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
             entries.append((token.at, name, _chosen(test, value, earlier)))
             continue
         filled = [of.text for of in body[max(0, i - 3) : i]]
+        call = spelled(body[max(0, i - 3) : i]), *after[1:2]
+        if member := QUERIES.get(call[0]) or QUERIES.get(" ".join(call)):
+            texts = "device", ".", member
+            entries.append((token.at, token.text, tuple(Token(of, token.at) for of in texts)))
+            continue
         of_device = filled[1:] == ["(", "&"] and filled[0].startswith("cudaMemcpy")
         if of_device or (after[1:2] == ["="] and after[0] in tuple("+-*/")):  # it is no constant
             entries.append((token.at, token.text, ()))
@@ -198,6 +206,9 @@ class Scope:
     @functools.cached_property
     def compared(self) -> dict[str, str]:
         """The name and number of ``if (name == 1)`` before, another number behind its ``else``, if what follows lacks it."""
+        before = spelled([token for token in self.body if token.at < self.at])
+        if (case := CASE.fullmatch(before)) and case[2].count("{") >= case[2].count("}"):
+            return {case[1]: case[3]}
         before = spelled([token for token in self.body if token.at < self.at][-NEAR:])
         after = until([token for token in self.body if token.at >= self.at], 0, ";")
         branch = r"(?: \{)?( [^{}]*;(?: \})? else(?: \{)?)?$"
@@ -228,8 +239,7 @@ class Scope:
                 end = syntax.closing(body, start) if braced else next(ends, start)
                 end = syntax.closing(body, end) if body[end].text == "{" else end
                 counter = next((j for j in range(i, start) if body[j].text == "="), i) - 1
-                declared = counter > i + 2 and body[counter - 1].word
-                place = body[counter].at if declared else -1
+                place = body[counter].at if counter > i + 2 and body[counter - 1].word else -1
                 loops.append(Loop(body[start].at, body[end].at, body[counter].text, place))
         return loops
 

@@ -230,8 +230,7 @@ def launched(guess: Guess) -> Shape:
 
 def alike(guess: Guess) -> list[str]:
     """Return the conditions that sizes are equal for which the launch passes one number."""
-    sides = guess.launched.items() if guess.place else ()
-    pairs = itertools.combinations(sides, 2)
+    pairs = itertools.combinations(guess.launched.items() if guess.place else (), 2)
     return [f"{name} == {other}" for (name, side), (other, of) in pairs if side == of]
 
 
@@ -414,10 +413,8 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     for name in guess.operation.tiles[2:]:
         step = requires.get(name, 0)
         multiples = [many * step for many in (1, 2, 3, 4) if step]
-        possible = (
-            side for side in multiples if judged(run(front, _resized(shape, name, side, front)))
-        )
-        least = next(possible, step)
+        shapes = ((side, _resized(shape, name, side, front)) for side in multiples)
+        least = next((side for side, of in shapes if judged(run(front, of))), step)
         if least > step:
             requires["conditions"] = [f"{name} >= {least}"]
     text = described(outcome, failed_shape)

@@ -22,10 +22,8 @@ class Cell:
 @dataclass(frozen=True)
 class Row:
     """A wavefront or, for a copy through the cache, all wavefronts of a transaction, which have no order.
-
     transaction, wavefront: from 1; with several wavefronts that of the first. wavefronts: their number. waits: whether
-    words waited for a bank. cells: lanes by banks of shared memory. sources: lanes by the banks of the cache they read.
-    """
+    words waited for a bank. cells: lanes by banks of shared memory. sources: lanes by the banks of the cache they read."""
 
     transaction: int
     wavefront: int

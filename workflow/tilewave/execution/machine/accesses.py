@@ -227,9 +227,7 @@ def _elsewhere(m, warp, pc, row, mask, addresses, loading):
 @njit
 def _tested(m, warp, mask, addresses):
     """Return whether a load tests an mbarrier (sm_80), and learn what its last phase brought.
-
-    The warp then learns what the last finished phase brought.
-    """
+    The warp then learns what the last finished phase brought."""
     address = addresses[validity.first_lane(mask)] & ~int64(7)
     for index in range(view.block_control(m)[s.MBARRIER_COUNT]):
         if view.mbarriers(m)[index] == address:

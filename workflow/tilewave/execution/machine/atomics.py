@@ -112,9 +112,7 @@ def atomic(m, warp, pc, mask):
 @njit
 def _atomic(m, warp, pc, mask, T):
     """Execute an atomic lane after lane. Sources are in T: value, or compare and value.
-
-    Returns the lanes that stored: all, except those of a compare-and-swap that read another value.
-    """
+    Returns the lanes that stored: all, except those of a compare-and-swap that read another value."""
     row = view.code(m)[pc]
     space = (row[c.SUB] >> 8) & 255
     addresses = view.addresses(m)[0]

@@ -1,8 +1,6 @@
 """Blocks of a grid, one after the other; the warps of a block take turns.
-
 A warp runs until it waits, and its copies land only when they are waited for. In this order missing
-synchronisation changes results; the shadow of shared memory finds it in any order.
-"""
+synchronisation changes results; the shadow of shared memory finds it in any order."""
 
 from collections.abc import Sequence
 
@@ -33,9 +31,7 @@ BLOCK_ARRAYS = NAMES["block_arrays"]
 @njit
 def begin_blocks(m, number, grid, cluster, threads):
     """Initialise the blocks of a cluster; ``number`` counts clusters as a grid counts blocks.
-
-    grid, cluster: int64 (3,), in blocks. Without clusters each is one block.
-    """
+    grid, cluster: int64 (3,), in blocks. Without clusters each is one block."""
     blocks, control = view.block_control(m)[s.BLOCKS], view.control(m)
     if control[s.TICK] > MOST_TICKS:
         for rank in range(blocks):
@@ -131,9 +127,7 @@ def block_alive(m):
 @njit
 def run_block(m, limit):
     """Run each warp in turn until the block (or its cluster) ends, is stuck or ran ``limit`` instructions.
-
-    Returns 0 if it ended, 1 if it goes on, 2 if it stopped for a fault.
-    """
+    Returns 0 if it ended, 1 if it goes on, 2 if it stopped for a fault."""
     warps, blocks = view.control(m)[s.WARPS], view.block_control(m)[s.BLOCKS]
     backwards = view.control(m)[s.REVERSED]
     used = int64(0)
@@ -178,10 +172,8 @@ def stuck(m):
 @entry("loop")
 def run_some(table, state, grid, cluster, threads, total, reverse, limit):
     """Run blocks until ``limit`` instructions ran.
-
     state: int64 (3,): next block (or cluster), whether one is running. total: their number. Returns
-    as `run_block`, 0 if the grid ended.
-    """
+    as `run_block`, 0 if the grid ended."""
     m, state = view.opened(table), view.int64s(state, (3,))
     grid, cluster = view.int64s(grid, (3,)), view.int64s(cluster, (3,))
     before = view.control(m)[s.BUDGET]

@@ -1,8 +1,6 @@
 """Build units: `python -m tilewave.execution.machine.building UNIT...`, which `compiling` starts.
-
 numba optimises and assembles each function alone, and again with every caller. Here functions are only translated to
-LLVM IR. A unit links the functions that its entries reach, then is optimised and assembled once.
-"""
+LLVM IR. A unit links the functions that its entries reach, then is optimised and assembled once."""
 # mypy: disable-error-code="no-untyped-call,attr-defined,method-assign"
 
 import ctypes

@@ -208,9 +208,7 @@ def coordinates(U, row):
 @njit
 def begins_before(m, warp, pc, lanes, at):
     """Note a fault and return True if a stored box begins before its array.
-
-    Seen on an H200 for one to three dimensions; PTX does not document it. A store after the end writes nothing.
-    """
+    Seen on an H200 for one to three dimensions; PTX does not document it. A store after the end writes nothing."""
     for axis in range(len(at)):
         if at[axis] < 0:
             validity.fault(m, s.BEFORE_ARRAY, pc, warp, lanes, axis, at[axis], 1)
@@ -221,10 +219,8 @@ def begins_before(m, warp, pc, lanes, at):
 @njit
 def begins_within_piece(m, warp, pc, lanes, along):
     """Note a fault and return True if a box begins within a 16-byte piece of its row.
-
     Seen on an H100 for loads, stores and prefetches of elements of 1, 2 and 4 bytes, with every
-    swizzle; PTX does not document it.
-    """
+    swizzle; PTX does not document it."""
     if along % PIECE == 0:
         return False
     validity.fault(m, s.WITHIN_PIECE, pc, warp, lanes, 0, along, 1)

@@ -1,8 +1,6 @@
 """Record accesses to shared memory: lane by lane, with the wavefront that serves each lane.
-
 The interpreter calls the handler of a family by its address. A captured launch puts another
-function in its place, which calls the handler and records what it did. Other launches pay nothing.
-"""
+function in its place, which calls the handler and records what it did. Other launches pay nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Numbers that decoded instructions and the interpreter share.
-
 A decoded instruction is a row of int32. Its family names the function that executes it. OP and SUB
-have a meaning in their family only.
-"""
+have a meaning in their family only."""
 
 from tilewave.basics.tables import table_beside
 

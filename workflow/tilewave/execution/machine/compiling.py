@@ -60,9 +60,7 @@ def _numbers() -> list[tuple[str, str, object]]:
 @functools.cache
 def folder() -> Path:
     """Return the folder of the units for these sources, this compiler and this CPU.
-
-    Raises UserError if another user could write to it: its files are loaded and executed.
-    """
+    Raises UserError if another user could write to it: its files are loaded and executed."""
     features = binding.get_host_cpu_features().flatten()
     versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
     digest = hashlib.sha256(repr((versions, binding.get_host_cpu_name(), features)).encode())
@@ -74,9 +72,7 @@ def folder() -> Path:
 
 class Entry:
     """A function of a unit, called by its address.
-
-    arguments, result: types of ctypes; an array is passed as its address.
-    """
+    arguments, result: types of ctypes; an array is passed as its address."""
 
     def __init__(
         self,
@@ -155,10 +151,8 @@ def compile_units(
     processes: int = 1,
 ) -> None:
     """Compile the missing ones of some units, in at most ``processes`` processes.
-
     ``waiting`` is called before waiting for another process that compiles one of them. ``saying`` gets a
-    message for the user before and after a compilation.
-    """
+    message for the user before and after a compilation."""
     wanted = missing(units)
     if not wanted:
         return

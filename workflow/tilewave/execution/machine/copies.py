@@ -26,9 +26,7 @@ def reading_lanes(m, warp, row, mask):
 @njit
 def copy(m, warp, pc, mask):
     """LDGSTS: read now, but write to shared memory only when the warp waits for it.
-
-    Lanes that its predicate turns off write zeros. The shadow finds accesses to the destination before that wait.
-    """
+    Lanes that its predicate turns off write zeros. The shadow finds accesses to the destination before that wait."""
     row = view.code(m)[pc]
     width = int64(row[c.WIDTH])
     to, origin = view.addresses(m)[0], view.addresses(m)[1]

@@ -1,7 +1,5 @@
 """Products of f64 matrices in the tensor cores: one fused multiply-add after the other along k.
-
-An H200 gave the same bits for all recorded operands.
-"""
+An H200 gave the same bits for all recorded operands."""
 
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Events of a block: what each warp executes, and what its accesses move, for the model of time (`timing`).
-
 The block is executed instruction by instruction, without a search for races. Products of matrices are skipped: no branch
-and no address depends on them. Blocks of a cluster run together; the events are those of the first.
-"""
+and no address depends on them. Blocks of a cluster run together; the events are those of the first."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,call-arg,call-overload,arg-type,var-annotated,attr-defined"
 
 from collections.abc import Sequence
@@ -195,10 +193,8 @@ def moves(family):
 @njit
 def note(m, table, warp, run, events, details, lines, ends):
     """Execute an instruction of a warp and note it; return whether there was one.
-
     ends: of events, details and lines; the events up to the last one that does not belong to polling; the word of memory
-    of the last atomic of a single lane with a result, a counter perhaps.
-    """
+    of the last atomic of a single lane with a result, a counter perhaps."""
     slot = next_group(m, warp)
     if slot < 0 or not view.live(m)[warp]:
         return False

@@ -125,7 +125,7 @@ class Explainer(Names):
         return (
             f"{who} {does} {self.spot(int(row[s.F_ADDRESS]), index)[0]}, which "
             f"{self.named(others)} of the same warp {did} ({self.at(int(row[s.F_OTHER_ROW]))}): no "
-            "__syncwarp orders them"
+            "__syncwarp or barrier orders them"
         )
 
     def other_side(self, row: np.ndarray) -> tuple[str, str, str]:

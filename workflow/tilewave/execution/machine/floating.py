@@ -1,8 +1,6 @@
 """f32 and f64 arithmetic, 32 lanes at once: fused where the instruction fuses.
-
 Layout of ``T`` as in `tilewave.execution.machine.integer`. A NaN result is the canonical one of the GPU,
-0x7fffffff (f32) or 0xfff8000000000000 (f64): measured on an H200.
-"""
+0x7fffffff (f32) or 0xfff8000000000000 (f64): measured on an H200."""
 
 import math
 
@@ -51,10 +49,8 @@ def next32(bits, up):
 @njit
 def directed32(total, rest, nearest, mode):
     """Round total + rest to an f32 pattern in a direction.
-
     total, rest: f64 whose exact sum is the value, |rest| at most half a unit of total's last
-    place; nearest: the f32 pattern nearest to total.
-    """
+    place; nearest: the f32 pattern nearest to total."""
     value = float64(as_f32(nearest))
     above = value > total or (value == total and rest < 0)
     below = value < total or (value == total and rest > 0)

@@ -44,10 +44,8 @@ KEPT = -1 << (23 - DIGITS)  # the bits of an f32 that a sum has
 @emitted(result=types.boolean)
 def spread(builder, R, a, b, wide_a, wide_b, scratch):
     """Expand A and B to the scratch, as `tensor.spread` does.
-
     wide_a, wide_b: E5M2 if true, else E4M3. Returns whether an infinity or a NaN is among them.
-    The order of k is that of the scratch of B: of each 16, bytes 0 and 1 of all words come first.
-    """
+    The order of k is that of the scratch of B: of each 16, bytes 0 and 1 of all words come first."""
     out, odd = part(builder, scratch, 0), []
 
     def choice(condition, true, false, kind=I32):
@@ -89,9 +87,7 @@ def spread(builder, R, a, b, wide_a, wide_b, scratch):
 @njit
 def fp8_product(sub, R, d, a, b, c):
     """Compute D = A B + C for m16n8k32.
-
-    sub: type of A in bits 8 and on, of B in bits 20 and on, 1 << 16 if C and D are f32.
-    """
+    sub: type of A in bits 8 and on, of B in bits 20 and on, 1 << 16 if C and D are f32."""
     wide = (sub >> 16) & 1 != 0
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)
     scratch: Any = local_words(WORDS)

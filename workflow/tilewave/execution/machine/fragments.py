@@ -1,8 +1,6 @@
 """The matrices of the tensor cores in a warp's registers.
-
 Code that reads and writes registers here is emitted as vectors, see `vectors`. Lane 4 g + t holds
-row g of A, C and D, and column g of B.
-"""
+row g of A, C and D, and column g of B."""
 
 import functools
 import inspect
@@ -77,10 +75,8 @@ def lanes(vectors, half):
 
 def emitted(*cases, result=types.none):
     """Decorate a function that emits instructions for each of these cases, the values of its first arguments.
-
     A literal argument chooses among them when it is compiled, another one by a switch when it runs. The function gets
-    the builder, the values of a case, and the other arguments, with `Registers` for an array.
-    """
+    the builder, the values of a case, and the other arguments, with `Registers` for an array."""
     count = len(cases[0]) if cases else 0
 
     def decorated(body):

@@ -1,8 +1,6 @@
 """f16 and bf16 arithmetic, two values in a register, 32 lanes at once.
-
 A product of halves, and its sum with a third, keep enough bits that one rounding remains, as in the
-hardware. `integer` gives the layout of ``T``.
-"""
+hardware. `integer` gives the layout of ``T``."""
 
 import numpy as np
 from numpy import float32, float64, int32, uint32, uint64

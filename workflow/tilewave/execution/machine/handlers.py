@@ -1,8 +1,6 @@
 """The function of each family of instructions, compiled on demand.
-
 The interpreter's loop calls them by their addresses. A kernel compiles only the families that it
-uses, and a change in one family does not recompile another.
-"""
+uses, and a change in one family does not recompile another."""
 
 import ctypes
 from collections.abc import Callable, Iterable

@@ -31,10 +31,8 @@ WIDTHS = (0, 128, 64, 32)  # of the swizzle, by the two highest bits of a descri
 @njit
 def places(descriptor, group, transposed, out):
     """Fill the addresses of the 16 pieces, 16 bytes each, of eight rows of A (or columns of B).
-
     With a contiguous depth, the two pieces of a row follow each other. Otherwise all eight rows of
-    a piece of the depth follow each other.
-    """
+    a piece of the depth follow each other."""
     start = int64(descriptor & uint64(0x3FFF)) << 4
     leading = int64((descriptor >> uint64(16)) & uint64(0x3FFF)) << 4
     stride = int64((descriptor >> uint64(32)) & uint64(0x3FFF)) << 4
@@ -86,9 +84,7 @@ def note(m, warp, pc, out):
 @njit
 def gather(m, warp, pc, descriptor, group, transposed, flip, low, high):
     """Load eight rows (or columns) of one instruction's depth, 32 bytes, as two fragments.
-
-    Returns whether they are in the block's shared memory; notes a fault if not.
-    """
+    Returns whether they are in the block's shared memory; notes a fault if not."""
     control, shared = view.control(m), view.shared(m)
     out = view.addresses(m)[0]
     places(descriptor, group, transposed, out)
@@ -137,10 +133,8 @@ def well_formed(m, warp, pc, descriptor):
 @njit
 def wait(m, warp, pending):
     """Wait for all but the latest ``pending`` groups of products.
-
     The groups belong to the warpgroup: after one warp's wait, its other three have issued them too,
-    and their reads are over. Programs rely on it: one thread of a warpgroup releases a stage for all.
-    """
+    and their reads are over. Programs rely on it: one thread of a warpgroup releases a stage for all."""
     control, outstanding = view.control(m), view.outstanding(m)
     wanted = outstanding[warp, s.MATRICES, 0] - pending
     first, end = warp & ~int64(3), min((warp | 3) + 1, control[s.WARPS])

@@ -21,9 +21,7 @@ WORDS = 896
 @emitted(*itertools.product((1, 2), (0, 1)))
 def read(builder, count, single, R, a, b, c, signed_a, signed_b, narrow, scratch):
     """Load A, B and C to the scratch: ``pairs`` of A's registers; single: bits, not bytes.
-
-    signed_a, signed_b: 128 for signed bytes, else 0. narrow: eight rows only, in one register instead of two.
-    """
+    signed_a, signed_b: 128 for signed bytes, else 0. narrow: eight rows only, in one register instead of two."""
     out = part(builder, scratch, 0)
 
     def put(at, step, words, signed):
@@ -116,10 +114,8 @@ def write(builder, rows, R, d, scratch):
 @njit
 def imma(sub, flags, R, d, a, b, c):
     """Compute D = A B + C.
-
     sub: depth in bytes, in bits 8 and 9 whether those of A and B are signed, IMMA_AND or IMMA_XOR
-    for single bits, IMMA_NARROW for eight rows.
-    """
+    for single bits, IMMA_NARROW for eight rows."""
     depth, narrow = sub & 255, sub & IMMA_NARROW != 0
     scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)

@@ -334,9 +334,7 @@ def _where(row, at, address, registers, uniforms):
 @njit
 def fast(kind, row, address, registers, uniforms, P, mask):
     """Execute a row whose FAST column is ``kind``; return False if it needs the general way.
-
-    address, registers, uniforms: of the row and of the warp's files; P: the warp's predicates.
-    """
+    address, registers, uniforms: of the row and of the warp's files; P: the warp's predicates."""
     second, third = int64(c.SOURCES + c.SOURCE_COLUMNS), int64(c.SOURCES + 2 * c.SOURCE_COLUMNS)
     first = int64(c.SOURCES)
     a, a1 = _where(row, first, address, registers, uniforms)

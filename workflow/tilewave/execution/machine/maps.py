@@ -1,8 +1,6 @@
 """Tensor maps: descriptions of arrays in global memory for tensor copies.
-
 The 128 bytes that the driver encodes are not documented, and no program reads them. Here they hold
-another encoding, which the copies of `bulk` read.
-"""
+another encoding, which the copies of `bulk` read."""
 
 from dataclasses import dataclass
 
@@ -74,10 +72,8 @@ def _checked(tensor: TensorMap, address: int, size: int) -> None:
 
 def encoded(tensor: TensorMap, address: int, size: int) -> bytes:
     """Encode a map of a buffer of ``size`` bytes, in 128 bytes.
-
     Raises BadLaunch if the driver would refuse it, or if the array is larger than its buffer;
-    Unsupported for a box whose rows do not fill the swizzle.
-    """
+    Unsupported for a box whose rows do not fill the swizzle."""
     _checked(tensor, address, size)
     encoding = [0] * WORDS
     encoding[ADDRESS] = address

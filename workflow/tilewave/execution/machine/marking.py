@@ -83,10 +83,8 @@ def new_mark(m, warp, kind):
 @njit
 def mark(m, warp, pc, at, size, how, now):
     """Note an access of a warp to ``size`` bytes of one buffer, from a device address.
-
     now: see `new_mark`. Returns a conflict and its instruction: the mark of a write, or that of a read with its sign
-    changed; 0 for none.
-    """
+    changed; 0 for none."""
     handlers, ranges = view.handlers(m), view.ranges(m)
     places = view.int64s(handlers[PLACES], (3 * int64(len(ranges)) + 2,))
     conflict, conflicting = int64(0), int64(-1)
@@ -269,9 +267,7 @@ def _fingerprint(m, at, size, so_far):
 @njit
 def mark_box(m, warp, pc, address, at, how):
     """Note what a tensor copy reads and writes: its map, and the part of the box inside the array.
-
-    at: the five coordinates at which the box begins. Returns as `mark` does, and for COMPARE a fingerprint of the box.
-    """
+    at: the five coordinates at which the box begins. Returns as `mark` does, and for COMPARE a fingerprint of the box."""
     element, fingerprint = bulk.element_of(m, address), uint64(0xCBF29CE484222325)
     conflict, other, now = int64(0), int64(-1), new_mark(m, warp, int64(WEAK))
     low = max(at[0], 0)
@@ -355,10 +351,8 @@ MARKED = Entry("marks", _marked, SIGNATURE, None)
 
 class Marks:
     """The writer and reader of each piece of the buffers that are not read-only.
-
     fixed: whether each buffer of `State.ranges` is read-only. faulting: a conflict is a fault;
-    otherwise only the ends of what is read and written are noted.
-    """
+    otherwise only the ends of what is read and written are noted."""
 
     def __init__(self, state: State, fixed: Sequence[bool], faulting: bool = True) -> None:
         self._faulting, self._starts = faulting, state.ranges[:, 0] - state.origin[0]

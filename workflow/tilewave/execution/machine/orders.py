@@ -89,10 +89,8 @@ def fence(m, warp, kind):
 @njit
 def fence_proxies(m, warp, mask):
     """Execute a fence between the proxies, which only the writes of its own threads pass.
-
     NVIDIA's guide has each writer execute it before the barrier. It counts for a warp when all lanes
-    that wrote shared memory have executed one.
-    """
+    that wrote shared memory have executed one."""
     control, apart, lanes = view.control(m), view.apart(m)[warp], view.unfenced(m)[warp]
     view.unfenced(m)[warp] &= ~uint32(mask)
     if control[s.ASYNCHRONOUS]:
@@ -178,9 +176,7 @@ def _blame(m, kind, pc, warp, unit, other):
 @njit
 def check(m, warp, where, shifted, pc, unit, entry, reading):
     """Check that a unit's last write is ordered before a warp's asynchronous access.
-
-    ``where``: the table of the block that has the memory; ``shifted``: its place in clocks of ``m``.
-    """
+    ``where``: the table of the block that has the memory; ``shifted``: its place in clocks of ``m``."""
     control = view.control(m)
     tick = entry >> CLOCK
     if tick < uint32(control[s.FIRST_TICK]):
@@ -201,9 +197,7 @@ def check(m, warp, where, shifted, pc, unit, entry, reading):
 @njit
 def check_published(m, warp, where, pc, index):
     """Check that a block's mbarrier passed a fence between its initialisation and a bulk copy.
-
-    With a barrier between them it is a hint only: NVIDIA's cuda::memcpy_async has no fence there.
-    """
+    With a barrier between them it is a hint only: NVIDIA's cuda::memcpy_async has no fence there."""
     control, offset = view.control(m), view.mbarriers(where)[index]
     entry = view.shadow(where)[offset >> control[s.GRAIN]]
     initialised = entry >> CLOCK >= uint32(control[s.FIRST_TICK])

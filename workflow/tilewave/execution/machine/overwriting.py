@@ -1,8 +1,6 @@
 """The instruction that changes a read-only buffer, found by executing a launch again.
-
 As in `marking`, another function replaces the handlers of families that write memory. It compares one
-word before and after, so that it sees every kind of store.
-"""
+word before and after, so that it sees every kind of store."""
 
 import numpy as np
 from numpy import int64, uint32

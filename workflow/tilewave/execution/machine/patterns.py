@@ -56,10 +56,8 @@ def _same(m, memo, side, mask, addresses, base):
 @njit
 def shared_access(m, warp, pc, memo, mask, addresses, width, kind):
     """Check and count a shared access; returns the byte address that its units count from.
-
     Returns -1 if an address is outside or misaligned. kind: 0 load, 1 store, 2 ldmatrix or stmatrix (a
-    transaction for each matrix).
-    """
+    transaction for each matrix)."""
     base = addresses[first_lane(mask)]
     phase = base & 3
     base -= phase

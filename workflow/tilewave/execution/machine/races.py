@@ -1,8 +1,6 @@
 """The last reads and writes of each unit of shared memory, and whether they are ordered.
-
 The shadow of shared memory holds who wrote a unit, and when. `views.clocks` holds up to when a warp knows the accesses
-of another. An access that is not ordered after an earlier one races with it.
-"""
+of another. An access that is not ordered after an earlier one races with it."""
 
 from numpy import int64, uint32, uint64
 

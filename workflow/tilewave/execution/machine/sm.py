@@ -1,7 +1,5 @@
 """The state of an SM in the model of time: its arrays, their columns, and the numbers that `pipes` and `cycles` share.
-
-Compiled functions reach the arrays as those of a block (`views`): ``warps(m)`` and so on.
-"""
+Compiled functions reach the arrays as those of a block (`views`): ``warps(m)`` and so on."""
 # mypy: disable-error-code="no-untyped-call"
 
 from collections.abc import Mapping

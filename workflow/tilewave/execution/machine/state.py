@@ -1,7 +1,5 @@
 """The state of a running block: arrays, allocated once and reused block after block.
-
-Compiled functions reach them through `views`, which is generated from the fields. Columns and entries are named here.
-"""
+Compiled functions reach them through `views`, which is generated from the fields. Columns and entries are named here."""
 
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple, get_type_hints

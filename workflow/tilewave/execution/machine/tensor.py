@@ -80,10 +80,8 @@ def significands(bits, exponent):
 )  # fmt: skip
 def spread(builder, kind, steps, R, a, b, scratch):
     """Expand A and B to the scratch; return whether any number is `extreme`.
-
     Any order of k is right if A and B share it: tf32 words of the first register pair are at even
-    places, those of the second at odd ones.
-    """
+    places, those of the second at odd ones."""
     least = 113 if kind == T_F16 else 1
     out, odd = part(builder, scratch, 0), []
 
@@ -158,10 +156,8 @@ def nearest_f16(value):
 @emitted(*itertools.product((4, 8, 16, 32), (0, 1)))
 def fused_sums(builder, count, moderate, places, wide, skipped, kept, scratch):
     """Add ``count`` products to the sums in one step, keeping ``places`` digits after the point.
-
     moderate: no factor is `extreme`, so products and aligned parts fit f32. skipped: the depth to skip, 8 of f16 or
-    bf16, or 1 of tf32, of which then every second one counts. kept: a mask of the bits that a result has.
-    """
+    bf16, or 1 of tf32, of which then every second one counts. kept: a mask of the bits that a result has."""
     order = (0, 2, 4, 6) if count == 4 else range(count)
     together = TOGETHER if moderate else 1
     mask = splat(builder, builder.trunc(kept, I32))
@@ -291,9 +287,7 @@ def endless(R, c, kind, depth, wide, S):
 @njit
 def hmma(sub, flags, R, d, a, b, c):
     """Compute D = A B + C for m16n8.
-
-    sub: depth, type of A and B in bits 8 and on, 1 << 16 if C and D are f32, TWO_STEPS for the sums of Ampere and Ada.
-    """
+    sub: depth, type of A and B in bits 8 and on, 1 << 16 if C and D are f32, TWO_STEPS for the sums of Ampere and Ada."""
     depth, kind, wide, old = sub & 255, (sub >> 8) & 255, (sub >> 16) & 1 != 0, sub & TWO_STEPS != 0
     scratch: Any = local_words(WORDS)
     d, a, b, c = int64(d), int64(a), int64(b), int64(c)

@@ -225,10 +225,8 @@ def _slowest(
     time_of: Callable[[BlockEvents], Time],
 ) -> Time:
     """Return the time of the slowest SM, whose blocks take as long as its samples on average.
-
     A block that waits for others, as in the fix-up of stream-K, counts only if all samples do. Of blocks that share a
-    counter, one is the last and does more.
-    """
+    counter, one is the last and does more."""
     times: dict[int, Time] = {}
 
     def timed(block: BlockEvents) -> Time:

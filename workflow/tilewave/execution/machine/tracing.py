@@ -1,8 +1,6 @@
 """A second execution of a block, instruction by instruction, to find the other side of a finding.
-
 The shadow of shared memory holds the warp of an access but not its instruction and threads, because
-that would slow every access. Findings are rare and need both sides, so the block is executed again.
-"""
+that would slow every access. Findings are rare and need both sides, so the block is executed again."""
 
 import numpy as np
 from llvmlite import ir
@@ -97,10 +95,8 @@ def touches_shared(row):
 @njit
 def note(m, wanted, matches, last, warp, pc, mask, entries):
     """Compare an access with the searched ones; return how many searches ended with it.
-
     last: int64 (wanted, 1 + warps, 3): place, warp and lanes of the last write, and of each warp's
-    last read. entries: the shadow of each unit before the access.
-    """
+    last read. entries: the shadow of each unit before the access."""
     row = view.code(m)[pc]
     family = row[c.FAMILY]
     writes = family in (c.STORE, c.COPY, c.ATOMIC) or (family == c.MATRIX and row[c.OP] == 1)

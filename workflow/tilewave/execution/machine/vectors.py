@@ -1,8 +1,6 @@
 """Arithmetic on sixteen numbers at once, emitted with LLVM's vector types.
-
 LLVM can find such vectors in loops, but only if it has unrolled enough. A matrix instruction without
-them takes ten times as long. A CPU with shorter vectors uses several of them.
-"""
+them takes ten times as long. A CPU with shorter vectors uses several of them."""
 
 # mypy: disable-error-code="no-untyped-call"
 

@@ -1,8 +1,6 @@
 """Execution of a warp, instruction after instruction, until it waits or its turn is over.
-
 Diverged lanes form groups, each with its program counter. BSSY names the lanes that a BSYNC joins
-again, as the hardware does since sm_70. Groups that only meet by chance are not joined.
-"""
+again, as the hardware does since sm_70. Groups that only meet by chance are not joined."""
 
 from numpy import int32, int64, uint32, uint64
 
@@ -87,10 +85,8 @@ def waiting_lanes(m, warp, doing, waits, pc):
 @njit
 def partners(m, warp, register, pc, lanes):
     """Return lanes that wait at BSYNC for the same meeting as ``lanes``, and all that it needs.
-
     Each lane has its own B registers, and diverged lanes may use the same one. So register, instruction
-    and lanes identify a meeting.
-    """
+    and lanes identify a meeting."""
     converge, groups = view.converge(m)[warp, register], view.groups(m)[warp]
     members = converge[int64(lowest_one(lanes))]
     here = uint32(0)
@@ -271,9 +267,7 @@ def barrier_instruction(m, warp, pc, row, mask, group):
 @njit
 def run_warp(m, warp, budget):
     """Execute a warp until all its groups wait, its threads ended, or ``budget`` is used up.
-
-    Returns the number of warp instructions.
-    """
+    Returns the number of warp instructions."""
     code, counts, control = view.code(m), view.counts(m), view.control(m)
     P, handlers = view.predicates(m)[warp], view.handlers(m)
     registers, uniforms = view.registers_of(m, warp), view.uniforms_of(m, warp)
@@ -334,10 +328,8 @@ def run_warp(m, warp, budget):
 @njit
 def park(m, warp, pc, active, mask):
     """Suspend a group whose instruction must wait, or whose turn is over.
-
     Returns what runs now, and 1 if the group can go on in its next turn. A waiting group executes
-    its instruction again, and counts it then.
-    """
+    its instruction again, and counts it then."""
     control, counts = view.control(m), view.counts(m)[pc]
     doing = control[s.PARKED]
     control[s.PARKED] = 0

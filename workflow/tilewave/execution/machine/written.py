@@ -1,8 +1,6 @@
 """Words of local memory and of scratch buffers that were written, so that a read of others is found.
-
 A store of part of a word counts as one of the whole word. Bulk copies may read unwritten words,
-because boxes are read as a whole.
-"""
+because boxes are read as a whole."""
 
 from numpy import int64, uint8, uint32
 

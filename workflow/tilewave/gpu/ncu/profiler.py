@@ -36,10 +36,8 @@ SESSION_S = 60.0
 
 def sessions_of(jobs: Sequence[Job]) -> list[tuple[Settings, list[int]]]:
     """Return the settings of the sessions with the indices of their jobs, in the order of the sessions.
-
     A few jobs join others with more metrics, and jobs whose metrics differ little share a session if that is faster
-    than starting another. What takes long to read comes first, because no session runs while the last report is read.
-    """
+    than starting another. What takes long to read comes first, because no session runs while the last report is read."""
     groups: dict[Settings, list[int]] = {}
     for index, job in enumerate(jobs):
         groups.setdefault(settings_of(job), []).append(index)

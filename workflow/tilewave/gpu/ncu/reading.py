@@ -20,10 +20,8 @@ STUCK_S = 120.0
 
 class Reading:
     """The results of a batch of jobs, while processes read them from a report; a missing report has none.
-
     names: metrics of each job. `failure`: the reason why a report could not be read. The process must not have
-    initialised CUDA or read a report: forked processes would inherit locks that a thread of these libraries holds.
-    """
+    initialised CUDA or read a report: forked processes would inherit locks that a thread of these libraries holds."""
 
     def __init__(
         self, path: Path, jobs: Sequence[Job], names: Sequence[Sequence[str]], workers: int

@@ -138,8 +138,7 @@ def result_of(
     if job.stage == SAMPLE:
         return _sampled(job, actions)
     leading = job.leading if ours and len(actions) > 1 else None
-    metrics = catalogue.of_launches(names)
-    values, units, absent = counters_of(actions, metrics, leading)
+    values, units, absent = counters_of(actions, catalogue.of_launches(names), leading)
     if not values:
         reason = "ncu's report has the kernel, but no value of any metric"
         return Result.of_job(job, NOT_MEASURED, reason)

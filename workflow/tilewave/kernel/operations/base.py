@@ -45,8 +45,7 @@ class Operand:
 
     extents: its dimensions by name, numbers or expressions, the outermost of a row-major array first. stream: stream of
     its random elements (`inputs.uniform`), None without values before the launch. written: whether it is an
-    output. zeroed: whether it is zero before each checked launch, as memory that atomics add to.
-    """
+    output. zeroed: whether it is zero before each checked launch, as memory that atomics add to."""
 
     extents: tuple[str | int, ...]
     stream: int | None = None
@@ -220,9 +219,7 @@ class Operation:
 
     def begins_as(self, job: Job, name: str) -> str:
         """Return the input that an output of a kernel in place holds before a launch; other arrays hold their own.
-
-        It is an input of the same sizes and type, the only one that no launch takes.
-        """
+        It is an input of the same sizes and type, the only one that no launch takes."""
         arrays = self.arrays(job)
         taken = {leaf for step in job.steps for leaf in leaves(step.arguments)}
         taken |= {plan.of for plan in job.launch.tensor_maps}
@@ -271,15 +268,13 @@ class Operation:
 
     def exponents(self, job: Job, kind: str) -> dict[str, int] | None:
         """Return the power of two that multiplies each operand's uniform numbers; None where a kind is not possible.
-
-        Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1.
-        """
-        limits = {name: DTYPES[self.dtype(job, name)].exponents for name in self.arrays(job)}
-        large = {
-            of: high - 2 if self.large is None else self.large for of, (_, high) in limits.items()
-        }
-        exponents = {of: {DENORMAL: low, LARGE: large[of]} for of, (low, _) in limits.items()}
-        return {name: of_kind.get(kind, 0) for name, of_kind in exponents.items()}
+        Denormal numbers have the exponent of the smallest normal one, because uniform ones are below 1."""
+        exponents = {}
+        for name in self.arrays(job):
+            low, high = DTYPES[self.dtype(job, name)].exponents
+            large = high - 2 if self.large is None else self.large
+            exponents[name] = {DENORMAL: low, LARGE: large}.get(kind, 0)
+        return exponents
 
     def of_kind(self, job: Job, kind: str) -> dict[str, np.ndarray]:
         inputs = self.inputs(job)
@@ -354,10 +349,8 @@ class Operation:
             got = self.without_padding(job, name, outputs[name])
             expected = wanted.ravel(order=self.order(job, name))
             if self.rounded:  # neither has a value there
-                neither = np.isnan(expected) & unset(got)
-                got, expected = (
-                    np.where(neither, 0, of).astype(of.dtype) for of in (got, expected)
-                )
+                neither, pair = np.isnan(expected) & unset(got), (got, expected)
+                got, expected = (np.where(neither, 0, of).astype(of.dtype) for of in pair)
             return compare(output(name), got, expected, self.dtype(job, name))
 
         judged = [(name, wanted) for name, wanted in want.items() if wanted is not None]

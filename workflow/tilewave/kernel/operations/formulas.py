@@ -3,8 +3,7 @@
     reference = computed(y=("softmax(rows(a, u))", {"a": "x", "u": "columns"}))
 
 A formula takes flat arrays of float64, as they are before the launch, and numbers by letter. Besides, N is the number of
-elements of its output, B the threads of a block and G the blocks of the launch.
-"""
+elements of its output, B the threads of a block and G the blocks of the launch."""
 
 import contextlib
 import functools
@@ -157,10 +156,9 @@ def letter_values(letters: Names, named: Names) -> dict[str, Any]:
 
 
 def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | None]]:
-    """Return a method `reference` of formulas: those of the outputs; others, and what is too large, are not judged.
-
-    Each comes with the operand, the size, the number or the list of numbers that each of its letters is.
-    """
+    """Return a method `reference` of formulas: those of the outputs; others, what is too large, and what has no value where
+    all inputs are zeros, are not judged.
+    Each comes with the operand, the size, the number or the list of numbers that each of its letters is."""
 
     def reference(
         self: Any, job: Job, given: Mapping[str, Array], alpha: float = 1.0, beta: float = 0.0
@@ -170,7 +168,9 @@ def computed(**outputs: tuple[str, Names]) -> Callable[..., dict[str, Array | No
         for name, (formula, letters) in outputs.items():
             names = launched(self, job, name) | letter_values(letters, {**job.shape, **arrays})
             with contextlib.suppress(MemoryError):
-                wanted[name] = value(formula, names).reshape(self.extents(job, name))
+                wanted[name] = of = value(formula, names).reshape(self.extents(job, name))
+                if np.isnan(of).any() and not any(map(np.any, arrays.values())):
+                    wanted[name] = None
         return wanted
 
     return reference

@@ -47,8 +47,7 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
     Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
     there are inputs for an element of the output. Signs of roundings are random, so the root of their number counts.
     Terms may cancel, so an element counts as itself plus a typical element. Whole numbers must be equal to whole ones, and
-    `WITHIN` of fractions, or where the operation ``rounds``: half may go up or to even.
-    """
+    `WITHIN` of fractions, or where the operation ``rounds``: half may go up or to even."""
     arrays = operation.arrays(job)
     roundoffs = [DTYPES[operation.dtype(job, array)].roundoff or 0.0 for array in arrays]
     if DTYPES[operation.dtype(job, name)].whole:
@@ -67,10 +66,8 @@ def judge(
     operation: Any, job: Job, outputs: Arrays, given: Arrays, executed: Executed, *, stated: bool
 ) -> Judgement:
     """Judge outputs without padding by those of `Operation.kernel`. The reason names that kernel.
-
     Elements that neither kernel wrote are equal. Elements whose reference is NaN are not compared, and the reason
-    says how many. stated: whether the operation has its own tolerance.
-    """
+    says how many. stated: whether the operation has its own tolerance."""
     kernel: Path = operation.kernel
     if str(kernel) == job.source:
         return Judgement(result.NOT_CHECKED, f"it is the reference of {operation.name} itself")

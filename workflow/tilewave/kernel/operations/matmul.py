@@ -112,8 +112,7 @@ def tolerance(
     The size of a typical element is that of inputs with variance 1/3 (whole numbers have a larger one,
     and no tolerance that it could enter).
 
-    Raises KeyError for a dtype without a known precision.
-    """
+    Raises KeyError for a dtype without a known precision."""
     accumulate, out = dtypes.get("accumulate", dtypes["a"]), dtypes.get("c", dtypes["a"])
     deviation = math.sqrt(k) / 3
     if exact(accumulate) and exact(out):
@@ -191,10 +190,8 @@ class Matmul(Operation):
     def inputs(self, job: Job) -> dict[str, np.ndarray]:
         """Return the inputs; factors of 32 bits have the range of i8, so that their sums fit."""
         values = super().inputs(job)
-        wide = {name: 16 for name in ("a", "b") if self.dtype(job, name) == "i32"}
-        return {
-            name: array >> wide[name] if name in wide else array for name, array in values.items()
-        }
+        wide = {name for name in ("a", "b") if self.dtype(job, name) == "i32"}
+        return {name: array >> 16 if name in wide else array for name, array in values.items()}
 
     def given(self, job: Job, name: str, beta: float = 0.0) -> bool:
         return beta != 0 or bool(job.reads_c) or not self.arrays(job)[name].written
@@ -209,10 +206,8 @@ class Matmul(Operation):
         self, job: Job, outputs: Arrays, given: Arrays, alpha: float = 1.0, beta: float = 0.0
     ) -> Judgement:
         """Judge a product with random signs r (Freivalds): C r = alpha A (B r) + beta C r costs m n + n k + m k.
-
         Rows that differ, and the last row, are compared element by element. The errors of a row's n elements have
-        random signs, so `ELEMENT_SIGMAS` of their sum are sqrt(n) times an element's.
-        """
+        random signs, so `ELEMENT_SIGMAS` of their sum are sqrt(n) times an element's."""
         if type(self).reference is not Matmul.reference:
             return self.judge(job, outputs, given, alpha, beta)
         memory = self.without_padding(job, "c", outputs["c"])

@@ -2,8 +2,7 @@
 
 A buffer with ``values`` in the case is an input: an expression over ``lane`` (its element index),
 or ``chase(stride)``. A buffer with ``expect`` must hold that after the run; one with ``report``
-becomes a figure, the median over its elements. Other buffers are unchecked outputs.
-"""
+becomes a figure, the median over its elements. Other buffers are unchecked outputs."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -38,8 +37,7 @@ def chase(stride: int, size: int, seed: int = 1) -> np.ndarray:
     The buffer of ``size`` elements (int32) consists of slots of ``stride`` elements. The first element
     of a slot holds the index of the next slot's first element; the others are 0. From any slot, size //
     stride steps visit every slot once and return. The order depends on ``seed`` alone, not on numpy's version.
-    Raises ValueError where the buffer holds no slot or an index does not fit.
-    """
+    Raises ValueError where the buffer holds no slot or an index does not fit."""
     slots = size // stride if stride > 0 else 0
     if slots < 1 or size > 2**31:
         raise ValueError(f"chase({stride}) needs 1 to 2**31 elements in slots, not {size}")

@@ -3,8 +3,7 @@
 The elements are whole eighths from -1 to 1, so that no partial sum needs more than a float's 24 bits (partial sums of
 2^26 of them stay below 2^17). Every order of adding gives the same sum, and an element that is forgotten or added twice
 shows. With other numbers a float's sum depends on the order, and with atomics on the run. Elements of a type of whole
-numbers are those up to `WHOLE`, or fewer so that no sum leaves the range of the types.
-"""
+numbers are those up to `WHOLE`, or fewer so that no sum leaves the range of the types."""
 
 import math
 from collections.abc import Mapping

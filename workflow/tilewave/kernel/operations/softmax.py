@@ -47,8 +47,7 @@ class Softmax(Operation):
 
         Its errors are those of the difference (up to 2, rounded once), of a fast exponential (2^-22, CUDA's
         guide), of the quotient, and of the sum, whose roundings have random signs: at most sqrt(columns) of
-        them. All of it is doubled.
-        """
+        them. All of it is doubled."""
         dtype = DTYPES[self.dtype(job, "y")]
         u, columns = dtype.roundoff or 0.0, job.shape["columns"]
         relative = 2 * u * (12 + math.sqrt(columns))

@@ -48,10 +48,8 @@ def through_l1(
     rows: Sequence[Mapping[str, Any]], values: Mapping[str, float]
 ) -> tuple[float, float]:
     """Return the wavefronts of global accesses in L1's data path, and the sectors of copies that bypass it.
-
     A request takes at least one wavefront, and one for each 128 bytes. The sectors of bypassing copies are those
-    of all loads less those of other instructions: under a predicate ncu attributes too few to the copies.
-    """
+    of all loads less those of other instructions: under a predicate ncu attributes too few to the copies."""
     requests, loaded, stored = (
         sum(values.get(catalogue.GLOBAL_ACCESSES.format(kind, op), 0.0) for op in ops)
         for kind, ops in (("requests", ("ld", "st")), ("sectors", ("ld",)), ("sectors", ("st",)))

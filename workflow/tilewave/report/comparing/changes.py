@@ -1,8 +1,6 @@
 """Changes between two sides. Pure: tables in, tables out.
-
 Counts by instruction and resources are the same in every run of the same code: differences come from the code. Times
-vary: a case is *slower* or *faster* where the ratio is outside the margin and its whole interval on one side of 1.
-"""
+vary: a case is *slower* or *faster* where the ratio is outside the margin and its whole interval on one side of 1."""
 
 import zlib
 from collections.abc import Mapping, Sequence

@@ -207,8 +207,7 @@ def of_kernels(
     cores = os.cpu_count() or 1
     run = rules.begin(projects.load(config, HERE, ladder=False))
     rules.write(str(work / "target.json"), run.target)
-    compiled = rules.compile_part(run, ALL, cores)
-    pipeline = Pipeline(run.project, run.target, compiled, cores=cores)
+    pipeline = Pipeline(run.project, run.target, rules.compile_part(run, ALL, cores), cores=cores)
     results = rules.measure_part(run, pipeline, cores, STAGES)
     results[result.EXECUTE] = rules.execute_part(run, pipeline, cores)
     frames = rules.tables(run, pipeline, results).all()

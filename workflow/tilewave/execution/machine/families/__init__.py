@@ -1,8 +1,6 @@
 """Opcode families: their numbers, and the rule of each opcode. Classes and counters are in `tilewave.theory.opcodes`.
-
 This package is plain Python without numba. Compiled modules compute the families and import their
-numbers, as `tilewave.execution.machine.integer` does from `families.integer`.
-"""
+numbers, as `tilewave.execution.machine.integer` does from `families.integer`."""
 
 from tilewave.execution.machine.families import (
     control,
