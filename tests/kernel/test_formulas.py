@@ -44,7 +44,7 @@ def test_attention_is_a_mean_of_values():
 
 
 def test_the_catalogue_uses_letters_and_functions_that_exist():
-    allowed = formulas.FUNCTIONS.keys() | {*"abcduvwrstzegNBG", "int", "None"}
+    allowed = formulas.FUNCTIONS.keys() | {*"abcdfuvwrstzegNBG", "int", "None"}
     allowed |= {*recognising.TABLES["named"]}
     for entries in recognising.FORMULAS.values():
         for name, formula in entries.items():

@@ -13,6 +13,16 @@
 // gram: 0, equal to the product of the transpose of rows of n and these rows at 3 shapes
 // letters: 0, equal to a histogram of values from 97 on where bins begins with zeros at ... inputs, where text holds 'a' to 'z'
 // flip_rows: 0, equal to each row of d in reverse at ... inputs, where d == 8
+// batchnorm: 0, equal to each channel of s elements less its mean, divided by the root of its variance, scaled and shifted
+// layernorm_backward: 0, equal to the gradient of layer norm of each row of c, scaled, by means and inverse deviations
+// assign: 0, equal to the place of the nearest of the second rows of d for each row
+// rope: 0, equal to pairs of rows of d, in h heads each, turned by given cosines and sines, in place
+// dequantize_int4: 0, equal to each four bits less 8, times the number of their group of group
+// gemm_int8: 0, equal to the product with k terms, the second array transposed, each row times its number, each column times its own
+// crossentropy_backward: 0, equal to softmax of each row of n, less one at its label, divided by the number of rows
+// nesterov: 0, equal to a step with Nesterov's momentum 0.9 and
+// gemm_accumulate: 0, equal to the matrix product with k terms, the first array transposed plus what was there
+// rope_back: 3, what it computes is unknown
 // elu: 1, it differs from ELU of each element
 // flags: 3, what it computes is unknown
 // above: 3, what it computes is unknown
@@ -112,6 +122,74 @@ __global__ void flip_rows(const float* x, float* y, int n, int d) {
     for (int k = 0; k < d; ++k) row[k] = i < n ? x[i * d + k] : 0;
     for (int k = 0; i < n && k < d; ++k) y[i * d + k] = row[d - 1 - k];
 }
+__global__ void batchnorm(const float* x, const float* mean, const float* var, const float* w, const float* b, float* y, int n, int c, int s) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, k = i / s % c;
+    if (i < n * c * s) y[i] = (x[i] - mean[k]) / sqrtf(var[k] + 1e-5f) * w[k] + b[k];
+}
+__global__ void layernorm_backward(const float* dy, const float* x, const float* w, const float* mean, const float* rstd, float* dx, int c) {
+    __shared__ float sums[2];
+    if (threadIdx.x < 2) sums[threadIdx.x] = 0;
+    __syncthreads();
+    dy += blockIdx.x * c, x += blockIdx.x * c, dx += blockIdx.x * c;
+    float m = mean[blockIdx.x], r = rstd[blockIdx.x];
+    for (int j = threadIdx.x; j < c; j += blockDim.x) {
+        atomicAdd(&sums[0], w[j] * dy[j]);
+        atomicAdd(&sums[1], w[j] * dy[j] * (x[j] - m) * r);
+    }
+    __syncthreads();
+    for (int j = threadIdx.x; j < c; j += blockDim.x) dx[j] = (w[j] * dy[j] - sums[0] / c - (x[j] - m) * r * (sums[1] / c)) * r;
+}
+__global__ void assign(const float* x, const float* centres, int* nearest, int n, int k, int d) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float least = INFINITY;
+    for (int c = 0; i < n && c < k; ++c) {
+        float sum = 0;
+        for (int j = 0; j < d; ++j) sum += (x[i * d + j] - centres[c * d + j]) * (x[i * d + j] - centres[c * d + j]);
+        if (sum < least) least = sum, nearest[i] = c;
+    }
+}
+__global__ void rope(float* q, const float* cosines, const float* sines, int s, int h, int d) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = i % (d / 2), row = i / (d / 2);
+    if (row >= s * h) return;
+    float x = q[row * d + 2 * j], y = q[row * d + 2 * j + 1], c = cosines[row / h * (d / 2) + j], t = sines[row / h * (d / 2) + j];
+    q[row * d + 2 * j] = x * c - y * t, q[row * d + 2 * j + 1] = x * t + y * c;
+}
+__global__ void dequantize_int4(const unsigned char* x, const float* scales, float* y, int n, int group) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    y[2 * i] = ((x[i] & 15) - 8) * scales[2 * i / group];
+    y[2 * i + 1] = ((x[i] >> 4) - 8) * scales[(2 * i + 1) / group];
+}
+__global__ void gemm_int8(const signed char* a, const signed char* b, const float* by_row, const float* by_column, float* y, int m, int n, int k) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y, sum = 0;
+    if (i >= n || j >= m) return;
+    for (int t = 0; t < k; ++t) sum += a[j * k + t] * b[i * k + t];
+    y[j * n + i] = sum * by_row[j] * by_column[i];
+}
+__global__ void crossentropy_backward(const float* x, const int* labels, float* dx, int m, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int j = 0; i < m && j < n; ++j) sum += expf(x[i * n + j]);
+    for (int j = 0; i < m && j < n; ++j) dx[i * n + j] = (expf(x[i * n + j]) / sum - (j == labels[i])) / m;
+}
+__global__ void nesterov(float* w, const float* slope, float* speed, float rate, float momentum, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    speed[i] = momentum * speed[i] + slope[i];
+    w[i] -= rate * (slope[i] + momentum * speed[i]);
+}
+__global__ void gemm_accumulate(const float* a, const float* b, float* y, int m, int n, int k) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y;
+    float sum = 0;
+    for (int t = 0; i < n && t < k; ++t) sum += a[t * m + j] * b[t * n + i];
+    if (i < n) y[j * n + i] += sum;
+}
+__global__ void rope_back(float* q, const float* cosines, const float* sines, int s, int d) {  // the second line takes the first one's
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = i % (d / 2), row = i / (d / 2);
+    if (row >= s) return;
+    q[row * d + 2 * j] = q[row * d + 2 * j] * cosines[i] - q[row * d + 2 * j + 1] * sines[i];
+    q[row * d + 2 * j + 1] = q[row * d + 2 * j] * sines[i] + q[row * d + 2 * j + 1] * cosines[i];
+}
 __global__ void elu(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] < 0 ? expm1f(x[i]) : 0;  // a positive element is lost
@@ -142,6 +220,16 @@ void run(float* x, float* y, int* i, signed char* c, const float* w, int n, int 
     gram<<<dim3(side, side), dim3(16, 16)>>>(x, y, static_cast<int>(m), (int) n);
     letters<<<(n + 255) / 256, 256>>>((const char*) c, i, n);
     flip_rows<<<(n + 127) / 128, 128>>>(x, y, n, m);
+    batchnorm<<<(m * n * r + 255) / 256, 256>>>(x, w, w, w, w, y, m, n, r);
+    layernorm_backward<<<m, 128>>>(x, x, w, w, w, y, n);
+    assign<<<(n + 127) / 128, 128>>>(x, w, i, n, m, r);
+    rope<<<(n * m * (r / 2) + 127) / 128, 128>>>(x, w, w, n, m, r);
+    dequantize_int4<<<(n + 127) / 128, 128>>>((const unsigned char*) c, w, y, n, r);
+    gemm_int8<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(c, c, w, w, y, m, n, r);
+    crossentropy_backward<<<(m + 127) / 128, 128>>>(x, i, y, m, n);
+    nesterov<<<(n + 255) / 256, 256>>>(x, w, y, 0.01f, 0.9f, n);
+    gemm_accumulate<<<dim3((n + 127) / 128, m), 128>>>(x, w, y, m, n, r);
+    rope_back<<<(n * (r / 2) + 127) / 128, 128>>>(x, w, w, n, r);
     elu<<<(n + 255) / 256, 256>>>(x, y, n);
     flags<<<n / 64, 64>>>(x, i, n);
     above<<<(n + 63) / 64, 64>>>(x, i, n);
