@@ -1,7 +1,7 @@
 // What the files of others have: overloads, the device's numbers, macros around macros, structs with types of other names,
 // rows of zeros. Lines have an exit code and a part of each sentence.
-// clamp_all(float *, int): 0, clamp_all(float *, int) is right: equal to each element between two numbers
-// clamp_all(double *, int): 0, clamp_all(double *, int) is right: equal to each element between two numbers
+// clamp_all(float *, const float *, int, float, float): 0, clamp_all(float *, const float *, int, float, float) is right: equal to each element between two numbers
+// clamp_all(double *, const double *, int, double, double): 0, clamp_all(double *, const double *, int, double, double) is right: equal to each element between two numbers
 // partial_sums: 0, equal to the sums of blocks that take their elements in turn ... with a guessed block, where per_unit is 2 and units is 4
 // tripled: 0, equal to each element times a number ... where units_of_device is 4
 // rms_rows: 0, equal to RMS norm of each row of 256 (no value for zeros) at

@@ -110,7 +110,8 @@ def _steps(right: Sequence[Sizes], off: Sequence[Sizes]) -> list[str]:
     for name in off[0] if off else ():
         step = math.gcd(*(of[name] for of in right))
         step &= -step
-        if step > 1 and len({of[name] for of in right}) > 1 and any(of[name] % step for of in off):
+        odd = any(of[name] % step for of in off)
+        if odd and len({of[name] for of in right}) > 1 and all(of[name] > step for of in off):
             steps.append(f"{name} % {step} == 0")
     return steps
 

@@ -35,7 +35,7 @@ TABLES = table_beside(__file__)
 ALTERNATIVES = re.compile(r"\[\[(.*?)\]\]")
 SOLE, LOOSE = (frozenset(TABLES[key].split()) for key in ("sole", "loose"))
 PARTS: Mapping[str, str] = TABLES["parts"]
-LIMIT_S, MOST, LARGEST, SEVERAL = 1.0, 3, 1 << 16, 10
+LIMIT_S, MOST, LARGEST, SEVERAL = 1.5, 3, 1 << 16, 10
 """Seconds of a search, most formulas that it finds, the largest constant of the code that may be a size, and how many."""
 COMBINED, HUGE = 2000, 10**12
 """About the most combinations of a formula's sizes, the first of which are the kernel's own; what divisors divide."""
@@ -412,7 +412,7 @@ def _unlikely(
     ]
     sizes = [letters[of] for of in SIZES if of in letters]
     twice = len({*map(str, sizes)}) < len(sizes)
-    return unlikely.count(True) + (not ordered) + twice + any(of in changed for of in arrays)
+    return unlikely.count(True) + 2 * (not ordered) + twice + any(of in changed for of in arrays)
 
 
 def _seen(sample: Sample, operation: Any, output: str) -> Seen:
