@@ -190,5 +190,5 @@ struct Scaling {
 // gemm_in_half: 1, it has a bounds test of n
 // transpose_of_grid: 0, where m == n and where m % 16 == 0
 // gemm_of_edge: 0, where m == 48 and n == 48 and k == 48
-// scaled: 3, no race or uninitialised read was found at m = 128, n = 192, k = 64
+// scaled: 0, equal to the product with k terms, the second array transposed, each row times its number
 // scaled_up: 1, rounds m up to whole blocks

@@ -318,24 +318,33 @@ def _candidates(function: Function, source: Source) -> tuple[dict[str, str], boo
     """Return the formulas that a part of the kernel's name allows, or of its file's if the kernel's is a common one,
     all if no part says anything, and whether the kernel's name says all."""
     every = {text: code for entries in FORMULAS.values() for text, code in entries.items()}
-    for label in (function.name, source.path.stem):
-        words, named = {*words_of(label)}, dict[str, set[str]]()
-        words |= {BLAS.sub("", of) for of in words}
-        words |= {of.removesuffix("s") for word in words for of in (word, *CONVERTS.split(word))}
-        joined = matching.snake(label).replace("_", "")
-        for key in FORMULAS:
-            parts = key.split("|")
-            long = {part for part in parts if len(part) > 4 and part in joined}
-            named |= {key: of} if (of := words.intersection(parts) or long) else {}
-        if named:
-            left = words.difference(*named.values()) - matching.NEUTRAL
-            sole = all(map(SOLE.issuperset, named.values())) and all(map(TYPED.fullmatch, left))
-            chosen = {text: code for key in named for text, code in FORMULAS[key].items()}
-            loose = all(map(LOOSE.issuperset, named.values()))
-            return chosen | every if loose else chosen, sole and label == function.name
-        if words - matching.NEUTRAL:
-            break
-    return every, False
+    of_file = _named_groups(source.path.stem)
+    more = {text: code for key in of_file for text, code in FORMULAS[key].items()}
+    if named := _named_groups(function.name):
+        words = _words(function.name).difference(*named.values())
+        sole = all(map(SOLE.issuperset, named.values()))
+        sole = sole and all(map(TYPED.fullmatch, words - matching.NEUTRAL))
+        chosen = {text: code for key in named for text, code in FORMULAS[key].items()}
+        loose = all(map(LOOSE.issuperset, named.values()))
+        return chosen | (every if loose else {} if sole else more), sole
+    plain = not {*words_of(function.name)} - matching.NEUTRAL
+    return more if plain and more else every, False
+
+
+def _words(label: str) -> set[str]:
+    words = {BLAS.sub("", of) for of in words_of(label)} | {*words_of(label)}
+    return words | {of.removesuffix("s") for word in words for of in (word, *CONVERTS.split(word))}
+
+
+def _named_groups(label: str) -> dict[str, set[str]]:
+    """Return the groups of formulas that a part of a name belongs to, with those parts."""
+    words, named = _words(label), dict[str, set[str]]()
+    joined = matching.snake(label).replace("_", "")
+    for key in FORMULAS:
+        parts = key.split("|")
+        long = {part for part in parts if len(part) > 4 and part in joined}
+        named |= {key: of} if (of := words.intersection(parts) or long) else {}
+    return named
 
 
 def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any]]:
