@@ -23,7 +23,9 @@ TABLES = table_beside(__file__)
 """Declarations of names that nvcc knows and NVRTC does not."""
 SIGN = re.compile(
     r"<<<|\bmain\s*\(|\bstd::|\bcu(?:da|blas)[A-Z]\w*\s*\(|__host__|\busing\s+namespace\s+std\b"
-    r"|[;}]\s*(?:extern\s+)?(?:void|int|float|double|bool)\s+\w+\s*\("  # a function without an annotation
+    # A function without an annotation.
+    r"|(?:\A|[;}]|^[ \t]*#[^\n]*\n)\s*(?:extern\s+)?(?:void|int|float|double|bool)\s+\w+\s*\(",
+    re.MULTILINE,
 )
 FOREIGN_DEVICE = re.compile(r"[A-Z\d_]*(?:DEVICE|GLOBAL|KERNEL)[A-Z\d_]*")
 """Annotations of libraries whose macros are unknown here: CUTE_DEVICE, CUTLASS_HOST_DEVICE."""

@@ -192,7 +192,7 @@ def _right(
     if any(row["verdict"] == result.WRONG for row in special):
         sentence += f", but wrong with {trials.NAMES[SPECIAL]}: {special[0]['reason']}"
     notable = [fix for fix in outcome["fix"][:1] if fix["amount"] >= NOTABLE]
-    unused = [note for note in source.notes if host_memory.APART in note]
+    unused = [of for of in source.notes if host_memory.APART in of or of.startswith(UNUSED)]
     unused += [hint for hint in outcome["hints"] if hint.endswith(running.UNUSED)]
     return "; ".join([sentence, *unused, *map(_advice, notable)])
 

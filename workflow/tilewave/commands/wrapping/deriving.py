@@ -47,6 +47,8 @@ UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
 """A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
 SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|[=(] {0} \?|\b{0} [=!] = [01]\b"
+END, BOUNDS, LEAST = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b", "-4"
+"""Names of bounds of values, where a kernel takes them as such, and the least of such values."""
 ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
 SMALLEST = 64
@@ -170,11 +172,16 @@ def sought(function: Function) -> dict[str, str]:
 
 def fixed(function: Function) -> dict[str, str]:
     """Return the value in all trials of the whole numbers that are no sizes: a kernel takes them as exponents only, as the
-    number of a step, only asks whether they are 0, or has a zero point."""
+    number of a step, only asks whether they are 0, or has a zero point
+    or bounds of values."""
     powers, uses = EXPONENT.findall(function.text), re.findall(r"\w+", function.text)
     numbers = {of: SOUGHT for of in _whole(function) if 0 < powers.count(of) == uses.count(of)}
     points = list(filter(ZERO_POINT.fullmatch, _whole(function)))
     numbers |= dict.fromkeys(points if len(points) == 1 else (), SOUGHT)
+    for name, end in ((of, END.search(of)) for of in _whole(function)):
+        bounds = re.findall(BOUNDS.format(name), function.text)
+        if end and 0 < len(bounds) == uses.count(name):
+            numbers[name] = LEAST if end[0].lower() == "min" else SOUGHT
     for name in _whole(function):
         tests = re.findall(SWITCH.format(name), function.text)
         numbers |= {name: "1"} if 0 < len(tests) == uses.count(name) else {}
