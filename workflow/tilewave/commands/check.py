@@ -75,8 +75,8 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
         finally:  # the folder's operations end with it
             operations.MODULES.use(map(Path, options.operations))
     for entry, signature in zip(kernels, signatures):
-        alike = (of for of, other in zip(kernels, signatures) if other == signature)
-        twin = next((of for of in alike if of["exit_code"] == result.RIGHT), None)
+        twins = (of for of, other in zip(kernels, signatures) if other == signature)
+        twin = next((of for of in twins if of["exit_code"] == result.RIGHT), None)
         if signature and twin and is_mostly_wrong(entry):
             entry["exit_code"] = result.NOT_RIGHT
             entry["sentence"] = (

@@ -217,9 +217,9 @@ def first(
     chosen |= dict.fromkeys(sought(function), SOUGHT) | fixed(function)
     numbers = [name for name in numbers if name not in chosen]
     filled = {
-        of.name: value
+        of.name: begins
         for of, to in given
-        if launch and not of.constant and (value := begun(launch, to)) is not None
+        if launch and not of.constant and (begins := begun(launch, to)) is not None
     }
     if launch and not (arguments or grid):
         roles, loose, host = _at_launch(function, launch, numbers, add)

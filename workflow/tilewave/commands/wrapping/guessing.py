@@ -221,9 +221,9 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
     call = re.fullmatch(r"(\w+) \( .*\)", name)
     listed = parts(sides[2:-1]) if call else []
     if call and (returned := scope.returned(call[1], len(listed))):
-        there, parameters, value = returned
+        inside, parameters, value = returned
         given = (f"({of_tokens(of, scope, names)})" for of in listed)
-        return _sides(value, replace(launch, scope=there), dict(zip(parameters, given)))
+        return _sides(value, replace(launch, scope=inside), dict(zip(parameters, given)))
     groups = parts(sides[2:-1] if spelled(sides[:1]) == "dim3" else sides)
     if len(sides) == 1 and sides[0].word and sides[0].text not in names:
         values = zip("xyz", [*parts(scope.value(name) or ()), (), (), ()])

@@ -98,7 +98,8 @@ def new_operation(
     guess.notes += [
         f"{WHERE} {of} {BEGINS} {value:g}" for of, (value, _) in derived.letters.items()
     ]
-    texts = {name: drawn for name in inputs if letter and SIZES[dtypes[name]] == 1}
+    characters = [name for name in inputs if letter and SIZES[dtypes[name]] == 1]
+    texts: dict[str, tuple[float, int]] = dict.fromkeys(characters, drawn)
     flags = {deriving.label(of.name) for of in function.parameters if of.type == "bool"}
     texts |= dict.fromkeys(flags.intersection(inputs), (0, 2))
     ends = f"'{chr(drawn[0])}' to '{chr(sum(drawn) - 1)}'" if letter else ""
@@ -123,7 +124,7 @@ def new_operation(
                 first, count = of_host
                 guess.notes.append(f"{WHERE} {name} holds {first} to {first + count - 1}")
     indices = tuple(name for name in inputs if name in whole and name not in texts)
-    derived = replace(derived, indices=indices, letters=texts | derived.letters)
+    derived = replace(derived, indices=indices, letters={**texts, **derived.letters})
     counter = itertools.count()
 
     def keep(candidate: DerivedOperation) -> None:
@@ -198,10 +199,10 @@ def new_operation(
             raise UserError.because(HERE, problem, remedy)
         guess.notes.append(ELSEWHERE if elsewhere else f"{NOTHING} at {trying.named(shape)}")
         text = target.source.texts[function.file]
-        plain = "#" not in text[function.declaration.start : function.declaration.end]
+        is_plain = "#" not in text[function.declaration.start : function.declaration.end]
         pointers = [of.name for of in function.parameters if of.stars]
         unused = [name for name in pointers if not function.mentions(name)]
-        if plain and unused and not elsewhere and not touch(derived, shape).stores:
+        if is_plain and unused and not elsewhere and not touch(derived, shape).stores:
             guess.faults.append(f"it stores nothing, and does not use {', '.join(unused)}")
     guess.front["grid"] = best_grid
     for at, note in enumerate(guess.notes):

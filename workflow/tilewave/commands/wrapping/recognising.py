@@ -240,8 +240,9 @@ def _fitting(
         plain.append(("Z + ravel({})", " plus what was there", {"Z": output}))
     last = operation.operands[output].extents[-1]
     if str(last) in CHANNELS or matching.snake(str(last)).startswith("chan"):
-        text, count = f", of each of {last} channels", {"C": last}
-        plain += [(f"by_channel(lambda a: {of}, a, C)", end + text, count) for of, end, _ in kinds]
+        text, channels = f", of each of {last} channels", {"C": last}
+        by_channel = "by_channel(lambda a: {}, a, C)"
+        plain += [(by_channel.format(of), end + text, channels) for of, end, _ in kinds]
     forms = [(part, [*plain, *_parts(part, kinds, output, numbers)]) for part in parts]
 
     edges, count = list[Tried](), 0
