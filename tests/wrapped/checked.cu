@@ -407,7 +407,7 @@ REGISTERED(launched)
 // gemm_rounded: 1, rounds m up to whole blocks, the outcome is invalid access at m = 17
 // vec_add_down: 1, it has a bounds test of n, the outcome is wrong at
 // scatter: 3, race:
-// matrix_vector: 0, , where n == 1 and m == k
+// matrix_vector: 0, , where m == k
 // halve_in_place: 1, race: thread (32, 0, 0)
 // attend: 3, compared with nothing; no race or uninitialised read was found
 // pixels: 3, compared with nothing; no race or uninitialised read was found

@@ -158,7 +158,7 @@ void launch(const float* a, const float* b, float* c, int rows, int cols, int de
 // swish_vec2_kernel: 1, it has a bounds test of n, the outcome is invalid access at n = 1201
 // scale_rows: 1, stored different values in one instruction (STS at line
 // scale_rows_alike: 3, no race or uninitialised read was found
-// row_dots: 0, where n == 1
+// row_dots: 0, is right at
 // smooth: 0, is right: equal to the file's own smooth_cpu (line
 // smooth_inside: 3, it differs from the file's own smooth_cpu (line
 // shifted: 0, is right: equal to the file's own shifted_seq (line

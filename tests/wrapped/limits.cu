@@ -2,7 +2,7 @@
 // gemm_in_lines: 0, where m * n % 64 == 0 ... : its grid, m * n / 64, is rounded down
 // smooth: 0, equal to the file's own smooth_cpu ... right where width % 32 == 0: its grid, width / 32, is rounded down
 // gemm_inside: 1, has a bounds test of n ... it is right where ... n % 16 == 0: its grid, n / 16, is rounded down
-// gemv_in_fours: 0, where n == 1 and m == k and where k % 4 == 0
+// gemv_in_fours: 0, where m == k and where k % 4 == 0
 // scale_sides: 0, equal to each element times a number ... where w == h
 // gemm_unset: 1, is not right: uninitialised read: ... (with smaller constants than the file's: EDGE =
 // gemm_partly_set: 3, uninitialised read: ... (with smaller constants than the file's: EDGE =

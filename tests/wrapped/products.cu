@@ -181,9 +181,9 @@ struct Scaling {
 // gemm_of_rows: 0, is right at
 // gemm_of_widths: 0, where m % 32 == 0 and n % 32 == 0 and k % 32 == 0, which wrap inferred from trials that failed (wrong at m = 65, n = 96, k = 64) (k, n are the file's wA, wB)
 // gemm_of_matrices: 0, is right at
-// gemv_of_rows: 0, where n == 1
+// gemv_of_rows: 0, is right at
 // gemm_batched: 0, is right at
-// apply: 0, where n == 1
+// apply: 0, is right at
 // gemm_in_steps: 0, where m % 32 == 0 and n % 32 == 0 and k % 32 == 0
 // gemm_of_steps: 0, with a guessed block and grid
 // gemm_of_pairs: 0, where m % 64 == 0 and n % 64 == 0

@@ -92,7 +92,10 @@ class CheckedKernel:
             names = re.findall(r"\w+", self.kernel.marked(INFERRED).get("requires", ""))
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
-                texts_of = map(str, of) if name == "conditions" else sizes
+                texts_of = [*map(str, of)] if name == "conditions" else sizes
+                # A product with a vector has one column, of which the kernel knows nothing.
+                alone = "n" not in [*leaves(self.kernel.front.arguments)]
+                texts_of = [of for of in texts_of if not (alone and of == "n == 1")]
                 texts[name in names].extend(texts_of)
         return texts
 

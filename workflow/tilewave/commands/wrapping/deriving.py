@@ -51,6 +51,8 @@ END, BOUNDS, LEAST = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;
 """Names of bounds of values, where a kernel takes them as such, and the least of such values."""
 ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
+ROWS = "rows"
+"""The size of a kernel that is not launched and has a block for each row."""
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
@@ -241,6 +243,8 @@ def first(
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
+    if not (launch or arguments or grid) and ROWS not in taken and _by_rows(function, numbers):
+        add(ROWS)
     sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
     named = re.findall(r"[A-Za-z_]\w*", f"{'' if sizes else arguments or ''} {grid or ''}")
     named = [name for name in named if name.lower() not in taken and name not in source.macros]
@@ -258,6 +262,19 @@ def first(
     return DerivedOperation(
         *names, sizes or {"": "n"}, operands, (), roles, (*loose,), allocated, letters
     )
+
+
+def _by_rows(function: Function, numbers: Sequence[str]) -> bool:
+    """Return whether each block of a kernel has a row of an array, and no number says how many there are."""
+    text, row = function.text, r"blockIdx \. x"
+    aliases = re.findall(rf"\b(\w+) = {row} ;", text)
+    rows = f"(?:{'|'.join([row, *aliases])})"
+    size = f"(?:{'|'.join(numbers)})"
+    across = re.search(rf"{row} \* blockDim|blockDim \. x \* {row}|blockIdx \. [yz]", text)
+    along = numbers and re.search(
+        rf"\b{rows} \* (?:\( \w+ \) )?{size}\b|\b{size} \* {rows}\b", text
+    )
+    return bool(along and not across and not re.search(rf"\b{rows} (?:<|> =)", text))
 
 
 def _at_launch(

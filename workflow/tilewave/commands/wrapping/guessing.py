@@ -794,6 +794,9 @@ def _extents(operation: Operation) -> tuple[str, ...]:
 def set_common_grid(guess: Guess) -> None:
     """Guess a grid in which each thread has one element of the output."""
     grid = _common_grid(guess.widths or guess.front["block"], _extents(guess.operation))
+    derived = type(guess.operation).reference is Operation.reference
+    if derived and "rows" in {*guess.operation.dimensions} - {*leaves(guess.front["arguments"])}:
+        grid = ["rows"]  # `deriving.ROWS`
     guess.front["grid"], guess.unknown["--grid"] = grid, ", ".join(map(str, grid))
 
 
