@@ -161,7 +161,8 @@ def _right(
     operands = operations.load(front.operation).operands.items() if source.judge else ()
     begins = " ".join(of for of in source.notes if probing.BEGINS in of).split()
     zeroed = [name for name, operand in operands if operand.zeroed and name not in begins]
-    equal += f" where {' and '.join(zeroed)} {probing.BEGINS} zeros" if zeroed else ""
+    begin = probing.BEGINS if len(zeroed) == 1 else "begin with"
+    equal += f" where {' and '.join(zeroed)} {begin} zeros" if zeroed else ""
     which = f" from {tried[0]} to {tried[-1]}" if shapes > 1 else f" ({tried[0]})"
     at = f"{plural(shapes, 'shape')}{which}" if _sizes(front) else "its one size"
     sentence = f" is right{equal} at {at} with {plural(len(ran), 'input')}"
