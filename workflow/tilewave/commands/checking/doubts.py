@@ -24,7 +24,7 @@ FIRST = re.compile(
     r"\bthread \(0, 0, 0\) of block \(0, 0, 0\) [^;]*(?: bytes? before |, not a multiple of )"
 )
 """A fault that any launch has."""
-GROSS = 0.05
+GROSS = 0.01
 """The least relative error of a whole output that is no matter of rounding."""
 
 
@@ -38,6 +38,8 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     """Return whether a fault may come from a guess of `wrap`, or from what the compiler was not told. proven: another
     trial has the values of the guessed operation."""
     end, kernel = tried.outcome, tried.case.kernel
+    if source.named and end.verdict == result.WRONG:  # no guess bears on it
+        return False
     marked = dict(kernel.marked(GUESSED))
     sure = end.verdict in result.FINDINGS
     empty = EMPTY in end.reason

@@ -36,7 +36,7 @@ from tilewave.commands.checking.tried import (
     size_of,
     tried_cases,
 )
-from tilewave.commands.wrapping import trying
+from tilewave.commands.wrapping import probing, trying
 from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.commands.wrapping.recognising import CONSTANT
 from tilewave.execution import least, trust
@@ -65,7 +65,11 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
     outcome: dict[str, Any] = {"kernel": source.name, "file": relative(source.path)}
     differing = dict[str, Any]()
     for judge in _judges(source, options, machine):
-        named = judge.exact and judge.alike and source.launched and not source.guesses
+        any_block = probing.SAME_BY_HALVES in source.notes
+        unsure = [
+            of for of in source.guesses if not (any_block and of.startswith(("block ", "grid ")))
+        ]
+        named = judge.exact and judge.alike and (source.launched or any_block) and not unsure
         judged = replace(
             source, problem="", judge=source.put(judge), judges=(), search=None, named=named
         )

@@ -49,6 +49,8 @@ SOUGHT, AMONG = "3", (2, 3)
 SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|[=(] {0} \?|\b{0} [=!] = [01]\b"
 END, BOUNDS, LEAST = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b", "-4"
 """Names of bounds of values, where a kernel takes them as such, and the least of such values."""
+BITS, BYTE = re.compile(r"(?i)(?:n_?|num_?|\w+_)?bits|bit_?width"), "8"
+"""Names of numbers of bits, and how many these are in trials."""
 ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
 ROWS = "rows"
@@ -174,12 +176,13 @@ def sought(function: Function) -> dict[str, str]:
 
 def fixed(function: Function) -> dict[str, str]:
     """Return the value in all trials of the whole numbers that are no sizes: a kernel takes them as exponents only, as the
-    number of a step, only asks whether they are 0, or has a zero point
-    or bounds of values."""
+    number of a step, only asks whether they are 0, or that are a zero
+    point, bounds of values or bits."""
     powers, uses = EXPONENT.findall(function.text), re.findall(r"\w+", function.text)
     numbers = {of: SOUGHT for of in _whole(function) if 0 < powers.count(of) == uses.count(of)}
     points = list(filter(ZERO_POINT.fullmatch, _whole(function)))
     numbers |= dict.fromkeys(points if len(points) == 1 else (), SOUGHT)
+    numbers |= dict.fromkeys(filter(BITS.fullmatch, _whole(function)), BYTE)
     for name, end in ((of, END.search(of)) for of in _whole(function)):
         bounds = re.findall(BOUNDS.format(name), function.text)
         if end and 0 < len(bounds) == uses.count(name):

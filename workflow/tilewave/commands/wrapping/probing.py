@@ -41,7 +41,7 @@ PRINTS = re.compile(r"\bprintf \(")
 STORES = re.compile(
     r"\] (?:[^\w\s=<>!] )?= (?!=)|[;{})] \* [^;=]* = (?!=)|\b(?!printf|if|for|while|switch)\w+ \("
 )
-BEGINS = "begins with"
+BEGINS, SAME_BY_HALVES = "begins with", "its result is the same with blocks of half the threads"
 PLACE = re.compile(r"(?:\( int \)|static_cast < int > \(|\bint \w+ =) (\w+) \[")
 """An element of an array that becomes a whole number, such as that of a bin."""
 LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 <|\bisalpha\b")
@@ -217,7 +217,7 @@ def new_operation(
         guess.place = ""  # nothing is said about the launch
     if guess.front.get("marks") and _independent(guess, functools.partial(touch, derived, shape)):
         guess.front["marks"] = {}
-        guess.notes.append("its result is the same with blocks of half the threads")
+        guess.notes.append(SAME_BY_HALVES)
     if derived.loose and len(derived.sizes) > 1:
         sizes = ", ".join(derived.loose)
         guess.notes.append(f"{sizes} is a guess: any size (--arguments changes it)")
