@@ -12,6 +12,13 @@
 // column_sums: 0, equal to the sum of each column of 96 where sum begins with zeros at its one size
 // offsets_of: 3, found with 64 threads; but each of its blocks does the same, and one was executed. Name
 // scaled_by: 3, it does not use its parameter shift
+// double_rows: 0, equal to each element times a number ... with a guessed block and grid
+// halve_quarters: 0, equal to each element times a number ... right where n % 4 == 0
+// negate_asserted: 0, but assertion failed at ... right where n % 8 == 0
+// square_of_is: 0, equal to the square of each element
+// copy_larger: 0, equal to a copy ... where most begins with -inf and twice is 1
+// matmul_plain: 0, is right at
+// matmul_turned: 1, is not right as matmul ... matmul_plain, which has the same parameters, is
 #include <cuda_fp16.h>
 __global__ void clamp_all(float* y, const float* x, int n, float low, float high) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -168,3 +175,65 @@ __global__ void scaled_by(const float* x, float* y, int n, int shift) {
     if (i < n) y[i] = (i % 3) * x[i] + x[i] * x[i] * x[i];
 }
 void run_scaled_by(const float* x, float* y, int n, int shift) { scaled_by<<<(n + 127) / 128, 128>>>(x, y, n, shift); }
+
+// A block for each row, and nothing launches it.
+__global__ void double_rows(float* y, const float* x, int width) {
+    const int row = blockIdx.x;
+    for (int i = threadIdx.x; i < width; i += blockDim.x) y[row * width + i] = 2.0f * x[row * width + i];
+}
+#define FOUR(of) (reinterpret_cast<float4*>(&(of))[0])
+// All that it takes of n is a quarter; a macro makes the store.
+__global__ void halve_quarters(float* y, float* x, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, quarters = n / 4;
+    if (i >= quarters) return;
+    float4 four = FOUR(x[4 * i]);
+    four.x *= 0.5f, four.y *= 0.5f, four.z *= 0.5f, four.w *= 0.5f;
+    FOUR(y[4 * i]) = four;
+}
+// Its assertion says what it takes.
+__global__ void negate_asserted(float* y, const float* x, int n) {
+    assert(n % 8 == 0);
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = -x[i];
+}
+// A size with the name of a keyword of Python, and a grid that a function returns, whose locals have names of its own.
+__global__ void square_of_is(float* y, const float* x, int is) {
+    const int i = (blockIdx.x + blockIdx.y * gridDim.x) * blockDim.x + threadIdx.x;
+    if (i < is) y[i] = x[i] * x[i];
+}
+dim3 grid_of(int count) {
+    int x = (count - 1) / 128 + 1, y = 1;
+    if (x > 65535) x = ceil(sqrt(x)), y = (count - 1) / (x * 128) + 1;
+    dim3 grid(x, y, 1);
+    return grid;
+}
+// A tensor begins with -infinity; a switch that is no size.
+__global__ void copy_larger(float* most, const float* x, int n, int twice) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) most[i] = fmaxf(most[i], twice ? x[i] : 0.0f);
+}
+// Two kernels that say what they compute, with the same parameters.
+__global__ void matmul_plain(const float* a, const float* b, float* c, int m, int n, int k) {
+    const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= m || col >= n) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * n + col];
+    c[row * n + col] = sum;
+}
+__global__ void matmul_turned(const float* a, const float* b, float* c, int m, int n, int k) {
+    const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= m || col >= n) return;
+    float sum = 0;
+    for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[(i ^ 1) % k * n + (col ^ 1) % n];
+    c[row * n + col] = sum;
+}
+void run_more(float* y, float* x, torch::Tensor of, const float* a, int m, int n, int k) {
+    halve_quarters<<<(n + 127) / 128, 128>>>(y, x, n);
+    negate_asserted<<<(n + 127) / 128, 128>>>(y, x, n);
+    square_of_is<<<grid_of(n), 128>>>(y, x, n);
+    auto most = torch::full({n}, -INFINITY);
+    copy_larger<<<(n + 127) / 128, 128>>>(most.data_ptr<float>(), of.data_ptr<float>(), n, k > 2);
+    dim3 block(16, 16), grid((n + 15) / 16, (m + 15) / 16);
+    matmul_plain<<<grid, block>>>(a, x, y, m, n, k);
+    matmul_turned<<<grid, block>>>(a, x, y, m, n, k);
+}

@@ -46,7 +46,7 @@ products that differ, multiples of most blocks, and both (MANY: for more than tw
 UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
 """A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
-SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|[=(] {0} \?|\b{0} [=!] = [01]\b"
+SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|[=(,] {0} \?|\b{0} [=!] = [01]\b"
 END, BOUNDS, LEAST = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b", "-4"
 """Names of bounds of values, where a kernel takes them as such, and the least of such values."""
 BITS, BYTE = re.compile(r"(?i)(?:n_?|num_?|\w+_)?bits|bit_?width"), "8"
