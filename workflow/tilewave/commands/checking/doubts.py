@@ -88,8 +88,9 @@ def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
 def rounded_down(
     source: CheckedKernel, right: Sequence[TriedCase], off: Sequence[TriedCase] = ()
 ) -> tuple[str, str]:
-    """Return the conditions under which a grid that is rounded down leaves nothing out, and that it is, and the multiples
-    that the code, or what is right and what is not, says; empty if one of the shapes that are ``right`` does not meet them, or one that is ``off`` does."""
+    """Return the limits of a kernel as a condition, and as a reason the grid that is rounded down, if one is. Limits come
+    from the grid, from the code, and from the shapes that are ``right`` and ``off``; both texts are empty if a shape that
+    is right breaks them, or one that is off meets them."""
     kernel = right[0].case.kernel
     sure = source.launched and "grid" not in kernel.marked(GUESSED)
     grid = trying.floored(vars(kernel.front)) if sure else {}
@@ -156,7 +157,7 @@ def is_wrong_as_named(source: CheckedKernel, deciding: Sequence[TriedCase]) -> b
     return named and sole and wrong
 
 
-def is_most(reason: str) -> bool:
+def most_are_wrong(reason: str) -> bool:
     """Return whether more than half of the results are wrong, and all were written."""
     share = re.search(r"\b(\d+) of (\d+) elements are wrong", reason)
     return bool(
@@ -167,7 +168,7 @@ def is_most(reason: str) -> bool:
 def is_mostly_wrong(document: Mapping[str, Any]) -> bool:
     """Return whether a kernel is not decided because most of its results are wrong as what its name says."""
     unclear = document["exit_code"] == result.UNCLEAR and document.get("verdict") == result.WRONG
-    return unclear and is_most(document.get("reason", ""))
+    return unclear and most_are_wrong(document.get("reason", ""))
 
 
 def _scatters(kernel: Kernel, end: Result) -> bool:

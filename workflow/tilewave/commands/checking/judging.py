@@ -18,9 +18,9 @@ from tilewave.commands import execute
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.doubts import (
     is_gross,
-    is_most,
     is_promised,
     is_wrong_as_named,
+    most_are_wrong,
     rests_on_guess,
     rounded_down,
 )
@@ -247,7 +247,7 @@ def _document(
     up = up and not all(trying.broken(source.steps, of.case.sizes) for of in edges)
     right = [of for of in deciding if of not in edges]  # the launch takes whole blocks
     where, why = rounded_down(source, right, edges) if edges and right else ("", "")
-    few = where or not any(is_most(of.outcome.reason) for of in edges)
+    few = where or not any(most_are_wrong(of.outcome.reason) for of in edges)
     if edges and len(edges) == len(off) and few and not up:
         deciding = right
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"

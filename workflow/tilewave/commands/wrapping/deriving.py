@@ -16,7 +16,7 @@ from pathlib import Path
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import scopes
 from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, outside, plain
-from tilewave.commands.wrapping.guessing import PREFIX
+from tilewave.commands.wrapping.guessing import PREFIX, ROWS
 from tilewave.commands.wrapping.host_memory import CALLED, begun, elements
 from tilewave.commands.wrapping.reading import Function, Launch, Source
 from tilewave.commands.wrapping.scopes import EXTENT, Scope, spelled
@@ -53,8 +53,6 @@ BITS, BYTE = re.compile(r"(?i)(?:n_?|num_?|\w+_)?bits|bit_?width"), "8"
 """Names of numbers of bits, and how many these are in trials."""
 ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
-ROWS = "rows"
-"""The size of a kernel that is not launched and has a block for each row."""
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
@@ -175,21 +173,22 @@ def sought(function: Function) -> dict[str, str]:
 
 
 def fixed(function: Function) -> dict[str, str]:
-    """Return the value in all trials of the whole numbers that are no sizes: a kernel takes them as exponents only, as the
-    number of a step, only asks whether they are 0, or that are a zero
-    point, bounds of values or bits."""
-    powers, uses = EXPONENT.findall(function.text), re.findall(r"\w+", function.text)
-    numbers = {of: SOUGHT for of in _whole(function) if 0 < powers.count(of) == uses.count(of)}
-    points = list(filter(ZERO_POINT.fullmatch, _whole(function)))
-    numbers |= dict.fromkeys(points if len(points) == 1 else (), SOUGHT)
-    numbers |= dict.fromkeys(filter(BITS.fullmatch, _whole(function)), BYTE)
-    for name, end in ((of, END.search(of)) for of in _whole(function)):
-        bounds = re.findall(BOUNDS.format(name), function.text)
-        if end and 0 < len(bounds) == uses.count(name):
-            numbers[name] = LEAST if end[0].lower() == "min" else SOUGHT
-    for name in _whole(function):
-        tests = re.findall(SWITCH.format(name), function.text)
-        numbers |= {name: "1"} if 0 < len(tests) == uses.count(name) else {}
+    """Return the value that whole numbers which are no sizes have in all trials: exponents (the number of a step), switches
+    that a kernel only compares with 0, a zero point, bounds of values, and numbers of bits."""
+    text, whole = function.text, _whole(function)
+    powers, uses = EXPONENT.findall(text), re.findall(r"\w+", text)
+    points = list(filter(ZERO_POINT.fullmatch, whole))
+    numbers = dict.fromkeys(points if len(points) == 1 else (), SOUGHT)
+    numbers |= dict.fromkeys(filter(BITS.fullmatch, whole), BYTE)
+    for name in whole:
+        end = END.search(name)
+        bound = LEAST if end and end[0].lower() == "min" else SOUGHT
+        bounds = re.findall(BOUNDS.format(name), text) if end else []
+        tests = re.findall(SWITCH.format(name), text)
+        power = powers.count(name), numbers.get(name, SOUGHT)
+        for times, value in (power, (len(bounds), bound), (len(tests), "1")):
+            if 0 < times == uses.count(name):
+                numbers[name] = value
     return numbers
 
 

@@ -55,6 +55,8 @@ TAKES = "is all that the code takes"
 LARGE, REST, WHOLE_NUMBER = 256, 64, re.compile(r"[\dULul()*+< -]+")
 """Largest constant of a kernel that needs no smaller one, a multiple of most tiles, and how a constant is written."""
 Names = dict[str, str]
+ROWS = "rows"
+"""The size of a kernel that nothing launches and whose blocks have a row each."""
 PREFIX = "T_"
 """Prefix of a template parameter's macro, because a macro of the same name would replace the parameter."""
 
@@ -795,8 +797,8 @@ def set_common_grid(guess: Guess) -> None:
     """Guess a grid in which each thread has one element of the output."""
     grid = _common_grid(guess.widths or guess.front["block"], _extents(guess.operation))
     derived = type(guess.operation).reference is Operation.reference
-    if derived and "rows" in {*guess.operation.dimensions} - {*leaves(guess.front["arguments"])}:
-        grid = ["rows"]  # `deriving.ROWS`
+    if derived and ROWS in {*guess.operation.dimensions} - {*leaves(guess.front["arguments"])}:
+        grid = [ROWS]
     guess.front["grid"], guess.unknown["--grid"] = grid, ", ".join(map(str, grid))
 
 
