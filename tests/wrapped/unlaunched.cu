@@ -6,10 +6,14 @@
 // lowest: 3, its results lie in variables of the device
 // peaks: 0, equal to the maxima of blocks
 // reach: 3, differs from the absolute value of each element ... with large numbers: wrong
+// exclusive_scan: 0, is right with --block 'n // 2' --grid 1 (Tilewave's choice): equal to an exclusive scan
+// convolve: 0, is right with --block 16,16 (Tilewave's choice): equal to the convolution
+// sum_early: 1, is not right with any block that was tried: race ... of shared memory
 #include <string>
 #include <vector>
 #define PART 128
 #define TILE_DIM 16
+#define INNER 14
 #define BLOCK_ROWS 4
 const std::vector<std::string> DEVICE_NAMES = {"cpu", "gpu"};
 
@@ -89,4 +93,55 @@ __global__ void reach(const float* x, float* y, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = fminf(fabsf(x[i]), 1.5f);
+}
+
+__global__ void exclusive_scan(float* data, int n)
+{
+    extern __shared__ float sums[];
+    const int t = threadIdx.x;
+    sums[2 * t] = data[2 * t];
+    sums[2 * t + 1] = data[2 * t + 1];
+    int gap = 1;
+    for (int d = n / 2; d > 0; d /= 2, gap *= 2) {
+        __syncthreads();
+        if (t < d) sums[gap * (2 * t + 2) - 1] += sums[gap * (2 * t + 1) - 1];
+    }
+    if (t == 0) sums[n - 1] = 0;
+    for (int d = 1; d < n; d *= 2) {
+        gap /= 2;
+        __syncthreads();
+        if (t < d) {
+            const int left = gap * (2 * t + 1) - 1, right = gap * (2 * t + 2) - 1;
+            const float kept = sums[left];
+            sums[left] = sums[right];
+            sums[right] += kept;
+        }
+    }
+    __syncthreads();
+    data[2 * t] = sums[2 * t];
+    data[2 * t + 1] = sums[2 * t + 1];
+}
+
+__global__ void convolve(const float* in, const float* weights, float* out, int width, int height)
+{
+    __shared__ float tile[TILE_DIM][TILE_DIM];
+    const int x = blockIdx.x * INNER + threadIdx.x - 1, y = blockIdx.y * INNER + threadIdx.y - 1;
+    const int i = threadIdx.y, j = threadIdx.x;
+    tile[i][j] = x >= 0 && x < width && y >= 0 && y < height ? in[y * width + x] : 0;
+    __syncthreads();
+    if (i == 0 || i == TILE_DIM - 1 || j == 0 || j == TILE_DIM - 1 || x >= width || y >= height) return;
+    float sum = 0;
+    for (int u = 0; u < 3; u++)
+        for (int v = 0; v < 3; v++) sum += weights[u * 3 + v] * tile[i + u - 1][j + v - 1];
+    out[y * width + x] = sum;
+}
+
+__global__ void sum_early(const float* x, float* out, int n)
+{
+    __shared__ float total;
+    const float value = threadIdx.x < n ? x[threadIdx.x] : 0;
+    if (threadIdx.x == blockDim.x - 1) total = 0;
+    atomicAdd(&total, value);
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = total;
 }

@@ -14,7 +14,7 @@ from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import SCHEMA_VERSION, execute, flags, wrap
 from tilewave.commands import outcome as outcomes
 from tilewave.commands.checking.doubts import is_mostly_wrong
-from tilewave.commands.checking.judging import WORST, verdict_on
+from tilewave.commands.checking.judging import WORST, otherwise_launched, verdict_on
 from tilewave.commands.checking.judging_programs import Programs
 from tilewave.commands.checking.sources import GUESSES, checked_kernels
 from tilewave.commands.checking.tried import Row
@@ -64,6 +64,9 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
                     wrapped = source.kernel is None or source.kernel.path != source.path
                     if document["exit_code"] == result.UNCLEAR and wrapped:
                         document = programs.judged(document, source.path)
+                    if document["exit_code"] == result.UNCLEAR and source.launches:
+                        of_source = document, source, options, machine, Path(folder)
+                        document = otherwise_launched(*of_source)
                     kernels.append(document)
                     named = source.kernel.front.operation if source.kernel else ""
                     is_shipped = source.signature and operations.MODULES.file(named) is None

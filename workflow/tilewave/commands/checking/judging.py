@@ -1,5 +1,6 @@
 """The verdict on a kernel: what its trials decide, and how far a guess of `wrap` bears on it."""
 
+import contextlib
 import functools
 import math
 import re
@@ -26,7 +27,12 @@ from tilewave.commands.checking.doubts import (
 )
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
-from tilewave.commands.checking.sources import FIXED, CheckedKernel, at_size
+from tilewave.commands.checking.sources import (
+    FIXED,
+    CheckedKernel,
+    at_size,
+    checked_kernels,
+)
 from tilewave.commands.checking.tried import (
     EVEN,
     LIMIT_S,
@@ -40,6 +46,7 @@ from tilewave.commands.wrapping import probing, trying
 from tilewave.commands.wrapping.host_reference import Reference
 from tilewave.commands.wrapping.recognising import CONSTANT
 from tilewave.execution import least, trust
+from tilewave.execution.places import sentence as sentence_of
 from tilewave.kernel import result
 from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import Kernel
@@ -56,6 +63,9 @@ SEVERAL, MANY, VAST = 4, 5, 16
 a block of 1024 from 256 on, and where these are few blocks, or lines are not executed."""
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
+SHARED = " of shared memory"
+LAUNCHES_S = 12.0
+"""Seconds after which no further launch is tried."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 """Exit codes, the one that decides first."""
 
@@ -119,6 +129,38 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
             return verdict_on(replace(source, kernel=None, problem=problem), options, machine)
         outcome |= _document(source, tried, options)
     return _otherwise(source, outcome, options, machine)
+
+
+def otherwise_launched(
+    document: dict[str, Any], source: CheckedKernel, options: Namespace, machine: Any, home: Path
+) -> dict[str, Any]:
+    """Return the document of a kernel that is not decided, and that no file launches, with a launch with which it is right,
+    or with a race that it has with each block, if there is one."""
+    begun, tries = time.monotonic(), {"": document}
+    same = probing.SAME_BY_HALVES in source.notes
+    for at, sides in enumerate(() if same else source.launches):
+        if time.monotonic() - begun > LAUNCHES_S:
+            break
+        flags = " ".join(f"--{key} {shlex.quote(of)}" for key, of in sides.items())
+        again = Namespace(**vars(options) | sides | {"path": source.path, "kernel": source.name})
+        with contextlib.suppress(UserError):
+            for kernel in checked_kernels(again, home / f"{source.name}-{at}", {}):
+                tries[flags] = tried = verdict_on(kernel, again, machine)
+                if tried["exit_code"] == result.RIGHT:
+                    launch = f" is right with {flags} (Tilewave's choice)"
+                    text = tried["sentence"].replace(" is right", launch, 1)
+                    return tried | {"sentence": text}
+    faults = [  # those that no grid can cause
+        {(of["kind"], of["line"]): of for of in tried["findings"] if SHARED in of["message"]}
+        for tried in tries.values()
+        if tried.get("verdict") in (result.RACE, result.UNINITIALISED)
+    ]
+    always = set.intersection(*map(set, faults)) if SEVERAL <= len(faults) == len(tries) else set()
+    if always and source.any_block:
+        fault = next(of for key, of in faults[0].items() if key in always)
+        text = f"{source.name} is not right with any block that was tried: {sentence_of(fault)}"
+        document |= {"exit_code": result.NOT_RIGHT, "sentence": text}
+    return document
 
 
 def _grown(

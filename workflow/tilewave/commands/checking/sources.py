@@ -15,6 +15,7 @@ from tilewave.basics.errors import HERE, NoKernel, UserError
 from tilewave.commands import execute, flags, wrap
 from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.wrapping import (
+    blocks,
     compiled,
     finding,
     matching,
@@ -61,7 +62,8 @@ class CheckedKernel:
     search: yields formulas that may judge; governs: `guessing.governing`; otherwise: returns the kernel under an operation of what it touches;
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
-    parameters, if a file launches it."""
+    parameters, if a file launches it; launches: flags of other launches that it may have,
+    if none does; any_block: whether it asks for the size of its block."""
 
     path: Path
     name: str
@@ -83,6 +85,8 @@ class CheckedKernel:
     size: str = ""
     where: Sequence[str] = ()
     signature: str = ""
+    launches: Sequence[Mapping[str, str]] = ()
+    any_block: bool = False
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -229,6 +233,10 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             parameters = ", ".join(f"{of.type} {of.name}" for of in function.parameters)
             launched = finding.bearing(source, function.name).launches(function.name)
             wrapped = replace(wrapped, signature=parameters if launched else "")
+            if not (launched or options.block or options.grid):
+                likely = [*blocks.likely(function, source)]
+                asks = function.mentions("blockDim")
+                wrapped = replace(wrapped, launches=likely, any_block=asks)
         yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
 
 

@@ -333,9 +333,7 @@ def guessed(
         guess.alternatives.append(scratch.front)
         turned = _other_grids(scratch)[:1] if "--grid" in scratch.unknown else []
         guess.alternatives += [{**scratch.front, "grid": grid} for grid in turned]
-    grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
-    guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
-    guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
+    _add_grids(guess)
     units = {"alpha": 1.0, "beta": 0.0}
     ignored = [item.name for item in function.parameters if not function.mentions(item.name)]
     numbers = [
@@ -734,7 +732,7 @@ def _common_block(guess: Guess, code: Code) -> list[int | str]:
             width, block[at] = (_simple(of, {}) for of in of_axis)
             widths.append(width)
     if len(widths) == len(block):
-        guess.widths = [] if widths == block else widths
+        guess.widths = widths
         if _threads(block) <= BLOCK_LIMIT:
             return block
         block, guess.widths = common, widths  # a thread has several elements
@@ -791,6 +789,21 @@ def _extents(operation: Operation) -> tuple[str, ...]:
     operands = sorted(operation.operands.values(), key=lambda operand: not operand.written)
     named = (tuple(size for size in item.extents if isinstance(size, str)) for item in operands)
     return next(filter(None, named), ())
+
+
+def with_block(guess: Guess, block: list[int | str]) -> None:
+    """Take a block, and guess the grid anew if it is a guess."""
+    guess.front["block"], guess.alternatives = block, []
+    if "--grid" in guess.unknown:
+        set_common_grid(guess)
+        _add_grids(guess)
+
+
+def _add_grids(guess: Guess) -> None:
+    """Put front matter with other grids first among the alternatives, and that with fewer threads last."""
+    grids = [candidate for candidate in _other_grids(guess) if candidate != guess.front["grid"]]
+    guess.alternatives[:0] = [{**guess.front, "grid": grid} for grid in grids]
+    guess.alternatives += [{**guess.front, "grid": grid} for grid in _wide_grids(guess)]
 
 
 def set_common_grid(guess: Guess) -> None:

@@ -15,7 +15,13 @@ from tilewave import execution
 from tilewave.basics.errors import HERE, UserError
 from tilewave.commands import execute
 from tilewave.commands.wrapping import compiled, matching, trying, writing
-from tilewave.commands.wrapping.guessing import Guess, guessed, set_common_grid, tiles_of_grid
+from tilewave.commands.wrapping.guessing import (
+    Guess,
+    guessed,
+    set_common_grid,
+    tiles_of_grid,
+    with_block,
+)
 from tilewave.commands.wrapping.reading import Function, Source
 from tilewave.execution import case
 from tilewave.kernel import operations
@@ -119,6 +125,8 @@ def _take_flags(options: Namespace, guess: Guess) -> None:
             guess.notes[:] = [note for note in guess.notes if flag not in note]
             parsed = _parsed(flag, text)
             guess.front[key] = parsed[0] if key == "shared_bytes" else parsed
+            if key == "block":
+                with_block(guess, parsed)
             tiles_of_grid(guess)
         elif flag in guess.unknown:
             if "None" in matching.leaves(value):
