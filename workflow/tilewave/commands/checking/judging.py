@@ -137,8 +137,9 @@ def otherwise_launched(
     """Return the document of a kernel that is not decided, and that no file launches, with a launch with which it is right,
     or with a race that it has with each block, if there is one."""
     begun, tries = time.monotonic(), {"": document}
-    same = probing.SAME_BY_HALVES in source.notes
-    for at, sides in enumerate(() if same else source.launches):
+    ended = document.get("verdict") == result.NOT_CHECKED and source.any_block
+    ended = ended or probing.SAME_BY_HALVES in source.notes  # then no block tells more
+    for at, sides in enumerate(() if ended else source.launches):
         if time.monotonic() - begun > LAUNCHES_S:
             break
         flags = " ".join(f"--{key} {shlex.quote(of)}" for key, of in sides.items())
