@@ -295,7 +295,7 @@ def _document(
     if edges and len(edges) == len(off) and few and not up:
         deciding = right
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
-        text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
+        text = (JUDGED_BY.split(text) if "expected nan" not in text else text.split(": "))[0]
         text = f", right where {where}{why}" if where else text
         source = replace(source, edge=text)
     proven = any(entry.right_at_whole_tiles for entry in deciding)
