@@ -150,7 +150,7 @@ class Form:
     def destination(self, words: int = 0) -> None:
         """Take all outputs: leading predicates, the register, further predicates."""
         outputs = self.leading_predicates()
-        self.register_out(words or self.words)
+        self.register_out(words)
         self.predicates_out(outputs + self.leading_predicates())
 
     def leading_predicates(self) -> list[SassOperand]:
@@ -173,7 +173,7 @@ class Form:
             raise self.fail()
         return operand
 
-    def register_out(self, words: int = 1) -> None:
+    def register_out(self, words: int = 0) -> None:
         if not self.operands or self.operands[0].kind not in ("register", "uniform"):
             raise self.fail()
         first = self.operands.pop(0)
@@ -181,7 +181,7 @@ class Form:
             raise self.fail(f"destination {first.text}")
         self.row[c.DST] = first.index
         self.row[c.DST_UNIFORM] = first.kind == "uniform"
-        self.row[c.DST_WORDS] = words
+        self.row[c.DST_WORDS] = words or self.words
 
     def predicates_out(self, outputs: Sequence[SassOperand]) -> None:
         if len(outputs) > 2:

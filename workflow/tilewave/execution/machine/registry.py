@@ -67,7 +67,7 @@ def _in_steps(steps: list[list[str]], names: Mapping[str, Any]) -> Rule:
             arguments = [
                 int(of) if isinstance(of, str) and of.isdigit() else of for of in arguments
             ]
-        calls.append((names[name] if name[0] == "_" else getattr(Form, name), arguments))
+        calls.append((getattr(Form, name, None) or names[name], arguments))
 
     def rule(form: Form) -> None:
         for call, arguments in calls:

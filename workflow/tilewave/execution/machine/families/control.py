@@ -52,14 +52,9 @@ def _brx(form: Form) -> None:
     form.operands.clear()
 
 
-@opcode("BREAK")
-def _break(form: Form) -> None:
-    form.drop("RELIABLE")
-    form.op(c.CONTROL, BREAK)
-    form.trailing_predicates()
+def _leading(form: Form) -> None:
     for predicate in form.leading_predicates():
         form.predicate_in(predicate)
-    form.row[c.BARRIER] = form.operands.pop(0).index
 
 
 @opcode("BMOV")
@@ -117,12 +112,7 @@ def _ret(form: Form) -> None:
         _target(form, form.operands.pop(0))
 
 
-@opcode("BAR")
-def _bar(form: Form) -> None:
-    form.drop("DEFER_BLOCKING")
-    kind = form.need("SYNC", "ARV", "RED")
-    form.op(c.CONTROL, {"SYNC": BLOCK_SYNC, "ARV": BLOCK_ARRIVE, "RED": BLOCK_REDUCE}[kind])
-    if kind == "RED":
-        form.choose("=AND", "OR", "POPC")
+def _block_barrier(form: Form) -> None:
+    """Take predicates, a barrier of the block and maybe its number of threads."""
     form.trailing_predicates()
     form.next_sources(2 if len(form.operands) > 1 else 1)

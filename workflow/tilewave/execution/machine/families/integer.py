@@ -204,9 +204,7 @@ def _isetp(form: Form) -> None:
     form.next_sources(2, "int", words)
 
 
-@opcode("IDP")
-def _idp(form: Form) -> None:
-    width = form.need("4A", "2A")
+def _dot(form: Form, op: int) -> None:
     kinds = form.take_all("S8", "U8", "S16", "U16")
     if len(kinds) != 2:
         raise form.fail()
@@ -214,26 +212,16 @@ def _idp(form: Form) -> None:
     if form.take("HI"):
         form.set(c.HIGH)
     form.drop("LO")
-    _plain(form, DOT4 if width == "4A" else DOT2, 3)
+    _plain(form, op, 3)
 
 
-@opcode("VABSDIFF4")
-def _vabsdiff4(form: Form) -> None:
-    what = P_SUM_ABS_DIFF if form.take("ACC") else P_ABS_DIFF
+def _of_bytes(form: Form) -> None:
     for plain, packed in (("U8", "U8x4"), ("S8", "S8x4")):
         if form.take(plain):
             form.modifiers.append(packed)
-    if not _packed(form, what, 3):
-        raise form.fail()
 
 
-@opcode("QSPC")
-def _qspc(form: Form) -> None:
-    """Decode a test of a generic address's space: G global, S shared, L local, D another block's."""
-    form.drop("E")
-    form.choose("G", "S", "L", "D")
-    form.op(c.INTEGER, SPACE_OF)
-    form.destination()
+def _whole_address(form: Form) -> None:
     address = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
     if len(address.terms) != 1 or address.terms[0].uniform:
         raise form.fail()

@@ -77,21 +77,10 @@ def _store(form: Form) -> None:
     form.row[c.DST] = form.plain().index  # what is stored
 
 
-@opcode("LDSM", "STSM")
-def _ldsm(form: Form) -> None:
-    form.need("16")
+def _matrices(form: Form) -> None:
     if form.need("M88", "MT88") == "MT88":
         form.set(c.TRANSPOSED)
-    count = int(form.take("2", "4") or 1)
-    store = form.base == "STSM"
-    form.op(c.MATRIX, int(store))
-    form.row[c.WIDTH] = count
-    if store:
-        form.address(form.operands.pop(0))
-        form.row[c.DST] = form.operands.pop(0).index
-    else:
-        form.register_out(count)
-        form.address(form.operands.pop(0))
+    form.row[c.WIDTH] = form.words = int(form.take("2", "4") or 1)
 
 
 ATOMICS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH", "CAS", "INC", "DEC")
