@@ -4,6 +4,7 @@ not consume makes it unsupported: ignored, it could give a wrong result."""
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -96,6 +97,10 @@ class Form:
     def choose(self, *names: str) -> None:
         """Set SUB to the `number` of one of these modifiers."""
         self.row[c.SUB] = self.number(*names)
+
+    def bits(self, *choices: Any) -> None:
+        """Set the bits of one of these modifiers: each name before its bits, a default with a ``=``."""
+        self.set(choices[1::2][self.number(*choices[::2])])
 
     def wide(self, *names: str) -> None:
         """Give the next outputs and sources two words if one of these is a modifier."""
@@ -291,13 +296,13 @@ class Form:
         for _ in range(count):
             self.source(self.plain(kind), "int", words)
 
-    def place(self) -> None:
+    def place(self, first: int = c.A_REG) -> None:
         """Take the next operand as the address."""
-        self.address(self.operands.pop(0))
+        self.address(self.operands.pop(0), first)
 
-    def index(self, column: int) -> None:
-        """Set a column to the number of the next operand."""
-        self.row[column] = self.operands.pop(0).index
+    def index(self, column: int, kind: str = "") -> None:
+        """Set a column to the number of the next operand, which must be `plain` if it has a kind."""
+        self.row[column] = (self.plain(kind) if kind else self.operands.pop(0)).index
 
     def masks(self, operand: SassOperand, kind: str, slot: np.ndarray) -> None:
         if kind == "int":

@@ -11,33 +11,22 @@ from tilewave.theory.tensor_map_limits import RANKS
 Y_LOAD, Y_STORE, Y_BYTES_IN, Y_BYTES_OUT, Y_COMMIT, Y_FENCE = range(6)
 
 
-@opcode("LDGSTS")
 def _ldgsts(form: Form) -> None:
-    bypass = form.flag("BYPASS", c.BYPASS)
     form.drop(*HINTS)
-    if form.take("ZFILL"):
-        form.set(c.HIGH)  # low bits of the source address: bytes at the end become zeros
-    width = bytes_a_lane(form)
-    form.op(c.COPY, int(bypass))
-    form.row[c.WIDTH] = abs(width)
-    form.address(form.operands.pop(0))
-    form.address(form.operands.pop(0), c.G_REG)
+    form.flag("ZFILL", c.HIGH)  # low bits of the source address: bytes at the end become zeros
+    form.row[c.WIDTH] = abs(bytes_a_lane(form))
+    form.place()
+    form.place(c.G_REG)
     if form.trailing_predicates():
         form.set(c.ZERO_FILL)
 
 
-@opcode("DEPBAR")
 def _depbar(form: Form) -> None:
-    if not form.take("LE"):
-        # DEPBAR {n,...} orders older loads, which complete at once here.
-        form.op(c.CONTROL, NOTHING)
-        form.operands.clear()
-        return
     scoreboard, form.row[c.SUB] = form.operands.pop(0), form.whole()
     if scoreboard.kind != "scoreboard":
         raise form.fail()
-    form.operands.clear()
     form.op(c.CONTROL, NOTHING if scoreboard.index else COPY_WAIT)
+    form.operands.clear()
 
 
 def _hint(form: Form) -> None:
@@ -57,10 +46,6 @@ def _two_places(form: Form) -> None:
         form.row[column] = operand.terms[0].index
 
 
-def _uniform(form: Form, column: int) -> None:
-    form.row[column] = form.plain("uniform").index
-
-
 def _rank(form: Form) -> None:
     """Take the dimensions of a tensor copy."""
     dimensions = form.take(*(f"{rank}D" for rank in RANKS))
@@ -78,7 +63,7 @@ def _bytes_copy(form: Form) -> None:
     form.op(c.BULK, Y_BYTES_IN if ways[0] == "S" else Y_BYTES_OUT)
     _hint(form)
     _two_places(form)
-    _uniform(form, c.SUB)
+    form.index(c.SUB, "uniform")
     if several:
         form.row[c.BANK] = form.row[c.SUB]
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.registry import opcode
 
 # ---- float operations (f32, f64, f16 families)
 (
@@ -55,20 +54,3 @@ def _doubles(form: Form, count: int) -> None:
         if operand.negated:
             form.set((c.NEG0, c.NEG1, c.NEG2)[number])
         form.source(replace(operand, absolute=False, negated=False), "f64", 2)
-
-
-@opcode("DSETP")
-def _dsetp(form: Form) -> None:
-    form.boolean()
-    choice = form.take("MIN", "MAX")
-    if choice is None:
-        form.comparison()
-    form.op(c.F64, F_COMPARE if choice is None else F_CHOOSE)
-    form.predicate_pair()
-    pins = form.trailing_predicates()
-    if choice is not None:
-        # Selects the smaller or larger source; no predicate is combined.
-        if form.row[c.FLAGS] or [predicate.text for predicate in pins] != ["PT"]:
-            raise form.fail()
-        form.row[c.SUB] = int(choice == "MIN")
-    _doubles(form, 2)
