@@ -194,12 +194,9 @@ class Form:
         for column, operand in zip((c.PD0, c.PD1), outputs):
             self.row[column] = self.predicate_index(operand)
 
-    def predicate_out(self) -> None:
-        self.predicates_out([self.operands.pop(0)])
-
-    def predicate_pair(self) -> None:
-        """Take the two output predicates of a comparison."""
-        self.predicates_out([self.operands.pop(0), self.operands.pop(0)])
+    def predicate_out(self, count: int = 1) -> None:
+        """Take so many output predicates."""
+        self.predicates_out([self.operands.pop(0) for _ in range(count)])
 
     def predicate_in(self, operand: SassOperand) -> None:
         column = (c.PIN0, c.PIN1, c.PIN2)[self.predicates_in]
@@ -342,25 +339,17 @@ class Form:
             # With E an address without a width has 64 bits.
             wide, scale = far and not term.uniform and not term.suffixes, 0
             for suffix in term.suffixes:
-                if suffix == "64":
-                    wide = True
-                elif suffix == "U32":
-                    wide = False
-                elif suffix in ("X4", "X8", "X16"):
-                    scale = {"X4": 2, "X8": 3, "X16": 4}[suffix]
+                if suffix in ("64", "U32"):
+                    wide = suffix == "64"
+                elif suffix in SCALES:
+                    scale = SCALES[suffix]
                 else:
                     raise self.fail(f"address {operand.text}")
-            if term.uniform:
-                if scale or self.row[c.A_UREG + shift] != RZ:
-                    raise self.fail(f"address {operand.text}")
-                self.row[c.A_UREG + shift] = term.index
-                self.row[c.A_UWIDE + shift] = wide
-            else:
-                if self.row[c.A_REG + shift] != RZ:
-                    raise self.fail(f"address {operand.text}")
-                self.row[c.A_REG + shift] = term.index
-                self.row[c.A_WIDE + shift] = wide
-                self.row[c.A_SHIFT + shift] = scale
+            register, width = (c.A_UREG, c.A_UWIDE) if term.uniform else (c.A_REG, c.A_WIDE)
+            if self.row[register + shift] != RZ or (term.uniform and scale):
+                raise self.fail(f"address {operand.text}")
+            self.row[register + shift], self.row[width + shift] = term.index, wide
+            self.row[c.A_SHIFT + shift] |= scale
         self.row[c.A_OFFSET + shift] = signed(operand.offset)
 
     def comparison(self) -> None:
@@ -378,6 +367,7 @@ class Form:
         return self.row
 
 
+SCALES = {"X4": 2, "X8": 3, "X16": 4}
 HALVES = re.compile(r"(N?)H[01]_(N?)H[01]$")
 """The upper half of an operand, then the lower one; N: negated."""
 SWIZZLES = {

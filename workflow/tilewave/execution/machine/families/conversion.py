@@ -48,11 +48,7 @@ def _type(form: Form, names: Mapping[str, int], default: str) -> str:
 
 
 def _scalar(
-    form: Form,
-    op: int,
-    to_types: Mapping[str, int],
-    from_types: Mapping[str, int],
-    *defaults: str,
+    form: Form, op: int, to_types: Mapping[str, int], from_types: Mapping[str, int], *defaults: str
 ) -> None:
     """Decode a conversion of one number: of types without a default both must be modifiers, and ``=`` is the type that it becomes."""
     rounding = _round_name(form)

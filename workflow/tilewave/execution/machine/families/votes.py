@@ -17,7 +17,7 @@ X_SHUFFLE, X_TRANSPOSE = range(2)
 def _plop3(form: Form) -> None:
     form.drop("LUT")
     form.op(c.LOGIC, L_PLOP3)
-    form.predicate_pair()
+    form.predicate_out(2)
     second, first = form.operands.pop(), form.operands.pop()
     form.row[c.SUB] = int(first.value) | int(second.value) << 8
     if len(form.operands) != 3:
