@@ -3,7 +3,7 @@ The launch is the driver's: cuda.core's takes no struct, FP8 number or tensor ma
 
 import ctypes
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,21 @@ def pointer(address: int) -> Any:
 
 
 Values = Sequence[arguments.Value | arguments.StructLayout]
+
+
+def values(
+    job: Job,
+    buffers: Collection[str],
+    maps: Collection[str],
+    alpha: float,
+    beta: float,
+    sizes: Sequence[int] | None = None,
+) -> Values:
+    """Return a job's arguments from `arguments.values`. Raises CudaError for arguments that do not fit."""
+    try:
+        return arguments.values(job, buffers, maps, alpha, beta, sizes)
+    except ValueError as error:
+        raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error)) from error
 
 
 def pack(signature: Values, pointers: Mapping[str, int], maps: Mapping[str, Any]) -> Arguments:
@@ -174,18 +189,13 @@ class _Launch:
         alpha: float,
         beta: float,
     ) -> Callable[[], None]:
-        """Return a function that enqueues the launch; copies: addresses of the resident tensor maps.
-        Raises CudaError for arguments that do not fit."""
+        """Return a function that enqueues the launch; copies: addresses of the resident tensor maps."""
         by_address = {name: address for name, address in copies.items() if name in self.by_address}
         pointers = {**pointers, **by_address}
         # A case has up to 32 sets of buffers, which differ only in addresses.
         key = (alpha, beta, tuple(pointers), tuple(maps))
         if key not in self._values:
-            given = self._job, pointers, maps, alpha, beta, self._sizes
-            try:
-                self._values[key] = arguments.values(*given)
-            except ValueError as error:
-                raise CudaError("CUDA_ERROR_INVALID_VALUE", str(error)) from error
+            self._values[key] = values(self._job, pointers, maps, alpha, beta, self._sizes)
         packed = pack(self._values[key], pointers, maps)
         return lambda: enqueue(self._config, self._handle, packed)
 

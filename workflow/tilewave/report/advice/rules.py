@@ -31,7 +31,7 @@ WIDTH = re.compile(r"\.(?:BYPASS\.)?(?:LTC\d+B\.)?(?P<bits>64|128)\b")
 LOCAL = re.compile(r"^(?:LDL|STL)\b")
 
 
-def _found(rule: str, **facts: Any) -> str:
+def _sentence(rule: str, **facts: Any) -> str:
     """Return the sentence of a rule. origin: a line, of which it has the place."""
     if "origin" in facts:
         facts["origin"] = place(facts["origin"]) or "an unknown line"
@@ -56,7 +56,7 @@ def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origi
     needless, actual = sum(map(over, rows)), total(rows, column)
     origin, most = worst_line(rows, over)
     facts = {"needless": needless, "actual": actual, "most": most, "origin": origin}
-    return actual, needless, _found(column, **facts), origin
+    return actual, needless, _sentence(column, **facts), origin
 
 
 def busiest_pipe(subject: Subject) -> Finding | None:
@@ -73,7 +73,7 @@ def busiest_pipe(subject: Subject) -> Finding | None:
     facts = {"pipe": pipe, "busy": subject.busy[pipe], "following": following, "origin": origin}
     return Finding(
         work,
-        _found("busiest", **facts, part=most and most / total(rows, column)),
+        _sentence("busiest", **facts, part=most and most / total(rows, column)),
         # Where SMs have no block, another distribution of the same work is faster, too.
         subject.busy[pipe] * quantization.cycles_active_ratio(blocks, int(sms)),
         subject.bounded(subject.busy[pipe], saves={pipe}),
@@ -132,7 +132,7 @@ def last_wave(subject: Subject) -> Finding | None:
     # No other distribution of the work saves the average cycles with a warp.
     counted = 1 - average / subject.elapsed if average and subject.elapsed else 0.0
     both = average is not None and busiest is not None
-    sentence = _found("wave", waves=waves, empty=1 - used, idle=uneven, counted=both)
+    sentence = _sentence("wave", waves=waves, empty=1 - used, idle=uneven, counted=both)
     saved = subject.bounded(max(1 - used, counted), saves=subject.busy)
     return Finding("idle part of the last wave", sentence, max(1 - used, uneven), saved)
 
@@ -147,7 +147,7 @@ def tile_waste(subject: Subject) -> Finding | None:
     ratio = quantization.operations_ratio(shape, tile)
     filled = _filled(subject)
     used = filled[1] if filled else 1.0
-    sentence = _found("tile", tile=tile, more=ratio - 1, shape=[m, n, k])
+    sentence = _sentence("tile", tile=tile, more=ratio - 1, shape=[m, n, k])
     saved = subject.bounded(1 - used / ratio, saves=subject.busy)
     return Finding("tile waste", sentence, 1 - 1 / ratio, saved)
 
@@ -163,7 +163,7 @@ def occupancy_limiter(subject: Subject) -> Finding | None:
         return None
     limiters = occupancy.limiters
     freed = min(blocks for name, blocks in occupancy.limits.items() if name not in limiters)
-    sentence = _found("occupancy", occupancy=occupancy, freed=freed, waiting=waiting)
+    sentence = _sentence("occupancy", occupancy=occupancy, freed=freed, waiting=waiting)
     saved = subject.bounded(1 - occupancy.blocks / freed, waiting)
     return Finding("occupancy limiter", sentence, waiting, saved)
 
@@ -187,7 +187,7 @@ def spills(subject: Subject) -> Finding | None:
         waiting = min(longest, waiting if waiting is not None else longest)
     origin, _ = worst_line(rows, lambda row: float(row["executed"]))
     counted = bool(subject.instructions)
-    sentence = _found("spills", spilled=spilled, executed=executed, counted=counted)
+    sentence = _sentence("spills", spilled=spilled, executed=executed, counted=counted)
     saved = subject.bounded(waiting) if spilled else 0.0
     return Finding("spills", sentence, float(spilled > 0), saved, origin)
 
@@ -197,7 +197,7 @@ def register_banks(subject: Subject) -> Finding | None:
     if not subject.waits:
         return None
     share = subject.waits["dispatch_stall"]
-    sentence = _found("banks", share=share)
+    sentence = _sentence("banks", share=share)
     return Finding("register banks", sentence, share, subject.bounded(share))
 
 
@@ -213,7 +213,7 @@ def top_stall(subject: Subject) -> Finding | None:
     samples = most and most / total(subject.samples, column)
     shape = subject.samples[0]["case"].partition("@")[2] if most else ""
     facts = {"share": share, "samples": samples, "origin": origin}
-    sentence = _found("stall", state=catalogue.STATES[state], **facts)
+    sentence = _sentence("stall", state=catalogue.STATES[state], **facts)
     line = origin if most else NOWHERE
     return Finding("top stall", sentence, share, subject.bounded(share), line, shape)
 
@@ -243,7 +243,7 @@ def small_copies(subject: Subject) -> Finding | None:
     facts = {"small": total(small, "executed"), "copies": copies, "needless": needless}
     return Finding(
         "cp.async with small pieces",
-        _found("copies", **facts, widths=widths, full=COPY_BYTES, origin=origin),
+        _sentence("copies", **facts, widths=widths, full=COPY_BYTES, origin=origin),
         needless / copies if copies else 0.0,
         subject.bounded(subject.on_sms(cycles), saves={bounds.ISSUE}),
         origin,
