@@ -66,6 +66,8 @@ def sentence(
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
             ends += [f"it is right where {where}{down}{source.edge}"]
+        elif edges and end.verdict == result.NOT_CHECKED and where:
+            ends += [f"nothing was found where {where}"]
         ends += [f"{differs}at {size_of(case)}", *alike] if differs else []
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
