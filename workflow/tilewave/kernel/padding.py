@@ -14,7 +14,9 @@ POISON = 0xFF
 
 def unset(memory: np.ndarray) -> np.ndarray:
     """Return which elements hold what lies in memory before a launch."""
-    same: np.ndarray = np.all(memory.view(np.uint8).reshape(memory.size, -1) == POISON, axis=1)
+    same: np.ndarray = np.all(
+        memory.view(np.uint8).reshape(memory.size, memory.itemsize) == POISON, axis=1
+    )
     return same
 
 

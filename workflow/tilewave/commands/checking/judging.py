@@ -29,6 +29,7 @@ from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.checking.sentences import GUESSING, JUDGED_BY, sentence
 from tilewave.commands.checking.sources import (
     FIXED,
+    LEFT_OUT,
     CheckedKernel,
     at_size,
     checked_kernels,
@@ -347,7 +348,10 @@ def _document(
         outcome |= _counts(source, complete[-1] if complete[-1].name == EVEN else largest, options)
     smaller = ", ".join(source.smaller)
     smaller = f" (with smaller constants than the file's: {smaller})" if smaller else ""
-    return outcome | {"sentence": sentence(source, outcome, decisive, deciding) + smaller}
+    unbuilt = decisive.outcome.status == result.FAILED_TO_COMPILE
+    absent = "; ".join(of for of in source.notes if unbuilt and of.startswith(LEFT_OUT))
+    text = f"{sentence(source, outcome, decisive, deciding)}{smaller}"
+    return outcome | {"sentence": f"{text} ({absent})" if absent else text}
 
 
 def _other_variants(kernel: Kernel, case: Case) -> list[str]:

@@ -49,6 +49,8 @@ GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype",
 """The flags of `wrap` that replace a guess."""
 
 
+ABSENT, LEFT_OUT = "absent", "not found, and left out: "
+"""The folder of empty headers that stand in for missing ones, and the note on these."""
 FIXED = re.compile(r"\w+ == \d+")
 """A condition that fixes a size."""
 
@@ -155,10 +157,11 @@ def checked_kernels(
 
 def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKernel]:
     """Yield each kernel of a file without front matter, as `wrap` writes it into a temporary folder."""
-    names, functions = [options.kernel], dict[str | None, Function]()
+    names, functions, absent = [options.kernel], dict[str | None, Function](), list[str]()
     read = functools.cache(finding.read)
     if path.suffix != compiled.SUFFIX:
-        source, _ = read(path.resolve(), (), (*options.macro,))
+        source, _ = read(path.resolve(), (*map(Path, options.include),), (*options.macro,))
+        absent = [name for name in sorted(source.missing) if ".." not in Path(name).parts]
         every = source.functions()
         functions = {item.label: item for item in every if item.file == source.path}
         here = {of for item in functions.values() for of in (None, item.name, item.label)}
@@ -177,6 +180,12 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
     plain |= {"arch": execute.arch_of(options), "read": read}
+    for name in absent:
+        header = folder / ABSENT / name
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text("#pragma once\n")
+        plain["include"] = [*options.include, str(folder / ABSENT)]
+    left_out = [f"{LEFT_OUT}{', '.join(absent)}"] * bool(absent)
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
@@ -237,7 +246,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
                 likely = [*blocks.likely(function, source)]
                 free = function.mentions("blockDim") or not blocks.SHARED.search(function.text)
                 wrapped = replace(wrapped, launches=likely, any_block=free)
-        yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
+        facts = {"in_file": _in_file(function, wrapped.kernel)}
+        yield replace(wrapped, notes=[*wrapped.notes, *left_out], **facts)
 
 
 def _of_program(source: Source) -> list[Path]:

@@ -112,7 +112,8 @@ def read(
     names = [name for text in kernel_texts.values() for name in MACRO.findall(text)]
     names += [definition.partition("=")[0] for definition in macros]
     macro_names = dict.fromkeys(kernel_texts, frozenset(names))
-    return Source(path, {**texts, **kernel_texts}, tuple(kernel_texts), macro_names), tuple(folders)
+    texts |= kernel_texts
+    return Source(path, texts, tuple(kernel_texts), macro_names, missing=missing), tuple(folders)
 
 
 @functools.lru_cache(maxsize=8)

@@ -526,7 +526,7 @@ def _dtypes(
         return dtypes
     if "precision::tf32" in text or ".tf32" in text:
         dtypes |= {name: "tf32" for name in "ab" if dtypes[name] == "f32"}
-    accumulate = {"f16": _f16_sum(function, text), "i8": "i32"}
+    accumulate = {"f16": _f16_sum(function, text), "i8": "i32", "u8": "i32"}
     accumulate |= dict.fromkeys(("bf16", "tf32", "e4m3", "e5m2"), "f32")
     return {**dtypes, "accumulate": accumulate.get(dtypes["a"], dtypes["a"])}
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,7 @@ class Source:
     later: int = 0
     """Number of launches before the one that counts."""
     smaller: Mapping[str, str] = field(default_factory=dict)
+    missing: Set[str] = frozenset()
     """Values of constants in the texts instead of the files', which are too large to execute."""
 
     @functools.cached_property

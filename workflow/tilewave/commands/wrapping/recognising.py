@@ -167,8 +167,9 @@ def recognised(
 
     If none does, and the name of the kernel says all, yield what it says: it is exact."""
     job = samples[0].job
-    if math.prod(job.launch.block[1:]) == 1 and TILED.search(function.text):
-        return  # the launch leaves most of each tile out
+    tiled = math.prod(job.launch.block[1:]) == 1 and TILED.search(function.text)
+    if tiled or not all(held.size for of in samples for held in of.outputs.values()):
+        return  # the launch leaves most of each tile out, or an array has no element
     operation = operations.load(job.operation)
     operands = operation.operands
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]

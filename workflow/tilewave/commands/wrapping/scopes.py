@@ -107,7 +107,9 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if len(earlier) <= MOST:
             of_itself = (_grouped(earlier) if of.text == name else (of,) for of in value)
             value = tuple(itertools.chain(*of_itself))
-        entries.append((token.at, name, _chosen(_test(body, i), tuple(value), earlier)))
+        test = (_grouped(earlier) if of.text == name else (of,) for of in _test(body, i))
+        chosen = _chosen(tuple(itertools.chain(*test)), tuple(value), earlier)
+        entries.append((token.at, name, chosen))
     return entries
 
 
@@ -254,7 +256,7 @@ class Scope:
         loops, body = list[Loop](), self.body
         for i, token in enumerate(body):
             if token.text in ("for", "while") and body[i + 1].text == "(":
-                start = syntax.closing(body, i + 1) + 1
+                start = min(syntax.closing(body, i + 1) + 1, len(body) - 1)
                 braced = body[start].text == "{"
                 ends = (j for j in range(start, len(body)) if body[j].text in ";{")
                 end = syntax.closing(body, start) if braced else next(ends, start)

@@ -55,7 +55,7 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
         exact = np.array_equal(want, np.rint(want), equal_nan=True) and not rounds
         return Tolerance() if exact else Tolerance(WITHIN, frobenius=1.0)
     read = sum(math.prod(operation.extents(job, array)) for array, a in arrays.items() if a.given)
-    terms = max(*job.shape.values(), read / want.size)
+    terms = max(*job.shape.values(), read / max(want.size, 1))
     relative = 2 * max(roundoffs) * (ROUNDINGS + math.sqrt(terms))
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import re
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewave.basics.errors import UserError, shown
-from tilewave.kernel.expressions import FUNCTIONS, Sizes
+from tilewave.kernel.expressions import Sizes, names_in
 from tilewave.kernel.inputs import storage
 from tilewave.kernel.job import BlockTiming, Job
 from tilewave.kernel.launches import LaunchPlan
@@ -64,7 +63,7 @@ def _check_operands(operands: Mapping[str, Operand], sizes: tuple[str, ...], fil
         if not isinstance(operand.extents, tuple | list):
             raise UserError(file, f"operands.{name}", operand.extents, f"({operand.extents!r},)")
         for size in operand.extents:
-            named = {*re.findall(r"[A-Za-z]\w*", str(size))} - {*FUNCTIONS}
+            named = names_in(str(size))
             if not (size > 0 if isinstance(size, int) else named and named <= {*sizes}):
                 allowed = f"a dimension ({', '.join(sizes)}), or a positive whole number"
                 raise UserError(file, f"operands.{name}", size, allowed)
