@@ -68,6 +68,7 @@ ROOMLESS = re.compile(rf"{TIMED_OUT}|[^;]* of shared memory, which has ")
 """Message for an end of a trial that no larger array would prevent."""
 Extents = tuple[str | int, ...]
 SUM, ROW = re.compile(r"\b(\w+) \+ (\d)\b(?! [*/%])"), re.compile(r"\* \( (\w+) \+ (\d) \)")
+WINDOW = re.compile(r"\b(\w+) - (\w+) \+ 1\b")
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
 TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
@@ -378,13 +379,16 @@ def trials(
     most: float = THREADS[0],
     times: int = 1,
     parts: Set[str] = frozenset(),
+    windows: Set[str] = frozenset(),
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
-    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes."""
-    windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
-    steps = {name for name in dimensions if windows and name.startswith("stride")}
+    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes; windows:
+    smaller odd ones."""
+    odd = {*windows, *filter(ODD.fullmatch, dimensions)}
+    strided = odd or any(name.startswith("pad") for name in dimensions)
+    steps = {name for name in dimensions if strided and name.startswith("stride")}
     names = dimensions[1:] and dimensions
-    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *parts}]
+    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *parts, *odd}]
     large = [name for name in dimensions if name not in small]
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
@@ -400,7 +404,7 @@ def trials(
             for name in filter(PITCH.fullmatch, large):
                 widest = max(large, key=lambda name: by_name.get(name, 0))
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
-            shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
+            shape = {name: by_name.get(name, 2) | (name in odd) for name in dimensions}
             shape |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
             product, many = math.prod(shape.values()), threads(fit(shape))
             many = min(many, product) if many == fewest else many  # the same for each shape
@@ -515,6 +519,11 @@ def parts_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
     return (
         {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
     )
+
+
+def windows_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
+    """Return the sides of windows that a kernel moves over another size: ``h - k + 1``."""
+    return {sizes[of] for over, of in WINDOW.findall(function.text) if {over, of} <= sizes.keys()}
 
 
 def _extents(

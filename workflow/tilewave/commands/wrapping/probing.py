@@ -168,8 +168,9 @@ def new_operation(
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
         more = " * ".join(f"({side})" for side in grid), deriving.sums_of(function, derived.sizes)
-        parts = deriving.parts_of(function, derived.sizes)
-        shapes = functools.partial(deriving.trials, *given, times=times, parts=parts)
+        parts, windows = (of(function, derived.sizes) for of in (deriving.parts_of, deriving.windows_of))
+        small = {"parts": parts, "windows": windows}
+        shapes = functools.partial(deriving.trials, *given, times=times, **small)
         about = derived, dtypes, touch, shapes, aligned, options.roomy, *more
         settled = deriving.settled(*about)
         if settled[2] < 0 and (filled := _filled(target, derived.sizes)):
