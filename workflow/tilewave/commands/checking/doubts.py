@@ -48,7 +48,7 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
         sure = sure or ((tried.name == LEAST or empty) and not typed)
         sure = sure and PATTERNS["in_shared"].match(end.reason) is not None
         partly = any(note.startswith("grid of the launch") for note in source.notes)
-        for key in ("operation", *["grid"] * partly) if sure else ():
+        for key in ("operation", *["grid"] * (partly or empty), *["block"] * empty) if sure else ():
             marked.pop(key, None)
     if proven:
         marked.pop("operation", None)
@@ -59,7 +59,8 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     if unbuilt and source.problem:
         rests += undefined(source.path, end.reason)
     if not (sure or in_block) or (source.smaller and _explained(source, end)):
-        types = "type " if unbuilt else ""
+        syntax = "no guess" if PATTERNS["syntax"].search(end.reason) else "type "
+        types = syntax if unbuilt else ""
         guesses = (of for of in source.guesses if not (proven and of.startswith("operation ")))
         rests += [guess for guess in guesses if guess.startswith(types)]
         rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []

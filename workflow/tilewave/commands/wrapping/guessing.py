@@ -626,6 +626,8 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         try:
             text = of_tokens(launch.shared, launch.scope, host_names)
             guess.front["shared_bytes"] = _simple(text, guess.macros())
+            if guess.front["shared_bytes"] == 0:
+                raise Unknown(spelled(launch.shared))  # a loop sets the name that is 0
         except Unknown as error:
             at = f"shared memory of the launch in {launch.place}"
             guess.notes.append(f"{at} has an unknown part: {error}")
