@@ -17,6 +17,7 @@ from tilewave.commands.checking.doubts import is_mostly_wrong
 from tilewave.commands.checking.judging import WORST, otherwise_launched, verdict_on
 from tilewave.commands.checking.judging_programs import Programs
 from tilewave.commands.checking.sources import GUESSES, checked_kernels
+from tilewave.commands.checking.switches import with_switches
 from tilewave.commands.checking.tried import Row
 from tilewave.execution import least
 from tilewave.kernel import operations, result
@@ -61,6 +62,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
             for source in checked_kernels(options, Path(folder), skipped):
                 try:
                     document = verdict_on(source, options, machine)
+                    document = with_switches(document, source, options, machine)
                     wrapped = source.kernel is None or source.kernel.path != source.path
                     if document["exit_code"] == result.UNCLEAR and wrapped:
                         document = programs.judged(document, source.path)

@@ -10,6 +10,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
     function = _function(options, functions, source.path)
+    function = replace(function, off=getattr(options, "off", ""))
     source = bearing(source, function.name, getattr(options, "later", 0))
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
@@ -141,8 +143,8 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
         if probing.TOO_LARGE not in str(error) or not constants:
             raise
     source = source.with_smaller(constants)
-    function = next(of for of in source.functions() if of.label == function.label)
-    smaller = Target(options, function, source, folders, ready)
+    same = next(of for of in source.functions() if of.label == function.label)
+    smaller = Target(options, replace(same, off=function.off), source, folders, ready)
     return _wrapped(smaller, output, folders_of_operations)
 
 

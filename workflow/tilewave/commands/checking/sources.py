@@ -17,6 +17,7 @@ from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.wrapping import (
     blocks,
     compiled,
+    deriving,
     finding,
     matching,
     probing,
@@ -43,6 +44,8 @@ JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 ENDED = (*result.FINDINGS, *result.ENDS)
 LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
 """Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
+MOST_SWITCHES = 2
+"""Most switches of a kernel that are tried with the value 0, too."""
 ZERO_HERE = "the host fills: zero here"
 COMPUTES = "That the kernel computes "
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
@@ -63,7 +66,7 @@ class CheckedKernel:
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
     parameters, if a file launches it; launches: flags of other launches that it may have,
-    if none does; any_block: whether it asks for the size of its block."""
+    if none does; any_block: whether it asks for the size of its block; others: yields it with a switch that is 0, by the switch."""
 
     path: Path
     name: str
@@ -87,6 +90,7 @@ class CheckedKernel:
     signature: str = ""
     launches: Sequence[Mapping[str, str]] = ()
     any_block: bool = False
+    others: Mapping[str, "Callable[[], Iterator[CheckedKernel]]"] = field(default_factory=dict)
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -176,7 +180,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
     kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
-    plain |= {"arch": execute.arch_of(options), "read": read}
+    plain |= {"arch": execute.arch_of(options), "read": read, "off": getattr(options, "off", "")}
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
@@ -186,6 +190,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         output = f"{writing.TRIAL}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
         function = functions.get(name)
+        off: str = getattr(options, "off", "")
+        function = function and replace(function, off=off)
         named = function is None or matching.named_operation(function, source) is not None
         budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = CheckedKernel(path, name or path.stem, None)
@@ -237,6 +243,11 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
                 likely = [*blocks.likely(function, source)]
                 asks = function.mentions("blockDim")
                 wrapped = replace(wrapped, launches=likely, any_block=asks)
+            near = finding.bearing(source, function.name)
+            for switch in () if off else deriving.switches(function, near)[:MOST_SWITCHES]:
+                there = Namespace(**{**vars(options), "kernel": function.label, "off": switch})
+                other = functools.partial(_wrapped, path, there, home / switch)
+                wrapped = replace(wrapped, others={**wrapped.others, switch: other})
         yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
 
 

@@ -47,10 +47,12 @@ UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
 """A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
 SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|[=(,] {0} \?|\b{0} [=!] = [01]\b"
-END, BOUNDS, LEAST = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b", "-4"
-"""Names of bounds of values, where a kernel takes them as such, and the least of such values."""
+END, BOUNDS = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b"
+VALUES = {"min": "-2", "max": "1"}
+"""Names of bounds of values, where a kernel takes them as such, and values that others, of 1 divided by 0.5, exceed."""
 BITS, BYTE = re.compile(r"(?i)(?:n_?|num_?|\w+_)?bits|bit_?width"), "8"
 """Names of numbers of bits, and how many these are in trials."""
+NUMBER = re.compile(r"\d+|true|false")
 ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
 SMALLEST = 64
@@ -183,14 +185,25 @@ def fixed(function: Function) -> dict[str, str]:
     numbers |= dict.fromkeys(filter(BITS.fullmatch, whole), BYTE)
     for name in whole:
         end = END.search(name)
-        bound = LEAST if end and end[0].lower() == "min" else SOUGHT
+        bound = VALUES[end[0].lower()] if end else SOUGHT
         bounds = re.findall(BOUNDS.format(name), text) if end else []
         tests = re.findall(SWITCH.format(name), text)
         power = powers.count(name), numbers.get(name, SOUGHT)
-        for times, value in (power, (len(bounds), bound), (len(tests), "1")):
+        on = str(int(name != function.off))
+        for times, value in (power, (len(bounds), bound), (len(tests), on)):
             if 0 < times == uses.count(name):
                 numbers[name] = value
     return numbers
+
+
+def switches(function: Function, source: Source) -> list[str]:
+    """Return what a kernel only tests, whole numbers and bools, and no launch gives a value."""
+    bools = {of.name for of in function.parameters if of.type == "bool" and not of.stars}
+    tested = bools | {name for name in fixed(function) if re.search(SWITCH.format(name), function.text)}
+    for launch in source.launches(function.name):
+        given = zip(function.parameters, function.launch_arguments(launch.arguments))
+        tested -= {of.name for of, to in given if NUMBER.fullmatch(_line(to, launch.scope))}
+    return sorted(filter(function.mentions, tested))
 
 
 def first(

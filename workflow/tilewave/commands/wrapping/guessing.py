@@ -414,7 +414,8 @@ def _with_numbers(
                     likely *= 1.5  # equal numbers make different formulas the same
                 if "scale" in lower and _narrows(function, types):
                     likely = SCALE ** (-1 if f"/ {parameter.name} " in function.text else 1)
-                arguments[at] = kind == "bool" or small.get(parameter.name, likely)
+                arguments[at] = small.get(parameter.name, likely)
+                arguments[at] = parameter.name != function.off if kind == "bool" else arguments[at]
                 chosen = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{chosen} (--arguments changes it)")
     return unassigned(function.parameters, arguments)

@@ -174,6 +174,7 @@ def recognised(
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
+    needed -= {name for name in needed if function.off and operands[name].extents == (1,)}
     passed = (of for of in leaves(kernel.front.arguments) if isinstance(of, str))
     named = ((of, names_in(of)) for of in passed if of not in job.shape)
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)
