@@ -52,6 +52,8 @@ VALUES = {"min": "-2", "max": "1"}
 """Names of bounds of values, where a kernel takes them as such, and values that others, of 1 divided by 0.5, exceed."""
 BITS, BYTE = re.compile(r"(?i)(?:n_?|num_?|\w+_)?bits|bit_?width"), "8"
 """Names of numbers of bits, and how many these are in trials."""
+ELEMENT = re.compile(r"\w+ \[ \d+ \]")
+"""A grid that is an element of a list, such as the sizes of a tensor."""
 NUMBER = re.compile(r"\d+|true|false")
 ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
 EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
@@ -259,7 +261,9 @@ def first(
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
-    if not (launch or arguments or grid) and ROWS not in taken and _by_rows(function, numbers):
+    unknown = launch is None or ELEMENT.fullmatch(spelled(launch.scope.literal(launch.grid)))
+    free = unknown and not (arguments or grid) and ROWS not in taken
+    if free and _by_rows(function, numbers):
         add(ROWS)
     sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
     named = re.findall(r"[A-Za-z_]\w*", f"{'' if sizes else arguments or ''} {grid or ''}")
