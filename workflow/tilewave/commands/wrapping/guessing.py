@@ -72,7 +72,7 @@ class Guess:
     launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
     fixed: a constant that each size seems to be, or 0;
     twin: the launched kernel whose block and grid it takes; named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
-    names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
+    names; asserted: multiples of sizes that the host, or a loop, demands; divided: those of another size; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
     what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial."""
@@ -94,6 +94,7 @@ class Guess:
     named: bool = False
     tested: frozenset[int] = frozenset()
     asserted: dict[str, int] = field(default_factory=dict)
+    divided: dict[str, str] = field(default_factory=dict)
     strides: bool = False
     widths: list[int | str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -317,8 +318,10 @@ def guessed(
     elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
         guess.fixed = max(constants.values(), default=0)
     guess.notes += [f"{WHERE} {name} is {of}" for name, of in _of_device(launch).items()]
-    guess.asserted = _asserted(code, arguments, sizes)
-    guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in guess.asserted.items()]
+    multiples = _asserted(code, arguments, sizes)
+    guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in multiples.items()]
+    guess.asserted = {of: step for of, step in multiples.items() if isinstance(step, int)}
+    guess.divided = {of: step for of, step in multiples.items() if isinstance(step, str)}
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
@@ -540,10 +543,12 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", function.text) else "f16"
 
 
-def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int]:
-    """Return the multiples of sizes without which the host does not come to the launch, or that a kernel takes at a time,
+def _asserted(
+    code: Code, arguments: Sequence[Any], sizes: Sequence[str]
+) -> dict[str, int | str]:
+    """Return the multiples of sizes, numbers or other sizes, without which the host does not come to the launch, or that a kernel takes at a time,
     in a loop without a remainder or as a part that is rounded down."""
-    launch, scope, multiples = code.launch, code.launch.scope, dict[str, int]()
+    launch, scope, multiples = code.launch, code.launch.scope, dict[str, int | str]()
     ends = {of.name: size for of, size in zip(code.function.parameters, arguments) if size in sizes}
     for at, name, step in UNROLLED.findall(code.function.text):
         if name in ends and re.search(rf"\b{at} \+ {int(step) - 1}\b", code.function.text):
@@ -554,12 +559,14 @@ def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dic
         if 0 < len(parts_of) == words.count(name):
             multiples[size] = max(map(int, parts_of))
     text = spelled([token for token in scope.body if token.at < scope.at])
-    for value, size in zip(code.function.launch_arguments(launch.arguments), arguments):
-        name = re.escape(spelled(value))
-        if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
+    given = list(zip(code.function.launch_arguments(launch.arguments), arguments))
+    passed = {spelled(value): size for value, size in given if size in sizes}
+    for value, size in passed.items():
+        if value and (match := re.search(ASSERTED.format(re.escape(value)), text)):
+            step = str(match[match.lastindex or 0])
             with contextlib.suppress(Unknown):
-                multiples[size] = number(tokens(match[1] or match[2]), scope)
-    return multiples
+                multiples[size] = passed.get(step) or number(tokens(step), scope)
+    return {size: step for size, step in multiples.items() if step != 1}
 
 
 def _of_grid(code: Code) -> dict[str, int]:

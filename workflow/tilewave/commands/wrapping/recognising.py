@@ -167,7 +167,8 @@ def recognised(
 
     If none does, and the name of the kernel says all, yield what it says: it is exact."""
     job = samples[0].job
-    if math.prod(job.launch.block[1:]) == 1 and TILED.search(function.text):
+    flat = math.prod(job.launch.block[1:]) == 1 and "1" not in leaves(kernel.front.arguments)
+    if flat and TILED.search(function.text):
         return  # the launch leaves most of each tile out
     operation = operations.load(job.operation)
     operands = operation.operands

@@ -114,7 +114,8 @@ def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
     fits, floored = dict(shape), _too_small(guess, dict.fromkeys(shape, 1))
     passed = [*leaves(guess.front["arguments"])]
     tested = {of for at, of in enumerate(passed) if at in guess.tested}
-    for over, under in DIVIDED.findall(" ; ".join(map(str, (*guess.front["grid"], *passed)))):
+    divided = DIVIDED.findall(" ; ".join(map(str, (*guess.front["grid"], *passed))))
+    for over, under in (*divided, *guess.divided.items()):
         if {over, under} <= fits.keys() and (over not in tested or fits[over] < fits[under]):
             fits[over] += -fits[over] % fits[under]
     for name, step in ((guess.tile if whole or floored else {}) | guess.asserted).items():
