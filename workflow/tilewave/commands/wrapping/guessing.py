@@ -104,7 +104,7 @@ class Guess:
 
     def share(self, source: Source) -> None:
         """Guess so much dynamic shared memory that an unknown size hides no other fault."""
-        more = any(ATTRIBUTE in text for text in source.texts.values())
+        more = not self.place or any(ATTRIBUTE in text for text in source.texts.values())
         self.front["shared_bytes"] = MOST_ASKED if more else MOST_SHARED
         self.unknown["--shared"] = str(self.front["shared_bytes"])
 
