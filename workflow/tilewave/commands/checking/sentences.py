@@ -90,6 +90,10 @@ def sentence(
     place = f"at{sizes}{kind}: " if sizes or kind else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([place + reason, *hints, *alike])
+    if end.verdict == result.RACE and operation in TABLES["named"]:
+        # Where no race decides the values, they may still be wrong.
+        wrong = re.match(r"wrong (at [^:]*): (?:with [^,]*, )?(\d+ of \d+ elements are wrong)", source.ended)
+        at += f"; {wrong[1]}, where it has no race, {wrong[2]} as {operation}" if wrong else ""
     if code == result.NOT_RIGHT:
         by_name = f" as {operation} " if guessed and problem == result.WRONG else " "
         as_named = f": {differs}" if differs or not place else by_name
