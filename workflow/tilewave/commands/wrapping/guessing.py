@@ -272,6 +272,8 @@ def guessed(
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
+    elif vector and {*arguments} & {*operation.dimensions} == {"k", "n"}:
+        guess.front |= {"requires": {"conditions": ["m == 1"]}} if matching.of_row(function) else {}
     named = matching.indexed(function, arguments, operation, unknown)
     sides = {*named.values(), *arguments} & {*operation.dimensions}
     if named and {*named} == {*unknown} and operation.name == "matmul" and sides == {"k", "n"}:

@@ -287,6 +287,8 @@ def with_tile(target: Target, guess: Guess) -> None:
     rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
     guess.front["grid"] = [columns, rows]
     grids = [[rows, columns], [f"{rows} * {columns}"]]
+    if sides[0] == 1 and not target.function.mentions("blockIdx.y"):
+        guess.front["grid"] = [f"ceil({' * '.join(map(str, extents))} / {sides[1]})"]
     if shape[str(extents[1])] == 1:
         guess.front["grid"], grids = [rows], []
     guess.alternatives[:0] = [{**guess.front, "grid": list(grid)} for grid in grids]

@@ -406,7 +406,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
             conditions += limit.pop("conditions", [])
             requires |= limit
     conditions += [] if far else _of_products(guess, front, run, shape, requires)
-    conditions += [] if guess.asserted else _of_whole_blocks(front, shape, requires)
+    conditions += [] if guess.asserted else _of_whole_blocks(guess, front, run, shape, requires)
     if conditions:
         requires["conditions"] = conditions
     if far and not failures:
@@ -464,13 +464,19 @@ def _of_products(guess: Guess, front: Front, run: Run, shape: Shape, limit: Fron
     return conditions
 
 
-def _of_whole_blocks(front: Front, shape: Shape, requires: Front) -> list[str]:
+def _of_whole_blocks(
+    guess: Guess, front: Front, run: Run, shape: Shape, requires: Front
+) -> list[str]:
     """Return the condition that a product of sizes fills its blocks, in place of multiples that each of them must be."""
     for over, under in BLOCKS.findall(" ; ".join(map(str, front["grid"]))):
         names = [name for name in over.split(" * ") if int(requires.get(name, 1)) > 1]
         many = math.prod(shape.get(name, 1) for name in over.split(" * "))
         fills = (many // shape[name] * int(requires[name]) % int(under) == 0 for name in names)
-        if names[1:] and all(fills):
+        others = [name for name in over.split(" * ") if name not in names]
+        odd = {name: shape[name] + 1 for name in names} | dict.fromkeys(others[:1], int(under))
+        alone = len(names) == 1 and others and {*others} <= shape.keys()
+        sure = names[1:] or (alone and _judged(guess, run(front, shape_of({**shape, **odd}, front))))
+        if sure and all(fills):
             for name in names:
                 del requires[name]
             return [f"{over} % {under} == 0"]
