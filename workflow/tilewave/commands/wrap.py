@@ -157,8 +157,12 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
         raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
     pointers = [item.name for item in target.function.parameters if item.stars > 1]
-    if pointers:
-        problem = f"arrays of pointers cannot be filled ({', '.join(pointers)})"
+    held = target.source.members
+    items = [of for of in target.function.parameters if of.stars == 1]
+    structs = [of.name for of in items if any(member.stars for member in held(of.type))]
+    if pointers or structs:
+        what = "arrays of pointers" if pointers else "structs in memory that hold pointers"
+        problem = f"{what} cannot be filled ({', '.join(pointers or structs)})"
         raise UserError.because(HERE, problem, "Check a kernel that takes the arrays themselves")
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.new_operation and not options.reference:

@@ -92,7 +92,9 @@ def sentence(
     at = "; ".join([place + reason, *hints, *alike])
     if end.verdict == result.RACE and operation in TABLES["named"]:
         # Where no race decides the values, they may still be wrong.
-        wrong = re.match(r"wrong (at [^:]*): (?:with [^,]*, )?(\d+ of \d+ elements are wrong)", source.ended)
+        wrong = re.match(
+            r"wrong (at [^:]*): (?:with [^,]*, )?(\d+ of \d+ elements are wrong)", source.ended
+        )
         at += f"; {wrong[1]}, where it has no race, {wrong[2]} as {operation}" if wrong else ""
     if code == result.NOT_RIGHT:
         by_name = f" as {operation} " if guessed and problem == result.WRONG else " "

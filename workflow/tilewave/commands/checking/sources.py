@@ -102,7 +102,9 @@ class CheckedKernel:
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = [*map(str, of)] if name == "conditions" else sizes
                 # A product with a vector has one column, or one row, of which the kernel knows nothing.
-                alone = {"m == 1", "n == 1"} - {f"{of} == 1" for of in leaves(self.kernel.front.arguments)}
+                alone = {"m == 1", "n == 1"} - {
+                    f"{of} == 1" for of in leaves(self.kernel.front.arguments)
+                }
                 texts_of = [of for of in texts_of if of not in alone]
                 texts[name in names].extend(texts_of)
         return texts

@@ -201,7 +201,9 @@ def fixed(function: Function) -> dict[str, str]:
 def switches(function: Function, source: Source) -> list[str]:
     """Return what a kernel only tests, whole numbers and bools, and no launch gives a value."""
     bools = {of.name for of in function.parameters if of.type == "bool" and not of.stars}
-    tested = bools | {name for name in fixed(function) if re.search(SWITCH.format(name), function.text)}
+    tested = bools | {
+        name for name in fixed(function) if re.search(SWITCH.format(name), function.text)
+    }
     for launch in source.launches(function.name):
         given = zip(function.parameters, function.launch_arguments(launch.arguments))
         tested -= {of.name for of, to in given if NUMBER.fullmatch(_line(to, launch.scope))}

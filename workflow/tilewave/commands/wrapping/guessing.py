@@ -545,9 +545,7 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", function.text) else "f16"
 
 
-def _asserted(
-    code: Code, arguments: Sequence[Any], sizes: Sequence[str]
-) -> dict[str, int | str]:
+def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int | str]:
     """Return the multiples of sizes, numbers or other sizes, without which the host does not come to the launch, or that a kernel takes at a time,
     in a loop without a remainder or as a part that is rounded down."""
     launch, scope, multiples = code.launch, code.launch.scope, dict[str, int | str]()

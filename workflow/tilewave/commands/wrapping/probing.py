@@ -168,7 +168,9 @@ def new_operation(
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
         more = " * ".join(f"({side})" for side in grid), deriving.sums_of(function, derived.sizes)
-        parts, windows = (of(function, derived.sizes) for of in (deriving.parts_of, deriving.windows_of))
+        parts, windows = (
+            of(function, derived.sizes) for of in (deriving.parts_of, deriving.windows_of)
+        )
         small = {"parts": {*parts, *guess.divided.values()}, "windows": windows}
         shapes = functools.partial(deriving.trials, *given, times=times, **small)
         about = derived, dtypes, touch, shapes, aligned, options.roomy, *more

@@ -475,7 +475,9 @@ def _of_whole_blocks(
         others = [name for name in over.split(" * ") if name not in names]
         odd = {name: shape[name] + 1 for name in names} | dict.fromkeys(others[:1], int(under))
         alone = len(names) == 1 and others and {*others} <= shape.keys()
-        sure = names[1:] or (alone and _judged(guess, run(front, shape_of({**shape, **odd}, front))))
+        sure = names[1:] or (
+            alone and _judged(guess, run(front, shape_of({**shape, **odd}, front)))
+        )
         if sure and all(fills):
             for name in names:
                 del requires[name]
