@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
             group.add_argument(flag, metavar=metavar, help=text)
     execute.add_variant(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, off="")
 
 
 def run(options: Namespace) -> int:
@@ -62,7 +62,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
             for source in checked_kernels(options, Path(folder), skipped):
                 try:
                     document = verdict_on(source, options, machine)
-                    document = with_switches(document, source, options, machine)
+                    document = with_switches(document, source, options, machine, Path(folder))
                     wrapped = source.kernel is None or source.kernel.path != source.path
                     if document["exit_code"] == result.UNCLEAR and wrapped:
                         document = programs.judged(document, source.path)

@@ -59,7 +59,7 @@ def add(commands: Any) -> None:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
     flags.add(wrap, "wrap", "operations")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
-    wrap.set_defaults(run=run, roomy=False, read=read, budget=trying.BUDGET_S)
+    wrap.set_defaults(run=run, roomy=False, off="", read=read, budget=trying.BUDGET_S)
 
 
 def run(options: Namespace) -> int:
@@ -128,8 +128,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
                 remedy += ", or write it anew with --force"
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
-    function = _function(options, functions, source.path)
-    function = replace(function, off=getattr(options, "off", ""))
+    function = replace(_function(options, functions, source.path), off=options.off)
     source = bearing(source, function.name, getattr(options, "later", 0))
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
@@ -156,13 +155,10 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
         remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
         raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
-    pointers = [item.name for item in target.function.parameters if item.stars > 1]
-    held = target.source.members
-    items = [of for of in target.function.parameters if of.stars == 1]
-    structs = [of.name for of in items if any(member.stars for member in held(of.type))]
-    if pointers or structs:
-        what = "arrays of pointers" if pointers else "structs in memory that hold pointers"
-        problem = f"{what} cannot be filled ({', '.join(pointers or structs)})"
+    arrays, members = [of for of in target.function.parameters if of.stars], target.source.members
+    held = {of.name: [1, *(member.stars for member in members(of.type))] for of in arrays}
+    if pointers := [of.name for of in arrays if of.stars > 1 or sum(held[of.name]) > 1]:
+        problem = f"pointers in memory cannot be filled ({', '.join(pointers)})"
         raise UserError.because(HERE, problem, "Check a kernel that takes the arrays themselves")
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.new_operation and not options.reference:

@@ -36,16 +36,12 @@ from tilewave.kernel.launches import leaves
 
 WRAPPING = 4
 """Budgets of the trials after `wrap`'s first one."""
-UNJUDGED = re.compile(rf"([\dx]+): (?:{result.NOT_CHECKED}|{result.RACE}|{result.UNINITIALISED})$")
-"""A trial of `wrap` whose shape a judge tries, too."""
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
 ENDED = (*result.FINDINGS, *result.ENDS)
 LATER, MOST_LATER = (result.RACE, result.UNINITIALISED), 2
 """Verdicts on a further launch of a kernel that are the launch's fault, and the most such launches."""
-MOST_SWITCHES = 2
-"""Most switches of a kernel that are tried with the value 0, too."""
 ZERO_HERE = "the host fills: zero here"
 COMPUTES = "That the kernel computes "
 GUESSES = ("--operation", "--entry", "--block", "--grid", "--shared", "--dtype", "--arguments")
@@ -66,7 +62,7 @@ class CheckedKernel:
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
     parameters, if a file launches it; launches: flags of other launches that it may have,
-    if none does; any_block: whether it asks for the size of its block; others: yields it with a switch that is 0, by the switch."""
+    if none does; any_block: whether it asks for the size of its block; switches: what is 0 in other trials, one at a time."""
 
     path: Path
     name: str
@@ -90,7 +86,7 @@ class CheckedKernel:
     signature: str = ""
     launches: Sequence[Mapping[str, str]] = ()
     any_block: bool = False
-    others: Mapping[str, "Callable[[], Iterator[CheckedKernel]]"] = field(default_factory=dict)
+    switches: Sequence[str] = ()
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -101,11 +97,9 @@ class CheckedKernel:
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = [*map(str, of)] if name == "conditions" else sizes
-                # A product with a vector has one column, or one row, of which the kernel knows nothing.
-                alone = {"m == 1", "n == 1"} - {
-                    f"{of} == 1" for of in leaves(self.kernel.front.arguments)
-                }
-                texts_of = [of for of in texts_of if of not in alone]
+                # A product with a vector has one column, or row, of which the kernel knows nothing.
+                alone = {"m", "n"} - {*leaves(self.kernel.front.arguments)}
+                texts_of = [of for of in texts_of if of not in {f"{size} == 1" for size in alone}]
                 texts[name in names].extend(texts_of)
         return texts
 
@@ -180,9 +174,9 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         wanted = [of for of, it in functions.items() if options.kernel in (None, of, it.name)]
         names = wanted if wanted or not options.kernel else names
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
-    kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
+    kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro", "off")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
-    plain |= {"arch": execute.arch_of(options), "read": read, "off": getattr(options, "off", "")}
+    plain |= {"arch": execute.arch_of(options), "read": read}
     for at, name in enumerate(names):
         operations.MODULES.use(map(Path, options.operations))  # without another kernel's
         home = folder / f"{path.stem}-{at}"
@@ -191,9 +185,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         # The name of trials: what they have compiled serves the kernels of the whole file.
         output = f"{writing.TRIAL}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
-        function = functions.get(name)
-        off: str = getattr(options, "off", "")
-        function = function and replace(function, off=off)
+        function = functions.get(name) and replace(functions[name], off=options.off)
         named = function is None or matching.named_operation(function, source) is not None
         budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = CheckedKernel(path, name or path.stem, None)
@@ -239,17 +231,15 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         if function:
             wrapped = replace(wrapped, governs=functools.partial(governing, function, source))
             parameters = ", ".join(f"{of.type} {of.name}" for of in function.parameters)
-            launched = finding.bearing(source, function.name).launches(function.name)
-            wrapped = replace(wrapped, signature=parameters if launched else "")
+            near = finding.bearing(source, function.name)
+            launched = near.launches(function.name)
+            switches = [] if options.off else deriving.switches(function, near)
+            parameters = parameters if launched else ""
+            wrapped = replace(wrapped, signature=parameters, switches=switches)
             if not (launched or options.block or options.grid):
                 likely = [*blocks.likely(function, source)]
                 asks = function.mentions("blockDim")
                 wrapped = replace(wrapped, launches=likely, any_block=asks)
-            near = finding.bearing(source, function.name)
-            for switch in () if off else deriving.switches(function, near)[:MOST_SWITCHES]:
-                there = Namespace(**{**vars(options), "kernel": function.label, "off": switch})
-                other = functools.partial(_wrapped, path, there, home / switch)
-                wrapped = replace(wrapped, others={**wrapped.others, switch: other})
         yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
 
 
@@ -326,7 +316,7 @@ def _with_judges(source: CheckedKernel, function: Function, near: Source) -> Che
     judges = references(function, near, source.kernel)
     facts: Any = {"function": function, "source": near, "kernel": source.kernel}
     put = functools.partial(judge_by, **facts)
-    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
+    sizes = [match[1] for match in map(PATTERNS["unchecked"].match, source.notes) if match]
     search = functools.partial(recognising.recognised, **facts)
     return replace(source, judges=judges, put=put, search=search, sizes=sizes[1:])
 

@@ -10,15 +10,7 @@ from typing import Any, cast
 
 from tilewave.commands.wrapping.reading import Source
 from tilewave.commands.wrapping.scopes import DTYPES, OF_DEVICE, WHOLE, Scope, parts, spelled
-from tilewave.compiling.declarations import (
-    OPEN,
-    Stream,
-    Token,
-    Unreadable,
-    after_template,
-    closing,
-    tokens,
-)
+from tilewave.compiling.declarations import OPEN, Stream, Token, Unreadable, closing, tokens
 from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
 from tilewave.theory.dtypes import SIZES
 
@@ -144,8 +136,8 @@ class _Translation(ast.NodeTransformer):
                 pass  # a quotient of whole numbers is rounded down before
             elif token.word:
                 python += f" {token.text} "
-                called = texts[i + 1 : i + 2] == ["<"] and after_template(expression, i + 1)
-                i = called - 1 if called else i
+                template = re.match(r"< [^()]* >(?= \()", " ".join(texts[i + 1 :]))
+                i += len(template[0].split()) if template else 0
             elif token.text[0].isdigit() or token.text[0] == ".":
                 python += SUFFIX.sub("", token.text.replace("'", ""))
             else:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import scopes
@@ -35,8 +36,11 @@ at most SOME elements, or MOST where those end a trial, or the product; a kernel
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
 SMALL, ODD, PITCH, COLOURS, ENDS, DIFFER, ASSERTED = (
+    re.compile(TABLES[key]) for key in "small odd pitch colours ends differ asserted".split()
+)
+ELEMENT, WINDOW, NUMBER, BITS, ZERO_POINT, EXPONENT, SUM, ROW = (
     re.compile(TABLES[key])
-    for key in ("small", "odd", "pitch", "colours", "ends", "differ", "asserted")
+    for key in "element window number bits zero_point exponent sum row".split()
 )
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
@@ -50,13 +54,8 @@ SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| 
 END, BOUNDS = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b"
 VALUES = {"min": "-2", "max": "1"}
 """Names of bounds of values, where a kernel takes them as such, and values that others, of 1 divided by 0.5, exceed."""
-BITS, BYTE = re.compile(r"(?i)(?:n_?|num_?|\w+_)?bits|bit_?width"), "8"
-"""Names of numbers of bits, and how many these are in trials."""
-ELEMENT = re.compile(r"\w+ \[ \d+ \]")
-"""A grid that is an element of a list, such as the sizes of a tensor."""
-NUMBER = re.compile(r"\d+|true|false")
-ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
-EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
+BYTE, MOST_SWITCHES = "8", 2
+"""Number of bits in trials, and most switches that are tried with 0, too."""
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
@@ -71,8 +70,6 @@ PAST = re.compile(r"\) of (\w+), which has ")
 ROOMLESS = re.compile(rf"{TIMED_OUT}|[^;]* of shared memory, which has ")
 """Message for an end of a trial that no larger array would prevent."""
 Extents = tuple[str | int, ...]
-SUM, ROW = re.compile(r"\b(\w+) \+ (\d)\b(?! [*/%])"), re.compile(r"\* \( (\w+) \+ (\d) \)")
-WINDOW = re.compile(r"\b(\w+) - (\w+) \+ 1\b")
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
 TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
@@ -191,8 +188,8 @@ def fixed(function: Function) -> dict[str, str]:
         bounds = re.findall(BOUNDS.format(name), text) if end else []
         tests = re.findall(SWITCH.format(name), text)
         power = powers.count(name), numbers.get(name, SOUGHT)
-        on = str(int(name != function.off))
-        for times, value in (power, (len(bounds), bound), (len(tests), on)):
+        on = len(tests), str(int(name != function.off))
+        for times, value in (power, (len(bounds), bound), on):
             if 0 < times == uses.count(name):
                 numbers[name] = value
     return numbers
@@ -201,13 +198,11 @@ def fixed(function: Function) -> dict[str, str]:
 def switches(function: Function, source: Source) -> list[str]:
     """Return what a kernel only tests, whole numbers and bools, and no launch gives a value."""
     bools = {of.name for of in function.parameters if of.type == "bool" and not of.stars}
-    tested = bools | {
-        name for name in fixed(function) if re.search(SWITCH.format(name), function.text)
-    }
+    tested = bools | {of for of in fixed(function) if re.search(SWITCH.format(of), function.text)}
     for launch in source.launches(function.name):
         given = zip(function.parameters, function.launch_arguments(launch.arguments))
         tested -= {of.name for of, to in given if NUMBER.fullmatch(_line(to, launch.scope))}
-    return sorted(filter(function.mentions, tested))
+    return sorted(filter(function.mentions, tested))[:MOST_SWITCHES]
 
 
 def first(
@@ -397,17 +392,16 @@ def trials(
     fit: Callable[[dict[str, int]], dict[str, int]] = dict,
     most: float = THREADS[0],
     times: int = 1,
-    parts: Set[str] = frozenset(),
-    windows: Set[str] = frozenset(),
+    parts: Mapping[str, bool] = MappingProxyType({}),
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
-    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes; windows:
-    smaller odd ones."""
-    odd = {*windows, *filter(ODD.fullmatch, dimensions)}
-    strided = odd or any(name.startswith("pad") for name in dimensions)
-    steps = {name for name in dimensions if strided and name.startswith("stride")}
+    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes, and
+    whether they are odd."""
+    odd = {name for name in dimensions if parts.get(name) or ODD.fullmatch(name)}
+    windows = odd or any(name.startswith("pad") for name in dimensions)
+    steps = {name for name in dimensions if windows and name.startswith("stride")}
     names = dimensions[1:] and dimensions
-    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *parts, *odd}]
+    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *parts}]
     large = [name for name in dimensions if name not in small]
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
@@ -531,18 +525,14 @@ def sums_of(function: Function, sizes: Mapping[str, str]) -> list[str]:
     return []
 
 
-def parts_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
-    """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``."""
+def parts_of(function: Function, sizes: Mapping[str, str]) -> dict[str, bool]:
+    """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``;
+    and those of windows, which are odd: ``h - k + 1``."""
     dividing = {name for name in sizes if re.search(rf"[/%] {name}\b", function.text)}
     bounds = {name for name in sizes if re.search(rf"< {name}\b|> = {name}\b", function.text)}
-    return (
-        {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
-    )
-
-
-def windows_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
-    """Return the sides of windows that a kernel moves over another size: ``h - k + 1``."""
-    return {sizes[of] for over, of in WINDOW.findall(function.text) if {over, of} <= sizes.keys()}
+    dividing = dividing if len(bounds) == 1 and not bounds & dividing else set()
+    windows = [of for over, of in WINDOW.findall(function.text) if {over, of} <= sizes.keys()]
+    return {sizes[of]: of in windows for of in (*dividing, *windows)}
 
 
 def _extents(

@@ -273,7 +273,9 @@ def guessed(
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
     elif vector and {*arguments} & {*operation.dimensions} == {"k", "n"}:
-        guess.front |= {"requires": {"conditions": ["m == 1"]}} if matching.of_row(function) else {}
+        first = next(item.name for item in function.parameters if item.stars)
+        if not re.search(rf"\b{first} (?!\[ \w+ \])", function.text):  # it is the vector
+            guess.front["requires"] = {"conditions": ["m == 1"]}
     named = matching.indexed(function, arguments, operation, unknown)
     sides = {*named.values(), *arguments} & {*operation.dimensions}
     if named and {*named} == {*unknown} and operation.name == "matmul" and sides == {"k", "n"}:

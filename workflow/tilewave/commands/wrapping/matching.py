@@ -179,13 +179,6 @@ def of_vector(function: Function, operation: Operation) -> bool:
     return operation.name == "matmul" and bool(named)
 
 
-def of_row(function: Function) -> bool:
-    """Return whether the first array of a product is a vector: each of its indices is a name."""
-    name = next(item.name for item in function.parameters if item.stars)
-    indices = re.findall(rf"\b{name} \[ ([^;]*?) \]", function.text)
-    return bool(indices) and all(map(str.isidentifier, indices))
-
-
 def innermost(operation: Operation) -> str:
     """Return the dimension along which the output, or else the input, is contiguous; empty if none."""
     named = [*_arrays(operation, written=True), *_arrays(operation, written=False)]

@@ -464,21 +464,17 @@ def _of_products(guess: Guess, front: Front, run: Run, shape: Shape, limit: Fron
     return conditions
 
 
-def _of_whole_blocks(
-    guess: Guess, front: Front, run: Run, shape: Shape, requires: Front
-) -> list[str]:
-    """Return the condition that a product of sizes fills its blocks, in place of multiples that each of them must be."""
+def _of_whole_blocks(guess: Guess, front: Front, run: Run, shape: Shape, of: Front) -> list[str]:
+    """Return the condition that a product of sizes fills its blocks, in place of multiples that each of them must be (``of``)."""
+    requires = of
     for over, under in BLOCKS.findall(" ; ".join(map(str, front["grid"]))):
         names = [name for name in over.split(" * ") if int(requires.get(name, 1)) > 1]
         many = math.prod(shape.get(name, 1) for name in over.split(" * "))
         fills = (many // shape[name] * int(requires[name]) % int(under) == 0 for name in names)
         others = [name for name in over.split(" * ") if name not in names]
         odd = {name: shape[name] + 1 for name in names} | dict.fromkeys(others[:1], int(under))
-        alone = len(names) == 1 and others and {*others} <= shape.keys()
-        sure = names[1:] or (
-            alone and _judged(guess, run(front, shape_of({**shape, **odd}, front)))
-        )
-        if sure and all(fills):
+        alone = others and names and {*others} <= shape.keys()
+        if all(fills) and (names[1:] or (alone and _judged(guess, run(front, {**shape, **odd})))):
             for name in names:
                 del requires[name]
             return [f"{over} % {under} == 0"]
