@@ -64,8 +64,8 @@ a block of 1024 from 256 on, and where these are few blocks, or lines are not ex
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
 SHARED = " of shared memory"
-LAUNCHES_S = 12.0
-"""Seconds after which no further launch is tried."""
+LAUNCHES_S, ALIKE = 20.0, 3
+"""Seconds after which no further launch is tried, and the least number of blocks whose fault is one of each block."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
 """Exit codes, the one that decides first."""
 
@@ -142,7 +142,8 @@ def otherwise_launched(
         if time.monotonic() - begun > LAUNCHES_S:
             break
         flags = " ".join(f"--{key} {shlex.quote(of)}" for key, of in sides.items())
-        again = Namespace(**vars(options) | sides | {"path": source.path, "kernel": source.name})
+        facts = {**vars(options), **sides, "path": source.path, "kernel": source.name}
+        again = Namespace(**facts)
         with contextlib.suppress(UserError):
             for kernel in checked_kernels(again, home / f"{source.name}-{at}", {}):
                 tries[flags] = tried = verdict_on(kernel, again, machine)
@@ -155,7 +156,7 @@ def otherwise_launched(
         for tried in tries.values()
         if tried.get("verdict") in (result.RACE, result.UNINITIALISED)
     ]
-    always = set.intersection(*map(set, faults)) if SEVERAL <= len(faults) == len(tries) else set()
+    always = set.intersection(*map(set, faults)) if ALIKE <= len(faults) == len(tries) else set()
     if always and source.any_block:
         fault = next(of for key, of in faults[0].items() if key in always)
         text = f"{source.name} is not right with any block that was tried: {sentence_of(fault)}"

@@ -62,7 +62,7 @@ class CheckedKernel:
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
     parameters, if a file launches it; launches: flags of other launches that it may have,
-    if none does; any_block: whether it asks for the size of its block; switches: what is 0 in other trials, one at a time."""
+    if none does; any_block: whether its code says nothing of its block's size; switches: what is 0 in other trials, one at a time."""
 
     path: Path
     name: str
@@ -238,8 +238,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             wrapped = replace(wrapped, signature=parameters, switches=switches)
             if not (launched or options.block or options.grid):
                 likely = [*blocks.likely(function, source)]
-                asks = function.mentions("blockDim")
-                wrapped = replace(wrapped, launches=likely, any_block=asks)
+                free = function.mentions("blockDim") or not blocks.SHARED.search(function.text)
+                wrapped = replace(wrapped, launches=likely, any_block=free)
         yield replace(wrapped, in_file=_in_file(function, wrapped.kernel))
 
 

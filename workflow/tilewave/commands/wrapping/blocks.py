@@ -5,7 +5,6 @@ import math
 import re
 from collections.abc import Iterator
 
-from tilewave.commands.wrapping import scopes
 from tilewave.commands.wrapping.arithmetic import Unknown, number, outside
 from tilewave.commands.wrapping.guessing import constant
 from tilewave.commands.wrapping.reading import Function, Source
@@ -35,9 +34,8 @@ def likely(function: Function, source: Source) -> Iterator[dict[str, str]]:
     if flat:
         counts = [part for of in sides for part in (math.prod(of), math.prod(of) // 2, of[0])]
         blocks = [*map(str, (*counts, *numbers)), *FLAT]
-        whole = [of.name for of in function.parameters if {*of.type.split()} <= scopes.WHOLE]
         halves = ("{0} // 2", "{0}") if PAIRS.search(function.text) else ("{0}", "{0} // 2")
-        sized = [text.format(of) for of in whole if of.isidentifier() for text in halves]
+        sized = [text.format(of) for of in function.whole for text in halves]
         blocks = [*sized, *blocks] if alone else blocks
     else:
         tiles = [of[::-1] for of in sides if len(of) == 2] + [[of, of] for of in numbers]

@@ -161,15 +161,10 @@ def modes(function: Function) -> dict[str, str]:
     return {name: test[1] for name, test in tests if test}
 
 
-def _whole(function: Function) -> list[str]:
-    parameters = [of for of in function.parameters if of.name.isidentifier() and not of.stars]
-    return [of.name for of in parameters if {*of.type.split()} <= scopes.WHOLE]
-
-
 def sought(function: Function) -> dict[str, str]:
     """Return the array of the elements that a kernel compares with a whole number which it takes for nothing else."""
     pattern = r"\b(\w+) \[ [^]]* \] = = %s\b"
-    compared = ((of, re.findall(pattern % of, function.text)) for of in _whole(function))
+    compared = ((of, re.findall(pattern % of, function.text)) for of in function.whole)
     uses = re.findall(r"\w+", function.text)
     return {of: arrays[0] for of, arrays in compared if len(arrays) == uses.count(of) == 1}
 
@@ -177,7 +172,7 @@ def sought(function: Function) -> dict[str, str]:
 def fixed(function: Function) -> dict[str, str]:
     """Return the value that whole numbers which are no sizes have in all trials: exponents (the number of a step), switches
     that a kernel only compares with 0, a zero point, bounds of values, and numbers of bits."""
-    text, whole = function.text, _whole(function)
+    text, whole = function.text, function.whole
     powers, uses = EXPONENT.findall(text), re.findall(r"\w+", text)
     points = list(filter(ZERO_POINT.fullmatch, whole))
     numbers = dict.fromkeys(points if len(points) == 1 else (), SOUGHT)

@@ -16,6 +16,7 @@ from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping.scopes import (
     DTYPES,
     LEVELS,
+    WHOLE,
     Scope,
     definitions,
     parts,
@@ -110,6 +111,12 @@ class Function:
     def text(self) -> str:
         """The body, with a space between its tokens."""
         return spelled(self.declaration.body)
+
+    @property
+    def whole(self) -> list[str]:
+        """The names of the parameters that are whole numbers, no members of structs."""
+        numbers = (of for of in self.parameters if of.name.isidentifier() and not of.stars)
+        return [of.name for of in numbers if {*of.type.split()} <= WHOLE]
 
     def tests(self, name: str) -> bool:
         """Return whether the body compares a parameter, other than as the end of a loop; a number of tiles is none."""
