@@ -155,9 +155,9 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
         remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
         raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
-    arrays, members = [of for of in target.function.parameters if of.stars], target.source.members
-    held = {of.name: [1, *(member.stars for member in members(of.type))] for of in arrays}
-    if pointers := [of.name for of in arrays if of.stars > 1 or sum(held[of.name]) > 1]:
+    items, members = target.function.parameters, target.source.members
+    held = {of.name: [of.stars, *(it.stars for it in members(of.type))] for of in items if of.stars}
+    if pointers := [name for name, stars in held.items() if sum(stars) > 1]:
         problem = f"pointers in memory cannot be filled ({', '.join(pointers)})"
         raise UserError.because(HERE, problem, "Check a kernel that takes the arrays themselves")
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:

@@ -14,7 +14,7 @@ from tilewave.commands.wrapping import matching, trying
 from tilewave.commands.wrapping.deriving import UNSIZED
 from tilewave.execution.case import UNWRITTEN
 from tilewave.kernel import operations, result
-from tilewave.kernel.expressions import Sizes, names_in
+from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import GUESSED, Kernel
 from tilewave.kernel.result import Result
 
@@ -94,7 +94,6 @@ def rounded_down(
     texts |= dict.fromkeys(_steps([of.case.sizes for of in right], rest), "")
     unmet = {of for entry in right for of in trying.broken(texts, entry.case.sizes)}
     broken = {of for entry in off for of in trying.broken(texts, entry.case.sizes)}
-    broken |= {of for of in texts if len(names_in(of)) > 1}  # as a tile's side divides each size
     needed = {of: text for of, text in texts.items() if of not in unmet and (text or of in broken)}
     if not needed or not all(trying.broken(needed, entry.case.sizes) for entry in off):
         return "", ""

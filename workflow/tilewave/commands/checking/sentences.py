@@ -18,6 +18,7 @@ from tilewave.commands.wrapping.guessing import SAME, UNUSED, WHERE
 from tilewave.commands.wrapping.matching import leaves
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
+from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import GUESSED, FrontMatter
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.pipeline import trials
@@ -179,7 +180,8 @@ def _right(
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
     notes = [of for of in source.notes if of.startswith(WHERE)]
-    stated = [of for of in source.where if not FIXED.fullmatch(of)]
+    multiples = (of for of in source.steps if len(names_in(of)) > 1)
+    stated = [*multiples, *(of for of in source.where if not FIXED.fullmatch(of))]
     stated += [of.removeprefix(WHERE).strip() for of in notes]
     wheres = [*dict.fromkeys(stated)] if source.judge else []
     judged_where = f"where {' and '.join(wheres)}" if wheres else ""

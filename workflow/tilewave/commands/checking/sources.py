@@ -234,8 +234,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
             near = finding.bearing(source, function.name)
             launched = near.launches(function.name)
             switches = [] if options.off else deriving.switches(function, near)
-            parameters = parameters if launched else ""
-            wrapped = replace(wrapped, signature=parameters, switches=switches)
+            wrapped = replace(wrapped, signature=parameters * bool(launched), switches=switches)
             if not (launched or options.block or options.grid):
                 likely = [*blocks.likely(function, source)]
                 free = function.mentions("blockDim") or not blocks.SHARED.search(function.text)

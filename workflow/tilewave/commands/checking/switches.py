@@ -27,11 +27,11 @@ def with_switches(
     for switch, of in off.items():
         sure = of.get("verdict") != result.WRONG or "the file's own" in of["sentence"]
         if of["exit_code"] == result.NOT_RIGHT and sure:
-            text = f"{name} is not right where {switch} is 0"
-            return of | {"sentence": of["sentence"].replace(f"{name} is not right", text, 1)}
+            where_off = f" is not right where {switch} is 0"
+            return of | {"sentence": of["sentence"].replace(" is not right", where_off, 1)}
     every, form = {"": document, **off}, re.compile(TABLES["right"].format(re.escape(name)))
-    matches = {switch: form.fullmatch(of["sentence"]) for switch, of in every.items()}
-    texts = {switch: of[1] for switch, of in matches.items() if of}
+    matches = ((switch, form.fullmatch(of["sentence"])) for switch, of in every.items())
+    texts = {switch: of[1] for switch, of in matches if of}
     where = {switch: f"where {switch} is 0" for switch in off}
     unclear = [text for switch, text in where.items() if switch not in texts]
     where[""] = f"where {' and '.join(off)} {'are' if off.keys() > {switch} else 'is'} 1"
@@ -52,16 +52,15 @@ def with_switches(
         text = "".join(f"; {where[switch]}{part}" for switch, part in parts.items())[1:] + end
     text += f"; it could not tell {' and '.join(unclear)}" * bool(unclear)
     right = [every[switch] for switch in texts]
-    first, *rest = (of["trust"]["not_reached"] for of in right)
-    missed = [row for row in first if all(row in rows for rows in rest)]
+    reached = [of["trust"]["not_reached"] for of in right]
+    missed = [row for row in reached[0] if all(row in rows for rows in reached)]
     lines = [str(of["line"]) for of in missed if of["file"] == source.path.name]
     idle = f"no trial executed line{'s' * (len(lines) > 1)} {', '.join(lines)}"
     sure = not lines or any(of["exit_code"] == result.RIGHT for of in right)
-    ended = f"{name} is right{text}" + f"; {idle}" * bool(lines)
     doubt = f"could not tell whether {name} is right: {idle}; else it is right{text}"
     return document | {
         "exit_code": result.RIGHT if sure else result.UNCLEAR,
-        "sentence": ended if sure else doubt,
+        "sentence": f"{name} is right{text}" + f"; {idle}" * bool(lines) if sure else doubt,
         "trials": [row for of in right for row in of["trials"]],
         "trust": document["trust"] | {"not_reached": missed},
     }

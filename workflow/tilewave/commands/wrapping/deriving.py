@@ -54,8 +54,7 @@ SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| 
 END, BOUNDS = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b"
 VALUES = {"min": "-2", "max": "1"}
 """Names of bounds of values, where a kernel takes them as such, and values that others, of 1 divided by 0.5, exceed."""
-BYTE, MOST_SWITCHES = "8", 2
-"""Number of bits in trials, and most switches that are tried with 0, too."""
+BYTE, MOST_SWITCHES = "8", 2  # bits in trials, and switches that are tried with 0, too
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
@@ -254,8 +253,7 @@ def first(
         if key not in {*sizes, *roles}:
             add(key)
     unknown = launch is None or ELEMENT.fullmatch(spelled(launch.scope.literal(launch.grid)))
-    free = unknown and not (arguments or grid) and ROWS not in taken
-    if free and _by_rows(function, numbers):
+    if unknown and not (arguments or grid) and ROWS not in taken and _by_rows(function, numbers):
         add(ROWS)
     sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
     named = re.findall(r"[A-Za-z_]\w*", f"{'' if sizes else arguments or ''} {grid or ''}")
