@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import synthetic
+from samples import table
 from tilewave.__main__ import main
 from tilewave.commands import figure
 from tilewave.pipeline import project as projects
@@ -60,17 +61,7 @@ def test_only_what_is_named_and_what_it_is_compared_with() -> None:
     assert len(figure.chosen(study, [], []).cases) == len(study.cases)
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--width 85", "--width is '85'. Allowed: a number with mm, cm or in"),
-        ("--width wide", "--width is 'wide'. Allowed: a number with mm, cm or in"),
-        ("--width 10mm", "60 to 400"),
-        ("--dtypes f31", "--dtypes is 'f31'"),
-        ("--variants matmul_nave", "(did you mean 'matmul_naive'?)"),
-        ("-o fig.jpg", "file type is '.jpg'"),
-    ],
-)
+@pytest.mark.parametrize(("more", "message"), table("command")["mistakes of figure"])
 def test_mistakes(folder, more, message, capsys) -> None:
     assert main(f"figure ladder -o fig.pdf {more}".split()) == 2
     assert message in capsys.readouterr().err

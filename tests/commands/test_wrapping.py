@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from samples import WRAPPED, needs_nvrtc
+from samples import WRAPPED, needs_nvrtc, table
 from tilewave.__main__ import main
 from tilewave.commands.wrapping import arithmetic, finding, guessing, matching, reading, trying
 from tilewave.compiling.declarations import tokens
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import load_kernel
+
+CASES = table("wrapping")
 
 MATMUL = operations.load("matmul")
 TILED = (WRAPPED / "tiled.cuh").read_text()
@@ -88,25 +90,7 @@ def test_files_that_are_read(project: Path) -> None:
     assert finding.read(path)[1] == (project / "include",)
 
 
-@pytest.mark.parametrize(
-    ("code", "expression"),
-    [
-        ("(N + 15) / 16", "ceil(n / 16)"),
-        ("(M - 1 + BLOCK) / BLOCK", "ceil(m / 32)"),
-        ("N / BLOCK * 2u", "n // 32 * 2"),
-        ("N / BLOCK + (N % BLOCK ? 1 : 0)", "ceil(n / 32)"),
-        ("std::min((int)N, 1 << 4)", "min(n, 16)"),
-        ("ceil(N / 32.0f)", "ceil(n / 32.0)"),
-        ("div_up(M, 2 * BLOCK)", "ceil(m / 64)"),
-        ("N > 64 ? 2 : 1", "2 if n > 64 else 1"),
-        ("sizeof(half) * BLOCK", "64"),
-        ("side.y * 2", "8"),
-        ("THREADS", "256"),
-        ("cuda::ceil_div(N, BLOCK)", "ceil(n / 32)"),
-        ("(3, M)", "m"),
-        ("widths[1] + widths[i]", "192"),
-    ],
-)
+@pytest.mark.parametrize(("code", "expression"), CASES["arithmetic of the host"])
 def test_arithmetic_of_the_host(alone: Path, code: str, expression: str) -> None:
     text = "#define THREADS (8 * BLOCK)\nconst int BLOCK = 32;\nvoid f() { dim3 side(2, 4); int widths[] = {64, 128}; }\n"
     source = source_of(alone, text)
@@ -123,22 +107,8 @@ def test_unknown_names_are_refused(alone: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "parameters", "arguments"),
-    [
-        ("matmul", "const half* d_A, const half* d_B, half* d_C, size_t M, size_t N, size_t K", "a b c m n k"),
-        ("matmul", "float* out, const float* x, const float* w, int rows, int cols, int depth", "c a b m n k"),
-        ("matmul", "int m, int n, int k, const T* lhs, const T* rhs, T* res", "m n k a b c"),
-        ("matmul", "float* a, float* b, float* c, float* d, int n, int lda", "a b c c n lda"),
-        ("matmul", "int8_t* A, int8_t* B, int32_t* C, int M, int N, int K, int alpha, int beta",
-         "a b c m n k alpha beta"),
-        ("transpose", "float* B, const float* A, int M, int N", "b a m n"),
-        ("transpose", "const float* src, float* dst, int nx, int ny", "a b n m"),
-        ("softmax", "float* a, const float* b, int num_rows, int n_cols", "y x rows columns"),
-        ("softmax", "const half* X, half* Y, int C", "x y columns"),
-        ("reduction", "float* input, float* result, size_t len", "x total n"),
-        ("vector_add", "const float* lhs, const float* rhs, float* out, int size", "a b c n"),
-    ],
-)  # fmt: skip
+    ("operation", "parameters", "arguments"), CASES["arguments by name, type and order"]
+)
 def test_arguments_by_name_type_and_order(operation: str, parameters: str, arguments: str) -> None:
     parsed = [reading._parameter(part) for part in reading.parts(tokens(parameters))]
     assert matching.arguments_of(parsed, operations.load(operation)) == arguments.split()

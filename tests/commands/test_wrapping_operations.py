@@ -4,10 +4,12 @@ import re
 
 import pytest
 
-from samples import ROOT, WRAPPED, needs_nvrtc
+from samples import ROOT, WRAPPED, needs_nvrtc, table
 from tilewave.__main__ import main
 from tilewave.commands.wrapping import finding, matching
 from tilewave.kernel.front_matter import load_kernel
+
+CASES = table("wrapping")
 
 TRANSPOSE, NAIVE, SUM, BLOCKS, THREAD, ROWS, BATCHED, COPY, NORM, HEIGHT, LAUNCHES, IGNORED = (
     (WRAPPED / f"{name}.cu").read_text()
@@ -62,23 +64,8 @@ def test_public_kernels_are_wrapped_and_right(alone, capsys, text, operation, fr
 
 @needs_nvrtc
 @pytest.mark.parametrize(
-    ("name", "flags", "front", "note", "shape"),
-    [
-        ("transpose_tiles", "", {"block": [32, 8], "grid": ["ceil(n / 32)", "ceil(m / 32)"]}, "", "33x70"),
-        ("transpose_elements", "", {"block": [4, 64], "grid": ["ceil(n / 4)", "ceil(m / 64)"]}, "", "33x70"),
-        ("transpose_fixed", "", {"grid": [4, 3], "requires": {"conditions": ["m == 48", "n == 49"]}},
-         "its sizes are constants of the code: 48x49", "48x49"),
-        ("product_swapped", "", {"grid": ["ceil(n / 16)", "ceil(m / 16)"], "requires": {}},
-         "has x and y the other way round", "33x70x5"),
-        ("product_columns", "--entry product_columns<32,4,false>",
-         {"macros": {}, "block": [32, 8], "arguments": ["a", "b", "c", "m", "n", "k", 1.0, 0.0]},
-         "ignores its parameters alpha, beta", "33x70x5"),
-        ("gemv_rows", "", {"operation": "matmul", "arguments": ["a", "b", "c", "m", "k"]}, "", "70x1x33"),
-        ("softmax_of_row", "", {"block": ["T_THREADS"], "arguments": ["x", "y", "rows * columns"],
-         "requires": {"conditions": ["columns == 128"]}}, "inferred from this failure: wrong at rows = 3, columns = 129", "9x128"),
-        ("copy_hidden", "", {"entry": "::copy_hidden", "grid": ["ceil(n / 64)"]}, "", "70"),
-    ],
-)  # fmt: skip
+    ("name", "flags", "front", "note", "shape"), CASES["launches that take a second look"]
+)
 def test_launches_that_take_a_second_look(alone, capsys, name, flags, front, note, shape) -> None:
     """Through a pointer, a macro or `cudaLaunchKernel`; sizes that are constants; x and y swapped."""
     path = alone / "all.cu"
@@ -173,20 +160,7 @@ def test_a_kernel_of_a_user_defined_operation(alone, capsys) -> None:
     assert main(["execute", str(path), "--shape", "5x1000", "--budget", "0"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "parameters", "operation"),
-    [
-        ("transposeCoalesced", "float *o, const float *i", "transpose"),
-        ("sgemm_transposed", "const float *A, const float *B, float *C, int n", "matmul"),
-        ("mm", "const float *A, const float *B, float *C, int n", "matmul"),
-        ("hgemmBatched", "half *A, half *B, half *C, int M, int N, int K", "batched_matmul"),
-        ("vecAdd", "const float *A, const float *B, float *C, int n", "vector_add"),
-        ("float4_add", "const float *A, const float *B, float *C, int n", "vector_add"),
-        ("sum_all", "float *x, float *y, int n", "reduction"),
-        ("block_reduce", "float *x, float *sum, int n", "reduction"),
-        ("scale", "float *x, float *y, int n", None),
-    ],
-)
+@pytest.mark.parametrize(("name", "parameters", "operation"), CASES["operations by their names"])
 def test_the_operation_follows_from_names(alone, name, parameters, operation) -> None:
     path = alone / "some.cu"
     path.write_text(f"__global__ void {name}({parameters}) {{}}\n")

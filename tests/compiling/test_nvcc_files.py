@@ -10,6 +10,8 @@ from tilewave.compiling.declarations import Unreadable, declarations
 from tilewave.kernel import includes
 from tilewave.kernel.front_matter import Kernel, load_kernel
 
+CASES = table("compiling")
+
 DRIVER = (WRAPPED / "driver.cu").read_text()
 
 
@@ -64,18 +66,7 @@ def test_headers_of_the_kernel_are_cut_too() -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(
-    ("text", "advice"),
-    [
-        ("#include <cute/tensor.hpp>\n__device__ cute::Int a;\nint main() {}\n", "add its folder to the front matter: compiler"),
-        ("void f(int a) {\n#ifdef A\n if (a) {\n#else\n if (a > 1) {\n#endif\n }\n}\nint main() {}\n",
-         "line 13 is host code, put #ifndef __CUDACC_RTC__ before it"),
-        ("__device__ int f() { return WIDTH; }\nint main() {}\n", "macros: {WIDTH: [VALUE]}"),
-        ("__device__ int f() { register int a = 1; return a; }\nint main() {}\n", "options: [-std=c++14]"),
-        ("int total;\n__device__ int f() { return total; }\nint main() {}\n",
-         "total (line 13) was skipped as host code"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "advice"), CASES["advice of messages"])
 def test_a_message_says_what_to_write(tmp_path: Path, text: str, advice: str) -> None:
     outcome = nvrtc.compile_kernel(kernel(tmp_path, text), "sm_90", {})
     assert outcome.cubin is None and advice in outcome.message
@@ -198,17 +189,7 @@ def test_cub(tmp_path):
     assert outcome.cubin, outcome.message
 
 
-LIBRARY = {
-    "lib/config.hpp": "#pragma once\n#if defined(__CUDACC_RTC__)\n#define LIB_RTC 1\n#else\n#include <iostream>\n#endif\n"
-    "#define LIB_HOST __forceinline__ __host__\n#define LIB_HOST_DEVICE LIB_HOST __device__\n",
-    "lib/more/sizes.hpp": '#pragma once\n#include "limits.hpp"\n#include "tile.h"\n'
-    "template <int N> constexpr int twice() { return LIMIT * N; }\nint seven() { return 7 * SIDE; }\n",
-    "lib/more/limits.hpp": "#pragma once\n#define LIMIT 2\n",
-    "lib/more/tile.h": "#pragma once\n#define SIDE 1\n",
-    "lib/launch.hpp": '#pragma once\n#include "lib/config.hpp"\nLIB_HOST int launched(int n) { return '
-    "cudaDeviceSynchronize(); }\nLIB_HOST_DEVICE int both(int n) { return n; }\n",
-    "tile.h": "#error not this one\n",
-}
+LIBRARY = CASES["files of a library"]
 FILE = """\
 #include <lib/config.hpp>
 #include <lib/more/sizes.hpp>

@@ -1,7 +1,7 @@
 """Accesses to shared memory, lane by lane: captured, laid out by the rule that counts, drawn."""
 
-import csv
 import functools
+import itertools
 import json
 from collections import Counter
 from dataclasses import replace
@@ -100,15 +100,14 @@ def test_a_broadcast_is_a_cell_and_a_wide_access_has_four_banks() -> None:
 
 
 def test_every_access_that_an_h200_counted_is_laid_out_so() -> None:
-    with open(TRUTH / "shared_access_h200.csv", newline="") as file:
-        cases = list(csv.DictReader(file))
-    for row in cases:
-        addresses = [int(word) for word in row["lane_byte_address"].split()]
-        width, mask = int(row["width_bytes"]), int(row["active_mask_hex"], 16)
-        laid = layout.laid_out(shared(row["op"], width, addresses, mask))
-        sound(laid)
-        assert laid.wavefronts == int(row["wavefronts"])
-        assert laid.wavefronts - laid.transactions == int(row["bank_conflicts"])
+    with np.load(TRUTH / "shared_access_h200.npz") as file:
+        truth = {name: file[name].tolist() for name in file}
+    for op, width in itertools.product(("load", "store"), (4, 8, 16)):
+        cases = zip(*(truth[f"{op}{width}_{part}"] for part in ("shared", "mask", "figures")))
+        for addresses, mask, figures in cases:
+            laid = layout.laid_out(shared(op, width, addresses, mask))
+            sound(laid)
+            assert [laid.wavefronts, laid.wavefronts - laid.transactions] == figures
 
 
 @pytest.mark.parametrize(("kind", "width"), [*(("copy", 4 << n) for n in range(3)), ("bypass", 16)])

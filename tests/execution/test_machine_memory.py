@@ -10,6 +10,7 @@ was P0), and all launches of one copy (sectors, requests, shared wavefronts).
 """
 
 import csv
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -29,36 +30,41 @@ WIDTHS = ("lds", LOADS), ("sts", STORES)
 ATTRIBUTED = {(op, width): count for op, of in WIDTHS for width, count in of.items()}
 
 
-def rows(name: str) -> list[dict[str, str]]:
-    with open(TRUTH / name, newline="") as file:
-        return list(csv.DictReader(file))
+def rows(op: str) -> list[dict[str, str]]:
+    with open(TRUTH / "memory_ops_h200.csv", newline="") as file:
+        return [row for row in csv.DictReader(file) if row["op"] == op]
 
 
 def lanes(text: str) -> np.ndarray:
     return np.array(text.split(), np.int64)
 
 
-def mask_of(case: dict[str, str]) -> int:
-    return int(case["active_mask_hex"], 16)
+def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
+    """Return shared and global addresses (if any), masks and figures."""
+    with np.load(TRUTH / name) as file:
+        shared = file[f"{kind}_shared"].astype(np.int64)
+        source = file[f"{kind}_source"].astype(np.int64) if f"{kind}_source" in file else shared
+        return shared, source, file[f"{kind}_mask"].astype(np.int64), file[f"{kind}_figures"]
 
 
-def equal(rows: list[list[int]], figures: np.ndarray) -> None:
+def equal(rows: list[Any], figures: np.ndarray) -> None:
     exact = np.array(rows) == figures
     assert exact.all(), np.argwhere(~exact)[:5]
 
 
 def test_shared_loads_and_stores_cost_what_an_h200_counted() -> None:
-    cases = rows("shared_access_h200.csv")
-    assert len(cases) == 700
-    for case in cases:
-        active = mask_of(case) >> np.arange(32) & 1 == 1
-        given = lanes(case["lane_byte_address"]), active, int(case["width_bytes"]), case["op"]
-        figures = int(case["wavefronts"]), int(case["bank_conflicts"])
-        assert wavefronts.shared_wavefronts(*given) == figures, case
+    seen = 0
+    for op, width in itertools.product(("load", "store"), (4, 8, 16)):
+        addresses, _, masks, figures = attributed("shared_access_h200.npz", f"{op}{width}")
+        active = masks[:, None] >> np.arange(32) & 1 == 1
+        cost = wavefronts.shared_wavefronts
+        equal([cost(at, on, width, op) for at, on in zip(addresses, active)], figures)
+        seen += len(figures)
+    assert seen == 700
 
 
 def test_ldmatrix_costs_what_an_h200_counted() -> None:
-    cases = [case for case in rows("memory_ops_h200.csv") if case["op"] == "ldmatrix"]
+    cases = rows("ldmatrix")
     assert len(cases) == 113
     for case in cases:
         count = 8 * int(case["matrices_or_bytes"])
@@ -71,32 +77,21 @@ def test_ldmatrix_costs_what_an_h200_counted() -> None:
 
 
 def test_global_stores_touch_the_sectors_that_an_h200_counted() -> None:
-    cases = [case for case in rows("memory_ops_h200.csv") if case["op"] == "global_store"]
+    cases = rows("global_store")
     assert len(cases) == 90
     for case in cases:
-        access = lanes(case["lane_global_byte_address"]), mask_of(case)
+        access = lanes(case["lane_global_byte_address"]), int(case["active_mask_hex"], 16)
         sectors = wavefronts.warp_sectors(*access, int(case["matrices_or_bytes"]))
         assert sectors == int(case["global_sectors"]), case
 
 
 @pytest.mark.parametrize(("cache", "width"), CACHES)
 def test_asynchronous_copies_cost_what_an_h200_counted(cache: str, width: int) -> None:
-    wanted = (cache, str(width))
-    cases = [r for r in rows("async_copy_h200.csv") if (r["cache"], r["width_bytes"]) == wanted]
-    assert len(cases) == OLDER_COPIES[cache, width]
-    for case in cases:
-        shared, source = (lanes(case[f"lane_{side}_byte_address"]) for side in ("shared", "global"))
-        mask = mask_of(case)
-        cost = wavefronts.warp_filled_copy(shared, source, mask, mask, width, cache == "cg")
-        assert cost == (int(case["wavefronts"]), int(case["ideal"])), case
-
-
-def attributed(name: str, kind: str) -> tuple[np.ndarray, ...]:
-    """Return shared and global addresses (if any), masks and figures."""
-    with np.load(TRUTH / name) as file:
-        shared = file[f"{kind}_shared"].astype(np.int64)
-        source = file[f"{kind}_source"].astype(np.int64) if f"{kind}_source" in file else shared
-        return shared, source, file[f"{kind}_mask"].astype(np.int64), file[f"{kind}_figures"]
+    *given, figures = attributed("async_copy_h200.npz", f"{cache}{width}")
+    assert len(figures) == OLDER_COPIES[cache, width]
+    how = width, cache == "cg"
+    copies = [wavefronts.warp_filled_copy(to, at, mask, mask, *how) for to, at, mask in zip(*given)]
+    equal(copies, figures)
 
 
 def copied(to: Any, origin: Any, mask: int, reading: int, shown: int, *how: Any) -> list[int]:

@@ -8,7 +8,7 @@ from test_tensor_boxes import FOLDER, LOAD, STORE, THROUGH, boxes, elements
 
 import executing_support as support
 from opcodes import harness
-from samples import DATA, needs_nvrtc, shipped
+from samples import DATA, needs_nvrtc, shipped, table
 from tilewave.compiling import sass
 
 pytestmark = [needs_nvrtc, pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")]
@@ -79,17 +79,7 @@ def test_blocks_that_touch_the_same_are_executed_in_order(name, spread):
     assert spread_over_cores is None or any(spread) == spread_over_cores
 
 
-@pytest.mark.parametrize(
-    ("kernel", "case", "macros"),
-    [
-        ("matmul_tiled", "129x67x53", {}),
-        ("hgemm_wmma", "272x208x48", {}),
-        ("hgemm_wgmma_store", "520x520x328", {}),
-        ("matmul_wgmma_turns", "1544x776x72", {"DOWN": 2, "OVERLAP": 1}),
-        ("transpose_swizzled", "200x100", {}),
-        ("softmax_online", "66x100", {}),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "case", "macros"), table("execution")["independent blocks"])
 def test_what_is_independent_is_spread_and_counts_the_same(kernel, case, macros, spread):
     counts_the_same(shipped(kernel), case, macros, spread)
 

@@ -1,6 +1,7 @@
 """Tensor maps of one to five dimensions, by value and by address, executed on the CPU and on a GPU."""
 
 import math
+import string
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from samples import ROOT, needs_nvrtc
 from tilewave.gpu.session import Session
 
 FOLDER = ROOT / "tests" / "tma"
+KERNEL = string.Template((FOLDER / "boxes.cu.in").read_text())
 SIZES, BOX = (24, 5, 3, 2, 3), (8, 4, 2, 3, 2)
 LOAD, STORE, THROUGH = range(3)
 BEFORE = {LOAD: 4, STORE: 0, THROUGH: 0}
@@ -39,32 +41,9 @@ def boxes(folder: Path, rank: int, step: int, way: int, pointer: bool, **more: A
     about.setdefault("element_strides", [1, *[step] * (rank - 1)])
     of = "b" if way == STORE else "a"
     path = folder / f"boxes_{rank}_{step}_{way}_{int(pointer)}.cu"
-    path.write_text(f"""/*---
-title: Boxes
-operation: copy
-dtypes: {{a: f32, b: f32}}
-block: [64]
-grid: ["{blocks}"]
-requires: {{arch: 90}}
-compiler: {{include: [{FOLDER}]}}
-buffers: {{scratch: {{dtype: f32, size: n}}}}
-tensor_maps:
-  map: {{of: {of}, {str(about)[1:-1]}}}
-  held: {{of: scratch, {str(about)[1:-1]}}}
-arguments: [map, held, a, b, scratch, "{sizes[-1]}"]
----*/
-#define RANK {rank}
-#define STEP {step}
-#define WAY {way}
-#define POINTER {int(pointer)}
-#include "boxes.cuh"
-
-extern "C" __global__ void {path.stem}(MAP map, MAP held, const float* a, float* b, float* scratch,
-                                       int outermost)
-{{
-    copy_boxes(ADDRESS(map), ADDRESS(held), a, b, scratch, outermost);
-}}
-""")
+    facts = {"blocks": blocks, "of": of, "about": str(about)[1:-1], "outermost": sizes[-1]}
+    facts |= {"rank": rank, "step": step, "way": way, "pointer": int(pointer)}
+    path.write_text(KERNEL.substitute(facts, folder=FOLDER, name=path.stem))
     return path
 
 

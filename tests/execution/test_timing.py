@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from samples import table
 from tilewave import execution
 from tilewave.basics.errors import NoTime
 from tilewave.commands import execute
@@ -22,21 +23,8 @@ def time_of(kernel: str, *arguments: str) -> dict:
     return execute.time_of(execute.options_of([str(LADDER / kernel), "--time", *arguments]))
 
 
-@pytest.mark.parametrize(
-    ("kernel", "arguments", "cycles"),
-    [
-        ("matmul_tiled.cu", ("--shape", "256"), 22747),
-        ("matmul_tiled.cu", ("--shape", "264x136x96", "--macro", "REAL=f64"), 10715),
-        ("matmul_two_outputs.cu", ("--shape", "2048"), 2517374),
-        ("hgemm_mma.cu", ("--shape", "512x384x320", "--macro", "TILE_M=64"), 7287),
-        ("matmul_wgmma_even.cu", ("--shape", "4096"), 280518),  # bulk copies, mbarriers, a cluster
-        # stores to parts of sectors; an array that repeats drawn values
-        ("../operations/transpose_naive.cu", ("--shape", "8192x8192"), 2020153),
-    ],
-)
-def test_cycles_are_near_the_measured_ones(
-    kernel: str, arguments: tuple[str, ...], cycles: int
-) -> None:
+@pytest.mark.parametrize(("kernel", "arguments", "cycles"), table("execution")["measured cycles"])
+def test_cycles_are_near_the_measured_ones(kernel: str, arguments: list[str], cycles: int) -> None:
     predicted = time_of(kernel, *arguments)
     assert predicted["cycles"] == pytest.approx(cycles, rel=NEAR)
     assert predicted["microseconds"] == pytest.approx(predicted["cycles"] / 1980, rel=1e-3)

@@ -80,24 +80,14 @@ def test_other_tiles_rings_and_orders(few: None, name: str, macros: dict[str, in
 
 # Of three SMs: one wave; two of tiles of two widths; five; a wave more than need be, because it is fuller; fewer columns
 # than the narrowest tile has; rows of 192 by three warpgroups.
-@pytest.mark.parametrize(
-    ("shape", "height", "columns"),
-    [
-        ("300x136x72", 128, (1, 136)),
-        ("129x392x264", 128, (3, 136)),
-        ("520x520x40", 128, (3, 176)),
-        ("129x256x2048", 128, (3, 88)),
-        ("8x8x8", 128, (1, 64)),
-        ("600x488x136", 192, (3, 168)),
-    ],
-)
+@pytest.mark.parametrize(("shape", "height", "columns"), table("execution")["widths of tiles"])
 def test_tiles_are_as_wide_as_fills_the_waves(few, shape, height, columns):
     path, macros = KERNELS / "matmul_wgmma_even.cu", {"TILE_M": height}
     support.right(path, shape, macros)
     launch = support.job(path, shape, macros).launch
     assert launch.tile is not None
     rows = -(-int(shape.split("x")[0]) // launch.tile[0])
-    assert (launch.working_blocks // rows, launch.tile[1]) == columns
+    assert (launch.working_blocks // rows, launch.tile[1]) == tuple(columns)
 
 
 # At 2304 x 1920 tiles of 128 rows leave 6 of 132 SMs without work in both waves, those of 192 none in one.

@@ -24,7 +24,7 @@ from fake_ncu import (
     instruction_counters,
     samples,
 )
-from samples import ROOT, a_job, ended, statuses, until
+from samples import ROOT, a_job, ended, statuses, table, until
 from tilewave.gpu import blocks
 from tilewave.gpu.ncu import instructions, profiler, profiling, reading
 from tilewave.gpu.ncu import report as profile_report
@@ -35,6 +35,8 @@ from tilewave.kernel.launches import LaunchPlan
 from tilewave.kernel.result import Result
 from tilewave.records.counters import catalogue
 from tilewave.records.counters.figures import DERIVED
+
+CASES = table("gpu")
 
 
 def job(case: str, entry: str = "tiled", provider: str = "nvrtc", **more: Any) -> Job:
@@ -213,18 +215,7 @@ def test_totals_by_kind_and_the_probes_instruction() -> None:
     assert not {"wavefronts", "wavefronts_by_instruction"} & set(plain.by_metric)
 
 
-@pytest.mark.parametrize(
-    ("log", "how", "said"),
-    [
-        ("ERR_NVGPUCTRPERM\n==WARNING== No kernels were profiled.\n", {}, "run as root"),
-        ("Profiling failed because a driver resource was unavailable.", {}, "DCGM"),
-        ("", {"timed_out": True}, "limit of 60 s"),
-        ("==ERROR== Something broke.\n", {"code": 1}, "ncu: Something broke."),
-        ("", {"code": 139}, "exit code 139"),
-        ("==WARNING== No kernels were profiled.\n", {"code": 0}, "inside the range"),
-        ("", {"unknown": ["gpu__x"]}, "gpu__x"),
-    ],
-)
+@pytest.mark.parametrize(("log", "how", "said"), CASES["ends of ncu"])
 def test_reasons_say_what_to_do(log: str, how: dict[str, Any], said: str) -> None:
     why = profile_run.explain(profile_run.NcuOutcome(log=log, **how), 60)
     assert said in why and "\n" not in why
@@ -456,17 +447,7 @@ def test_metrics_that_differ_a_little_share_a_session(count: int, expected: list
     assert sessions([job("x", metrics=kind) for kind in kinds for _ in range(count)]) == expected
 
 
-@pytest.mark.parametrize(
-    ("code", "collected"),
-    [
-        ("@P0 HMMA.16816.F32.BF16 R4, R8, R2, R4", ["bf16"]),
-        ("HGMMA.64x128x8.F32.TF32 R24, gdesc[UR4], R24", ["tf32"]),
-        ("IMMA.16832.S8.S8 R4, R8, R2, R4", ["i8"]),
-        ("QGMMA.64x128x32.F32.E4M3.E4M3 R24, gdesc[UR4], R24", []),
-        ("HFMA2.MMA R9, -RZ, RZ, 0, 0", []),
-        ("HMMA.SP.16832.F32 R4, R8, R2, R4", ["f16", "bf16", "tf32", "f64", "f16", "f16", "i8"]),
-    ],
-)
+@pytest.mark.parametrize(("code", "collected"), CASES["counted tensor operations"])
 def test_tensor_operations_that_the_code_lacks_are_not_counted(tmp_path, code, collected) -> None:
     cubin = tmp_path / "tiled.cubin"
     other = "\n.text.other:\n        /*0000*/    DMMA.8x8x4 R4, R8, R2, R4 ;\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fake_machine import Machine
-from samples import a_job, kernel_parts, needs_nvrtc, write_kernel
+from samples import a_job, kernel_parts, needs_nvrtc, table, write_kernel
 from tilewave.__main__ import main
 from tilewave.compiling import nvrtc
 from tilewave.execution.buffers import packed
@@ -93,16 +93,7 @@ def test_an_execution_says_the_same():
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(
-    ("parameters", "problem"),
-    [
-        ("int m, int n, int k, float alpha, float beta", ""),
-        ("size_t m, long long n, unsigned k, __half alpha, double beta", ""),
-        ("int m, int n, short k, float alpha, float beta", ""),
-        ("int m, int n, Five k_, float alpha, float beta", "argument 6: the kernel takes 20 bytes"),
-        ("int m, int n, int k, float alpha, float beta, Five more", "takes 9 arguments (8, 8, 8,"),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "problem"), table("kernel")["parameters of a cubin"])
 def test_sizes_come_from_the_cubin(parameters, problem, tmp_path: Path, capsys):
     body = BODY.replace("PARAMETERS", parameters)
     body = body.replace("float sum", "int k = k_.numbers[0]; float sum") if "k_" in body else body

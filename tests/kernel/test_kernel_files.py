@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from fake_machine import CODE
-from samples import BODY, FRONT, config, needs_nvrtc, write_kernel
+from samples import BODY, FRONT, config, needs_nvrtc, table, write_kernel
 from tilewave.basics.errors import KernelRefused, UserError
 from tilewave.compiling import declarations, nvcc, nvrtc, sass, source
 from tilewave.execution.machine import program
@@ -245,18 +245,7 @@ def test_a_bomb_costs_no_other_kernel_of_its_batch(tmp_path, monkeypatch):
     assert all(compiling._stored(task, store) for task in tasks)  # nor is it tried again
 
 
-OUTSIDE = {
-    "absolute": '#include "SECRET"\n',
-    "up": '#include "../passwd"\n',
-    "link": '#include "link.h"\n',
-    "of a header": '#include "own.h"\n',
-    "computed": '#define X "SECRET"\n#include X\n',
-    "commented": '#/**/include "SECRET"\n',
-    "spliced": '#incl\\\nude "SECRET"\n',
-    "digraph": '%:include "SECRET"\n',
-    "endless": '#include "/dev/zero"\n',
-    "nowhere": '#include "SECRETgone"\n',
-}
+OUTSIDE = table("kernel")["includes of what lies outside"]
 
 
 @needs_nvrtc

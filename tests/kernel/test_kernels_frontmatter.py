@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from samples import BODY, FRONT, ROOT, config, refused, write_kernel
+from samples import BODY, FRONT, ROOT, config, refused, table, write_kernel
 from tilewave.basics.errors import UserError
 from tilewave.kernel.discovery import find_kernels
 from tilewave.kernel.front_matter import load_kernel
@@ -121,16 +121,7 @@ def test_a_kernel_names_what_an_architecture_must_have(tmp_path):
         assert chosen.supports(SHAPE, {"arch": arch}).startswith("needs wgmma, which")
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "shared_bytes: size(REAL) * min(sms, l2_bytes)",
-        "working_blocks: ceil(n / 300) * ceil(m / 300)",
-        "layouts: {a: row if TILE == 16 else col}",
-        "let: {sum: f64 if TILE == 16 else REAL, b_is: col}\nlayouts: {b: b_is, c: row if sum else col}",
-        "let: {unused: sms * l2_bytes, one: 2 * n, other: one + m}\nshared_bytes: other // 64",
-    ],
-)
+@pytest.mark.parametrize("more", table("kernel")["good expressions"])
 def test_good_expressions_pass_the_trial(tmp_path, more):
     kernel = load_kernel(write_kernel(tmp_path, front=f"{FRONT}{more}\n"))
     for chosen in choices(kernel, "product", "here", "macros"):

@@ -39,14 +39,7 @@ def test_without_a_device_its_architecture_says_what_a_block_may_have():
 
 
 @pytest.mark.parametrize(
-    ("block", "registers", "static", "sentence"),
-    [
-        ((1024, 1, 1), 64, 49152, ""),
-        ((1024, 1, 1), 65, 0, "65 registers in each of 32 warps exceed 65536 of a block"),
-        ((800, 1, 1), 80, 0, "80 registers in each of 25 warps exceed 65536 of a block"),  # as 28
-        ((256, 1, 1), 255, 0, ""),
-        ((32, 1, 1), 32, 1024, "1024 + 232000 bytes of shared memory exceed this device's 232448"),
-    ],
+    ("block", "registers", "static", "sentence"), CASES["blocks of compiled code"]
 )
 def test_what_was_compiled(block, registers, static, sentence):
     plan = replace(PLAIN, block=block, shared_bytes=232000 if static == 1024 else 0)

@@ -5,31 +5,14 @@ from pathlib import Path
 import pytest
 
 import executing_support as support
-from samples import ROOT, kernel_parts, needs_nvrtc, write_kernel
+from samples import ROOT, kernel_parts, needs_nvrtc, table, write_kernel
 from tilewave.kernel import inputs, operations
 from tilewave.pipeline import trials
 from tilewave.pipeline.cases import Case
 
 pytestmark = needs_nvrtc
 TARGET = {"device": support.device("sm_90"), "arch": 90}
-RIGHT = {"OF_A": "of_a", "RESULT": "alpha * sum + before", "AFTER": ""}
-COLUMNS = "((n + 15) / 16)"
-PERSISTENT = {
-    '["ceil(n / 16)", "ceil(m / 16)"]': '["min(sms, ceil(n / 16) * ceil(m / 16))"]',
-    "    const int x = blockIdx.x": f"for (int t = blockIdx.x; t < {COLUMNS} * ((m + 15) / 16); t += STEP) {{ "
-    f"const int x = t % {COLUMNS}",
-    "blockIdx.y *": f"t / {COLUMNS} *",
-    "return": "continue",
-    "AFTER": "}",
-}
-"""Blocks that take one tile after another."""
-COUNTING = {
-    "extern": "__device__ unsigned counted;\nextern",
-    "AFTER": "if (threadIdx.x + threadIdx.y) return;\n"
-    "if (blockIdx.x + blockIdx.y == 0) { __threadfence(); if (counted == 1) c[1] = 0; }\n"
-    "__threadfence(); if (atomicAdd(&counted, 1) == 1 << 30) c[1] = 0",
-}
-"""Block (0, 0, 0) reads what others count, which is in order only if it comes first."""
+CASES = table("trials")
 
 
 def judged(path: Path, shape: str | None = None) -> list[trials.TrialResult]:
@@ -41,40 +24,12 @@ def judged(path: Path, shape: str | None = None) -> list[trials.TrialResult]:
 
 def flawed(folder: Path, **flaw: str) -> Path:
     front, body = kernel_parts("tried")
-    for place, text in {**RIGHT, **flaw}.items():
+    for place, text in {**CASES["right"], **flaw}.items():
         front, body = front.replace(place, text), body.replace(place, text)
     return write_kernel(folder, "flawed", front, body)
 
 
-@pytest.mark.parametrize(
-    ("flaw", "trial", "reason"),
-    [
-        ({"RESULT": "fabsf(alpha) * sum + before"}, "other alpha and beta", "alpha = -1.5"),
-        ({"RESULT": "alpha * sum + (beta == 1 ? 0 : before)"}, "other alpha and beta", "beta = 1"),
-        ({"RESULT": "alpha * sum + beta * c[y * n + x]"}, "uniform numbers", "C was read"),
-        (
-            {"RESULT": "alpha * sum + (alpha < 2 ? before : beta * c[y * n + x])"},
-            "other alpha and beta",
-            "alpha = 3, beta = 0",
-        ),
-        ({"OF_A": "isnan(of_a) ? 0 : of_a"}, "NaN and infinity", "expected nan"),
-        ({"OF_A": "fabsf(of_a) < 1.2e-38f ? 0 : of_a"}, "denormal numbers", ""),
-        ({"OF_A": "fabsf(of_a) > 9 && fabsf(of_a) < 1e38f ? 9 : of_a"}, "large numbers", ""),
-        ({"RESULT": "k < 32 ? sum : alpha * sum + before"}, "below the tile", ""),
-        ({"RESULT": "n == 16 ? sum : alpha * sum + before"}, "at the tile", ""),
-        ({"RESULT": "m == 17 ? sum : alpha * sum + before"}, "above the tile", ""),
-        ({"RESULT": "m < 9 ? sum : alpha * sum + before"}, "far below the tile", ""),
-        ({"RESULT": "k > 2048 ? 0 : alpha * sum + before"}, "long k", ""),
-        ({"RESULT": "k > 99 && beta == 0 ? sum : alpha * sum + before"}, "long k", "beta = 0"),
-        ({**PERSISTENT, "STEP": "gridDim.x == 2 ? n : gridDim.x"}, "few SMs", "17 of 289"),
-        ({"RESULT": "x > 2047 ? 0 : alpha * sum + before"}, "long n", "C[0, 2048]"),
-        (
-            {"RESULT": "m * n - 1 == y * n + x && n > 130 && m > 130 ? 0 : alpha * sum + before"},
-            "large product",
-            "1 of 17161 elements are wrong with alpha = 0.75, beta = -0.5; C[130, 130] is 0",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("flaw", "trial", "reason"), CASES["flaws"])
 def test_a_flaw_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flaw: dict[str, str], trial: str, reason: str
 ) -> None:
@@ -94,7 +49,7 @@ def test_a_softmax_that_drops_a_nan_is_wrong(tmp_path: Path) -> None:
 
 
 def test_launches_run_blocks_in_both_orders(tmp_path: Path) -> None:
-    worst = trials.worst(judged(flawed(tmp_path, **COUNTING)))
+    worst = trials.worst(judged(flawed(tmp_path, **CASES["counting"])))
     assert (worst.trial.name, worst.result.verdict) == ("other alpha and beta", "race")
     assert "reads byte 0 (element 0) of" in worst.result.reason
 
@@ -148,7 +103,7 @@ def test_an_operation_of_a_user_has_uniform_numbers_only(
     )
     operations.MODULES.use([alone])
     front, body = kernel_parts("tried")
-    for place, text in {**RIGHT, "RESULT": "fmaxf(alpha * sum + before, 0.f)"}.items():
+    for place, text in {**CASES["right"], "RESULT": "fmaxf(alpha * sum + before, 0.f)"}.items():
         body = body.replace(place, text)
     front = front.replace("operation: matmul", "operation: relu")
     results = judged(write_kernel(alone, "clamped", front, body))

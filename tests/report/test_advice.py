@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import executing_support as support
-from samples import HOPPER, ROOT, needs_nvrtc, shipped_plan
+from samples import HOPPER, ROOT, needs_nvrtc, shipped_plan, table
 from tilewave.compiling.origins import NOWHERE
 from tilewave.compiling.sass import of_cubin as listing
 from tilewave.execution import counters
@@ -76,66 +76,18 @@ def findings(case: Subject) -> dict[str, Finding]:
     return {finding.rule: finding for finding in for_case(case)}
 
 
-# By rule: a case that triggers it, a case that does not, and the bound, calculated by hand.
-CASES: dict[str, tuple[Subject, Subject, float]] = {
-    # The launch needs half of its cycles to issue, whatever it does in shared memory.
-    "shared-memory traffic": (
-        busy({bounds.DATA: 0.9, bounds.ISSUE: 0.5}),
-        busy({bounds.DATA: 0.6, bounds.ISSUE: 0.5}),
-        0.5,
-    ),
-    # 20 M cycles of 100 SMs are 0.2 M of the launch's.
-    "excess shared wavefronts": (
-        subject(instructions=(row("STS", **wavefronts(30_000_000, 10_000_000)),)),
-        subject(instructions=(row("STS", **wavefronts(10_000_000, 10_000_000)),)),
-        0.2,
-    ),
-    # 10 M sectors: 0.15 M cycles of an SM; device memory moved nothing.
-    "sectors over ideal": (
-        subject(instructions=(row("LDG.E", **sectors(20_000_000, 10_000_000)),)),
-        subject(instructions=(row("LDG.E", **sectors(10_000_000, 10_000_000)),)),
-        0.15,
-    ),
-    "idle part of the last wave": (
-        subject({"launch__waves_per_multiprocessor": 1.25}),
-        subject({"launch__waves_per_multiprocessor": 2.0}),
-        0.375,
-    ),
-    # 130 rows and columns are four tiles of 128, worth 1.03.
-    "tile waste": (
-        subject(case={"m": 130, "n": 130}),
-        subject(case={"m": 256, "n": 256}),
-        1 - 130 * 130 / (4 * 128 * 128),
-    ),
-    # 128 registers hold an SM to 2 blocks of 8 warps, without them 8 fit: and they wait for a half.
-    "occupancy limiter": (
-        subject(stalled(long_scoreboard=4.0, not_selected=4.0), case={"registers": 128}),
-        subject(stalled(math_pipe_throttle=4.0, not_selected=4.0), case={"registers": 128}),
-        0.5,
-    ),
-    # 512 warps, each with 100 accesses that take 1000 cycles at most.
-    "spills": (
-        subject(instructions=(row("LDL", executed=51_200),), case={"spill_bytes": 64}),
-        subject(instructions=(row("LDG.E", executed=51_200),)),
-        0.1,
-    ),
-    "register banks": (
-        subject(stalled(dispatch_stall=1.0, selected=1.0, not_selected=6.0)),
-        subject(stalled(selected=1.0, not_selected=7.0)),
-        0.125,
-    ),
-    # It is busy for 80 %, so no stall can cost more than 20 %.
-    "top stall": (
-        subject(stalled(barrier=4.0, selected=1.0) | {PIPE.format("fma"): 80.0, ISSUED.name: 40.0}),
-        subject(stalled(barrier=1.0, wait=1.0, selected=1.0, not_selected=6.0)),
-        0.2,
-    ),
-    # Three of four copies go; each takes a cycle of the schedulers and a cycle of the load and store units.
-    "cp.async with small pieces": (
-        subject(instructions=(row("LDGSTS.E", executed=8_000_000, **wavefronts(8, 8)),)),
-        subject(instructions=(row("LDGSTS.E.BYPASS.LTC128B.128", executed=8_000_000),)),
-        0.12,
-    ),
+def given(entry: dict[str, Any]) -> Subject:
+    """Return a case of advice.yaml."""
+    if "busy" in entry:
+        return busy(entry["busy"])
+    metrics = entry.get("metrics", {}) | stalled(**entry.get("stalls", {}))
+    rows = tuple(row(**columns) for columns in entry.get("rows", ()))
+    return subject(metrics, rows, entry.get("case", ()))
+
+
+CASES = {
+    rule: (given(case["faulty"]), given(case["sound"]), case["bound"])
+    for rule, case in table("advice").items()
 }
 
 

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from synthetic_studies import MAKERS
-from tilewave.plots import PlotModule, load, takeaway
+from tilewave.plots import load, takeaway
 from tilewave.plots.base import StudyData
 from tilewave.plots.style import Style, apply, caption
 
@@ -70,7 +71,7 @@ def finding(name: str, study: StudyData) -> str:
     return takeaway(name, study, table(name, study))
 
 
-def draw(module: PlotModule, study: StudyData, style: Style) -> Figure:
+def draw(module: ModuleType, study: StudyData, style: Style) -> Figure:
     """Draw the figure of a study from the module's table."""
     return module.draw(study, table(module.__name__.rpartition(".")[2], study), style)
 

@@ -18,25 +18,9 @@ A100, B200, H200, L4, RTX_4090 = map(SHORT.__getitem__, ("a100", "b200", "h200",
 SMS = H200.sms
 
 
-@pytest.mark.parametrize(
-    ("counts", "pipe", "cycles"),
-    [
-        (Counts(instructions=400), bounds.ISSUE, 100),
-        (Counts(f32=1280), bounds.FP32, 10),
-        (Counts(f64=640), bounds.FP64, 10),
-        (Counts(f16=1280), bounds.FP16, 10),
-        (Counts(alu=640), bounds.ALU, 10),
-        (Counts(special=160), bounds.SPECIAL, 10),
-        (Counts(tensor={"wgmma f16": 40960}), bounds.TENSOR, 10),
-        (Counts(tensor={"wgmma bf16": 4096, "wgmma tf32": 2048}), bounds.TENSOR, 2),
-        (Counts(tensor={"mma f16": 8192}), bounds.TENSOR, 3),
-        (Counts(tensor={"mma f64": 256, "mma 8x8x4 f64": 128}), bounds.TENSOR, 2),
-        (Counts(wavefronts=7, accesses=3), bounds.DATA, 10),
-        (Counts(port=20), bounds.PORT, 10),
-    ],
-)
-def test_each_pipe_at_its_rate(counts: Counts, pipe: str, cycles: float) -> None:
-    result = bound(counts, H200, blocks=1)
+@pytest.mark.parametrize(("counts", "pipe", "cycles"), CASES["launches that one pipe limits"])
+def test_each_pipe_at_its_rate(counts: dict[str, Any], pipe: str, cycles: float) -> None:
+    result = bound(Counts(**counts), H200, blocks=1)
     assert result.limiter == pipe and result.cycles == pytest.approx(cycles)
     assert result.microseconds == pytest.approx(cycles / 1980)
     assert sum(result.pipes.values()) == pytest.approx(cycles)

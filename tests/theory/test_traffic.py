@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 import executing_support as support
-from samples import needs_nvrtc, shipped
+from samples import needs_nvrtc, shipped, table
 from tilewave.compiling import sass
 from tilewave.execution import counters
 from tilewave.kernel.digests import source_digest
@@ -20,6 +20,7 @@ from tilewave.theory import roofline
 from tilewave.theory import traffic as t
 from tilewave.theory.traffic import MATH, V100, Machine, Traffic, WarpAccess
 
+CASES = table("theory")
 CUBE = {"m": 8192, "n": 8192, "k": 8192}
 THIN = {"m": 8192, "n": 8192, "k": 128}
 
@@ -84,28 +85,11 @@ STRIDED = WarpAccess(4, 8, row_step=4, column_step=4)
 
 @pytest.mark.parametrize(
     ("rows", "columns", "access", "itemsize", "expected"),
-    [
-        # 4 x 64 floats, 32 lanes on 32 neighbours: 8 requests of 4 sectors, 32 elements each.
-        (4, 64, WarpAccess(), 4, Traffic(8, 32, 256)),
-        (4, 64, WarpAccess(), 8, Traffic(8, 64, 256)),  # doubles take 8 sectors a request
-        # 16 bytes a lane: a request is 128 floats, half its lanes are past the row: 8 sectors a row.
-        (4, 64, WarpAccess(vector=4), 4, Traffic(4, 32, 512)),
-        # 2 rows of 10 floats: bytes 0 to 39 are sectors 0 and 1, bytes 40 to 79 are sectors 1 and 2. One
-        # request for each row touches 2 and 2, one request for both 3.
-        (2, 10, WarpAccess(), 4, Traffic(2, 4, 64)),
-        (2, 10, WarpAccess(2, 16), 4, Traffic(1, 3, 32)),
-        # Each element is a request with a sector, even if elements share it.
-        (3, 10, WarpAccess(1, 1), 4, Traffic(30, 30, 30 * 32)),
-        # An instruction stores one of the 16 outputs of every thread: 4 rows, in each of them 8 floats
-        # 16 bytes apart, 4 sectors. 2 x 3 outputs are left of it: 6 instructions with one active lane.
-        (16, 32, STRIDED, 4, Traffic(16, 256, 512)),
-        (2, 3, STRIDED, 4, Traffic(6, 6, 192)),
-        # As 16-byte stores the gaps are closed along the rows: 4 instructions of 4 rows x 4 sectors.
-        (16, 32, WarpAccess(4, 8, 4, row_step=4), 4, Traffic(4, 64, 512)),
-    ],
+    CASES["requests and sectors of a matrix"],
 )
 def test_requests_and_sectors_of_a_matrix(rows, columns, access, itemsize, expected) -> None:
-    assert t.matrix_traffic(rows, columns, access, itemsize) == expected
+    traffic = t.matrix_traffic(rows, columns, WarpAccess(**access), itemsize)
+    assert traffic == Traffic(*expected)
 
 
 def test_a_warp_has_32_lanes() -> None:
@@ -201,17 +185,7 @@ def test_recorded_counters_are_the_predicted_ones() -> None:
 
 @needs_nvrtc
 @pytest.mark.skipif(sass.disassembler() is None, reason="no nvdisasm")
-@pytest.mark.parametrize(
-    ("kernel", "macros", "sizes"),
-    [
-        ("matmul_naive", {}, "64x1x64"),
-        ("matmul_naive", {"REAL": "f64"}, "37x41x19"),
-        ("matmul_tiled", {"TILE": 32}, "31x100x5"),
-        ("matmul_two_outputs", {"TILE": 16}, "50x33x70"),
-        ("matmul_register", {}, "70x45x37"),
-        ("matmul_double_buffered", {}, "130x68x20"),
-    ],
-)
+@pytest.mark.parametrize(("kernel", "macros", "sizes"), CASES["executed products"])
 def test_executing_counts_the_predicted_numbers(kernel, macros, sizes) -> None:
     """The prediction holds for executed cases whose shapes no tile divides."""
     path = shipped(kernel)

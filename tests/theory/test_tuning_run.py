@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from samples import table
 from tilewave.theory import tuning_run
 from tilewave.theory.tuning_run import Candidate, Rules, TuningRun
 
@@ -99,17 +100,7 @@ def test_a_steadily_slower_runner_is_dropped(runner, leader, dropped):
     assert tuning_run.slower(list(runner), list(leader)) == dropped
 
 
-@pytest.mark.parametrize(
-    ("leagues", "done", "ended"),
-    [
-        ([{"a": [10.0]}], 4, False),  # fewer laps than a figure needs
-        ([{"a": [10.0]}], 5, True),
-        ([{"a": [10.0], "b": [10.2]}], 5, False),  # 2 % apart and not yet decided
-        ([{"a": [10.0], "b": [10.05]}], 5, True),  # a tie
-        ([{"a": [10.0], "b": [10.2]}], 10, True),  # no time left
-        ([{"a": [10.0]}, {"x": [5.0], "y": [5.4]}], 5, False),
-    ],
-)
+@pytest.mark.parametrize(("leagues", "done", "ended"), table("theory")["ends of a tuning run"])
 def test_the_end_of_a_race(leagues, done, ended):
     assert tuning_run.over(leagues, done, Rules(laps=5, tie=0.01)) is ended
 

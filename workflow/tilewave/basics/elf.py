@@ -126,11 +126,13 @@ def checked(sections: list[Section], file_bytes: int) -> list[Section]:
 
 
 @functools.lru_cache(maxsize=4)  # one file's kernels come after each other
-def _opened(cubin: bytes) -> tuple[ELFFile, list[Section]]:
+def _opened(cubin: bytes) -> tuple[ELFFile, list[Section], dict[str, Section]]:
+    """Return the file and its sections, by number and by name."""
     from elftools.elf.elffile import ELFFile
 
     elf = ELFFile(io.BytesIO(cubin))
-    return elf, checked(list(elf.iter_sections()), len(cubin))
+    numbered = checked(list(elf.iter_sections()), len(cubin))
+    return elf, numbered, {section.name: section for section in numbered}
 
 
 @functools.lru_cache(maxsize=4)
@@ -138,8 +140,7 @@ def _functions(cubin: bytes) -> dict[str, dict[int, int]]:
     """Return the attributes of all functions, by name: those of one word."""
     from elftools.elf.sections import SymbolTableSection
 
-    _, numbered = _opened(cubin)
-    sections = {section.name: section for section in numbered}
+    _, _, sections = _opened(cubin)
     attributes = dict[str, dict[int, int]]()
     table = sections.get(".symtab")
     for attribute, value in _attributes(sections[".nv.info"].data()):
@@ -155,8 +156,7 @@ def _relocated(cubin: bytes) -> tuple[list[tuple[int, str, int]], list[tuple[int
     from elftools.elf.relocation import RelocationSection
     from elftools.elf.sections import SymbolTableSection
 
-    _, numbered = _opened(cubin)
-    sections = {section.name: section for section in numbered}
+    _, numbered, sections = _opened(cubin)
     section = sections.get(f".rela{POINTERS}", sections.get(f".rel{POINTERS}"))
     bank = sections.get(POINTERS)
     if not isinstance(section, RelocationSection) or bank is None:
@@ -185,8 +185,8 @@ def _symbols(cubin: bytes) -> dict[str, tuple[str, int]]:
     """Return section and offset of each variable (`Image.symbols`)."""
     from elftools.elf.sections import SymbolTableSection
 
-    elf, numbered = _opened(cubin)
-    table = elf.get_section_by_name(".symtab")
+    _, numbered, sections = _opened(cubin)
+    table = sections.get(".symtab")
     if not isinstance(table, SymbolTableSection):
         return {}
     variables = (of for of in table.iter_symbols() if of["st_info"]["type"] == "STT_OBJECT")
@@ -202,8 +202,7 @@ def parameter_sizes(cubin: bytes, entry: str) -> tuple[int, ...]:
 
 def read(cubin: bytes, entry: str) -> Image:
     """Read the image of ``entry``. Raises Unsupported where the cubin has no such kernel."""
-    elf, numbered = _opened(cubin)
-    sections = {section.name: section for section in numbered}
+    elf, _, sections = _opened(cubin)
     if f".text.{entry}" not in sections:
         there = (name.removeprefix(".text.") for name in sections if name.startswith(".text."))
         only = f"the cubin has no such kernel, only {', '.join(there)}"

@@ -15,14 +15,8 @@ from tilewave.report.comparing.changes import Comparison
 
 
 def add(commands: Any) -> None:
-    parser = commands.add_parser(
-        "compare", help="show which kernels became faster, slower or changed a counter",
-        description="Compare two sides. A side is a folder of kernels, a kernel file, or a git revision "
-        "(A..B; A alone is compared with the working tree). "
-        "Kernels whose code differs are compiled and, without a GPU, executed on the CPU.",
-    )  # fmt: skip
-    flags.add(parser, "compare", "operations", "texts", rules=output.described(output.RULES))
-    parser.set_defaults(run=run)
+    rules = output.described(output.RULES)
+    flags.command(commands, "compare", run, "operations", "texts", rules=rules)
 
 
 def compared(options: Namespace, work: Path) -> Comparison:

@@ -44,13 +44,7 @@ PARAGRAPH = textwrap.TextWrapper(110, initial_indent="  - ", subsequent_indent="
 
 
 def add(commands: Any) -> None:
-    parser = commands.add_parser(
-        "explain", help="say what limits the kernels in a report of Nsight Compute",
-        description="Open a report of any program (ncu --set full --import-source yes -o A), without a GPU. "
-        "With a second report, say what differs. Kernels are matched by name and order.",
-    )  # fmt: skip
-    flags.add(parser, "explain", rules=output.described(RULES))
-    parser.set_defaults(run=run)
+    flags.command(commands, "explain", run, rules=output.described(RULES))
 
 
 def _case(launch: ProfiledLaunch) -> dict[str, Any]:

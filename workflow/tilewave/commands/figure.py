@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    parser = commands.add_parser(
-        "figure", help="draw one figure of the last report for a paper, with caption and data",
-        description="Draw a study's figure from the results of the last `tilewave report` in this folder.",
-    )  # fmt: skip
-    flags.add(parser, "figure")
-    parser.set_defaults(run=run)
+    flags.command(commands, "figure", run)
 
 
 def run(options: Namespace) -> int:

@@ -28,6 +28,14 @@ def add(parser: ArgumentParser, *parts: str, **facts: str) -> None:
         parser.add_argument(*names.split(), **{**row, **kind, "help": help})
 
 
+def command(commands: Any, name: str, run: Callable[..., int], *parts: str, **facts: str) -> None:
+    """Add a subcommand with its texts, its own arguments and those of these parts of flags.yaml."""
+    texts = TABLE["commands"][name]
+    parser = commands.add_parser(name, **{of: text.format(**facts) for of, text in texts.items()})
+    add(parser, *filter(TABLE.__contains__, (name, *parts)), **facts)
+    parser.set_defaults(run=run)
+
+
 class Parser(ArgumentParser):
     """A parser that raises UserError."""
 

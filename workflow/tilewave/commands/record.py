@@ -4,16 +4,11 @@ from argparse import Namespace
 from typing import Any
 
 from tilewave.basics.paths import RECORDED
-from tilewave.commands import report
+from tilewave.commands import flags, report
 
 
 def add(commands: Any) -> None:
-    parser = commands.add_parser(
-        "record", help="merge measurements into the recorded values of this folder",
-        description=f"Merge the measurements of the last `tilewave report` in this folder into {RECORDED}. "
-        "A report takes from there what it cannot measure itself.",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    flags.command(commands, "record", run, recorded=str(RECORDED))
 
 
 def run(options: Namespace) -> int:

@@ -30,13 +30,7 @@ QUIET = ("host", "progress", "reason", "rules")
 
 
 def add(commands: Any) -> None:
-    parser = commands.add_parser(
-        "report", help="compile, check, time and profile kernels, and write the pages",
-        description="Run the workflow in this folder and write its pages. With --kernels, Tilewave chooses "
-        f"the studies for these kernels and writes them to {WRITTEN}; else config.yaml names them.",
-    )  # fmt: skip
-    flags.add(parser, "report", "operations", "run")
-    parser.set_defaults(run=run)
+    flags.command(commands, "report", run, "operations", "run", written=str(WRITTEN))
 
 
 def run(options: Namespace) -> int:

@@ -378,10 +378,7 @@ def _inputs(job: jobs.Job) -> str:
 
 
 def _checked_together(
-    waiting: list[jobs.Job],
-    workers: int,
-    on_result: Callable[[Result], None],
-    **options: Any,
+    waiting: list[jobs.Job], workers: int, on_result: Callable[[Result], None], **options: Any
 ) -> list[Result]:
     """Check jobs, several at a time. Probes that report a measurement run alone. So do, once more, jobs that ran out of
     time or memory, because the others may have caused it."""

@@ -2,8 +2,9 @@
 
 A plot module offers:
 
-- `table(study) -> DataFrame`: all values that the figure shows.
-- `draw(study, table, style) -> Figure`: the figure of that very frame, which is also written as its CSV.
+- `table(study) -> DataFrame`: all values that the figure shows, in plain columns, with units in their names.
+- `draw(study, table, style) -> Figure`: the figure of that very frame, which is also written as its CSV. It never fails on
+  missing data.
 - `READING`: two or three sentences on how to read the figure (axes, marks, lines); the library's are in readings.yaml.
 - `Options` (optional): a class with the options of its study (`options.py`).
 - `summary(table) -> DataFrame` (optional): a short table that the page shows in place of the long one.
@@ -19,7 +20,8 @@ touches a GPU, a kernel or the store.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -32,20 +34,8 @@ from tilewave.plots.options import PlotOptions, without_nulls
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from tilewave.plots.base import StudyData
-    from tilewave.plots.style import Style
-
-
-class PlotModule(Protocol):
-    """The interface of a plot module."""
-
-    def table(self, study: StudyData) -> pd.DataFrame:
-        """Return the values of the figure in plain columns, with units in their names."""
-
-    def draw(self, study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
-        """Draw the figure of that table. It never fails on missing data."""
 
 
 _HELPERS = ("base", "options", "style")
@@ -60,9 +50,9 @@ def digest(module: str, *names: str) -> str:
     return "-".join([dependencies.digest(module, *shipped), *code])
 
 
-def load(name: str, where_file: object = "config", key: object = "plot") -> PlotModule:
+def load(name: str, where_file: object = "config", key: object = "plot") -> ModuleType:
     """Return the plot module of that name. Raises UserError where there is none; the message lists those that exist."""
-    return cast(PlotModule, MODULES.load(name, where_file, key))
+    return MODULES.load(name, where_file, key)
 
 
 def offers(name: str, what: str) -> bool:

@@ -99,8 +99,7 @@ def draw(
     """Draw two panels of one sweep, with the largest drop.
     by: "columns" or "waves", the boundaries. order: the panels, of PANELS."""
     sweeps = drawn(study, base.derived(table))
-    if not sweeps:
-        return look.empty_figure(study, style, "sweep")
+    look.stop_if(not sweeps, "sweep")
     fig, axes = look.panels(style, [52.0] * len(order))
     for ax, panel in zip(axes, order, strict=True):
         _panel(ax, study, sweeps[0], panel, by, style)

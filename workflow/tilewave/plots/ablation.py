@@ -90,8 +90,7 @@ def _label(study: StudyData, row: Mapping[str, Any], default: Mapping[str, Any])
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one bar per change, the largest gain on top."""
     changes = _changes(study, table)
-    if changes.empty:
-        return look.empty_figure(study, style, "change of speed")
+    look.stop_if(changes.empty, "change of speed")
     fig, (ax,) = look.panels(style, [rows_mm(len(changes)) - 4])
     colors = [GREEN if change > 0 else RED for change in changes]
     texts = [f"{change:+.1f} %".replace("-", "−") for change in changes]

@@ -199,8 +199,7 @@ def _drawn(study: StudyData, table: pd.DataFrame) -> dict[str, Line]:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a line a dtype: the speed by the alignment of the dimension that costs most."""
     lines = _drawn(study, table)
-    if not lines:
-        return look.empty_figure(study, style, "throughput")
+    look.stop_if(not lines, "throughput")
     all_steps = {int(step) for line in lines.values() for step in line.points["alignment"]}
     steps = sorted(all_steps, reverse=True)
     parts = [line.measured.assign(name=name) for name, line in lines.items()]

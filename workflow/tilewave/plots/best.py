@@ -119,20 +119,11 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
     return f"The best variant passes cuBLAS at {100 * (share >= 100).mean():.0f} % of the shapes"
 
 
-def _notes(table: pd.DataFrame) -> list[str]:
-    """Return what elimination saved."""
-    columns = ["GPU time spent (ms)", "GPU time without elimination (ms)"]
-    spent, full = table[columns].sum() / 1e3
-    facts = {"table": table, "spent": base.digits(spent), "full": full and base.digits(full)}
-    return filled(__file__, "best", **facts).splitlines()
-
-
 @look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per dtype, one dot per shape."""
     rows = table.assign(share=table["% of cuBLAS"].astype(float)).dropna(subset="share")
-    if rows.empty:
-        return look.empty_figure(study, style, "tuning run")
+    look.stop_if(rows.empty, "tuning run")
     fig, (ax,) = look.panels(style, [rows_mm(rows["dtype"].nunique())])
     faster = (rows["share"] >= 100).groupby(rows["dtype"], sort=False).agg(["sum", "size"])
     # Dots of close shares stand beside the middle of their row.
@@ -151,4 +142,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     shapes = f"a dot for each of {faster['size'].max()} shapes"
     ax.set(xlabel=f"speed of the fastest variant (% of cuBLAS), {shapes}", ylabel="")
     look.grid(ax, "x")
-    return look.finish(fig, study, style, notes=_notes(table), stages=[TUNED])
+    # What elimination saved.
+    columns = ["GPU time spent (ms)", "GPU time without elimination (ms)"]
+    spent, full = table[columns].sum() / 1e3
+    facts = {"table": table, "spent": base.digits(spent), "full": full and base.digits(full)}
+    notes = filled(__file__, "best", **facts).splitlines()
+    return look.finish(fig, study, style, notes=notes, stages=[TUNED])

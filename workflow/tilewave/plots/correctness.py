@@ -77,8 +77,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a dot for the error of each checked case, a row a dtype, with how many are right."""
     rows = table.assign(shown=shown(table), dtype=table["dtype"].fillna("").map(_name))
     rows = rows[rows["shown"].isin([_RIGHT, _FAILS])]
-    if rows.empty:
-        return look.empty_figure(study, style, "verdict")
+    look.stop_if(rows.empty, "verdict")
     right = (rows["shown"] == _RIGHT).groupby(rows["dtype"]).agg(["sum", "size"])
     # Dtypes with a failure first, where there are too many, then the largest error on top.
     errors = rows.groupby("dtype")[_ERROR].median()

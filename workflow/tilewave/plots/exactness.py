@@ -182,8 +182,7 @@ def _tested(table: pd.DataFrame) -> pd.DataFrame:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each counter that differs in some case, by cause, and one for all others."""
     tested = _tested(table)
-    if tested.empty:
-        return look.empty_figure(study, style, "executed counters beside measured ones")
+    look.stop_if(tested.empty, "executed counters beside measured ones")
     exact, names = "exact", {cause.cause: f"differs, {cause.name}" for cause in causes()}
     names[UNEXPLAINED] = f"differs, {UNEXPLAINED}"
     outcomes = tested["cause"].map(names).mask(tested["equal"] == "yes", exact)

@@ -158,8 +158,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype, one row per rung: its share at a small and at a large size."""
     rows, sizes = _drawn(study, table)
-    if rows.empty:
-        return look.empty_figure(study, style, "share of cuBLAS")
+    look.stop_if(rows.empty, "share of cuBLAS")
     panels = dict(iter(rows.groupby("dtype", sort=False)))
     heights = [rows_mm(len(rungs)) for rungs in panels.values()]
     fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])

@@ -55,8 +55,7 @@ def _level(probe_case: object) -> str:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per level: the measured cycles, and the claimed ones."""
     rows = table[(table["verdict"] == "correct") & table[_MEASURED].notna()]
-    if rows.empty:
-        return look.empty_figure(study, style, "latency")
+    look.stop_if(rows.empty, "latency")
     rows = rows.assign(label=rows["probe_case"].map(_level))
     fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
     cycles = rows[_MEASURED].map("{:.0f}".format)

@@ -160,8 +160,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype, one row per rung: its cycles in classes."""
     rows = _drawn(study, table)
-    if rows.empty:
-        return look.empty_figure(study, style, "cycles of pipes")
+    look.stop_if(rows.empty, "cycles of pipes")
     parts = dict(iter(rows.groupby("dtype", sort=False)))
     heights = [rows_mm(len(part)) for part in parts.values()]
     fig, axes = look.panels(style, [heights[0] + 6, *heights[1:]])

@@ -108,8 +108,7 @@ def _drawn(study: StudyData, rows: pd.DataFrame) -> pd.DataFrame:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per rung with the first baseline: its share of it at the smallest and at the largest size."""
     rows = _rows(study, table)
-    if rows.empty:
-        return look.empty_figure(study, style, "share of a baseline")
+    look.stop_if(rows.empty, "share of a baseline")
     of_vendor = rows["baseline"] == _VENDOR
     drawn = _drawn(study, rows[of_vendor == of_vendor.iloc[0]])
     fig, (ax,) = look.panels(style, [rows_mm(len(drawn))])

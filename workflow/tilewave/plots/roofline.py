@@ -247,8 +247,7 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one panel per dtype: cuBLAS and the main rungs at each level of the memory, under the dtype's roofs."""
     limits, bulk = base.derived(table)
     rows = _drawn(study, table)
-    if rows.empty:
-        return look.empty_figure(study, style, "roofline")
+    look.stop_if(rows.empty, "roofline")
     parts = [part for _, part in rows.groupby("dtype", sort=False)]
     tall = 70.0 if style.narrow else 85.0
     fig, axes = look.panels(style, [tall] * len(parts))

@@ -54,8 +54,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a panel for each width: a cell a pattern and operation, with measured and expected wavefronts."""
     rows = table[(table["verdict"] == "correct") & table["measured wavefronts"].notna()]
-    if rows.empty:
-        return look.empty_figure(study, style, "wavefronts")
+    look.stop_if(rows.empty, "wavefronts")
     pattern = rows["probe_case"].str.replace(r"^(load|store)_", "", regex=True)
     measured, expected = rows["measured wavefronts"], rows["expected wavefronts"]
     sign = rows["as expected"].map({"no": " ≠ "}).fillna(" = ")

@@ -133,8 +133,7 @@ def _drawn(frame: pd.DataFrame) -> pd.DataFrame:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per product: the speed-up of the best split-K and of stream-K."""
     frame: pd.DataFrame = base.derived(table)
-    if frame.empty or frame["speed_up"].isna().all():
-        return look.empty_figure(study, style, "speed-up")
+    look.stop_if(frame.empty or frame["speed_up"].isna().all(), "speed-up")
     rows = _drawn(frame)
     fig, (ax,) = look.panels(style, [rows_mm(len(rows))])
     long = rows.reset_index(drop=True).melt(ignore_index=False, var_name="kind").dropna()

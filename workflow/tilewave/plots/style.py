@@ -86,13 +86,26 @@ def apply(style: Style) -> Iterator[None]:
 Draw = TypeVar("Draw", bound=Callable[..., Figure])
 
 
+class _Nothing(Exception):
+    """A study has none of what its figure shows."""
+
+
+def stop_if(nothing: bool, what: str) -> None:
+    """End a `styled` function if there is nothing to draw: it then gives the `empty_figure`."""
+    if nothing:
+        raise _Nothing(what)
+
+
 def styled(draw: Draw) -> Draw:
     """Set the theme while a figure is drawn: a decorator of a module's `draw`."""
 
     @functools.wraps(draw)
     def drawn(study: StudyData, table: Any, style: Style, *more: Any, **named: Any) -> Figure:
         with apply(style):
-            return draw(study, table, style, *more, **named)
+            try:
+                return draw(study, table, style, *more, **named)
+            except _Nothing as missing:
+                return empty_figure(study, style, str(missing))
 
     return cast(Draw, drawn)
 

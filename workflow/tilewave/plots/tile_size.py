@@ -116,8 +116,7 @@ def table(study: StudyData) -> pd.DataFrame:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a cell for each shape and tile with its share of the best tile's speed."""
     frame: pd.DataFrame = base.derived(table)
-    if frame.empty or frame["share"].isna().all():
-        return look.empty_figure(study, style, "throughput of a tile")
+    look.stop_if(frame.empty or frame["share"].isna().all(), "throughput of a tile")
     labels = list(dict.fromkeys(frame["label"]))
     if len(labels) > look.MOST_ROWS:
         labels.remove(frame["label"][frame["shape"].map(math.prod).idxmax()])

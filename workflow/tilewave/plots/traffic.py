@@ -199,8 +199,7 @@ def _drawn(study: StudyData, frame: pd.DataFrame) -> pd.DataFrame:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw one row per variant: how often its operands are loaded at each level, and the predictions."""
     rows = _drawn(study, base.derived(table))
-    if rows.empty:
-        return look.empty_figure(study, style, "traffic")
+    look.stop_if(rows.empty, "traffic")
     fig, (ax,) = look.panels(style, [min(95.0, 11 * len(rows) + 18)])
     columns = [*_LEVELS, *map("{}_model".format, _LEVELS)]
     counts = rows.reset_index(drop=True).reindex(columns=columns)
@@ -226,7 +225,9 @@ def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     ax.set(ylabel="", xlabel=f"bytes loaded / bytes of A and B, {case}")
     look.grid(ax, "x")
     handles = sorted(look.entries([ax]), key=lambda entry: entry.get_label() == "predicted")
-    return look.finish(fig, study, style, handles, _notes(rows), _STAGES, [_agreement(rows)])
+    lanes = f"Loads by lanes are requests × {WARP} lanes × elements of a lane."
+    notes = [f"{shape} (m×n×k); beta is 0, so C is written and not read. {lanes}"]
+    return look.finish(fig, study, style, handles, notes, _STAGES, [_agreement(rows)])
 
 
 def takeaway(study: StudyData, table: pd.DataFrame) -> str:
@@ -249,12 +250,3 @@ def _agreement(frame: pd.DataFrame) -> str:
     worst = f"; the worst is {base.digits(100 * off.max())} % off" if off.any() else ""
     same = f"{(off == 0).sum()} of {len(off)} counts"
     return f"{same} of requests and sectors are as predicted{worst}."
-
-
-def _notes(rows: pd.DataFrame) -> list[str]:
-    """Return the shape and the meaning of a load by lanes."""
-    shapes = ", ".join(dict.fromkeys(rows["shape"]))
-    return [
-        f"{shapes} (m×n×k); beta is 0, so C is written and not read. Loads by lanes are requests × {WARP} lanes × elements "
-        "of a lane."
-    ]

@@ -97,8 +97,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each of the kernels with most excess, the worst on top."""
     rows = burdened(table).drop_duplicates(["kernel", "kind"]).head(_MOST)
-    if rows.empty:
-        return look.empty_figure(study, style, "excess wavefronts")
+    look.stop_if(rows.empty, "excess wavefronts")
     fig, (ax,) = look.panels(style, [rows_mm(len(rows)) + 6 * style.narrow])
     vendor = rows["kernel"].isin(base.vendors(study))
     labels = [

@@ -45,8 +45,7 @@ def _loss(first: Sweep, sweep: Sweep) -> float:
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a line a kernel: its speed over N, with its name."""
     sweeps = _names(study, table)
-    if not sweeps:
-        return look.empty_figure(study, style, "sweep")
+    look.stop_if(not sweeps, "sweep")
     first, *_ = sweeps.values()
     tall = 60.0
     fig, (ax,) = look.panels(style, [tall])

@@ -37,7 +37,7 @@ def _rows(plot: str, data: pd.DataFrame, summary: pd.DataFrame | None) -> tuple[
     """Return the rows that the page shows, and whether they are all there are.
     They are those that the plot module makes for the page, else the summary, else the first of the data."""
     try:
-        return pd.DataFrame(plots.load(plot).page_table(data)), True  # type: ignore[attr-defined]
+        return pd.DataFrame(plots.load(plot).page_table(data)), True
     except Exception:  # no such function, or a user's that fails
         pass
     if summary is not None:

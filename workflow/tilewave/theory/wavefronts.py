@@ -118,7 +118,7 @@ def warp_shared(addresses: Lanes, mask: int, width: int, is_store: bool) -> tupl
 
     Source: the counters ``l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{ld,st}`` and
     ``l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{ld,st}`` of one launch for each pattern;
-    700 of the 700 in ``shared_access_h200.csv``.
+    700 of the 700 in ``shared_access_h200.npz``.
     """
     lanes = transaction_lanes(addresses, mask, width, is_store)
     return warp_turns(addresses, mask, max(width, WORD_BYTES), lanes, bits.int64_lanes())
@@ -202,7 +202,7 @@ def warp_ldmatrix(addresses: Lanes, mask: int) -> tuple[int, int]:
 # These rules reproduce what Nsight Compute 2025.3.1 attributes to an LDGSTS instruction: a model that it
 # evaluates on the addresses. The figures are ``memory_l1_wavefronts_shared``, ``..._ideal`` and
 # ``memory_l2_theoretical_sectors_global``, ``..._ideal`` of some 6,700 patterns for each width and cache
-# operator (``cp_async_h200.npz`` has a part of them) and of 500 older ones (``async_copy_h200.csv``, the
+# operator (``cp_async_h200.npz`` has a part of them) and of 500 older ones (``async_copy_h200.npz``, the
 # first two only). Every rule below gives all of them exactly. Nsight Compute has no figures (it shows 0)
 # for an LDGSTS.BYPASS that predicate P0 guards: 40 of 128 instructions in each launch. They were skipped.
 #

@@ -137,8 +137,9 @@ def otherwise_launched(
     """Return the document of a kernel that is not decided, and that no file launches, with a launch with which it is right,
     or with a race that it has with each block, if there is one."""
     begun, tries = time.monotonic(), {"": document}
-    same = probing.SAME_BY_HALVES in source.notes
-    for at, sides in enumerate(() if same else source.launches):
+    ended = document.get("verdict") == result.NOT_CHECKED and source.any_block
+    ended = ended or probing.SAME_BY_HALVES in source.notes  # then no block tells more
+    for at, sides in enumerate(() if ended else source.launches):
         if time.monotonic() - begun > LAUNCHES_S:
             break
         flags = " ".join(f"--{key} {shlex.quote(of)}" for key, of in sides.items())
@@ -294,7 +295,7 @@ def _document(
     if edges and len(edges) == len(off) and few and not up:
         deciding = right
         text = f", but not at {size_of(edges[0].case)}: {edges[0].outcome.reason}"
-        text = text.partition(": " if "expected nan" in text else JUDGED_BY)[0]
+        text = (JUDGED_BY.split(text) if "expected nan" not in text else text.split(": "))[0]
         text = f", right where {where}{why}" if where else text
         source = replace(source, edge=text)
     proven = any(entry.right_at_whole_tiles for entry in deciding)

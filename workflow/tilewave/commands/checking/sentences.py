@@ -34,7 +34,7 @@ INVENTED = " (--arguments changes it)"
 GUESSING = "front matter cannot be guessed"
 FLAGS = {"block": "--block", "grid": "--grid", "shared_bytes": "--shared"}
 """The sides of a launch that may be a guess, and the flags that replace it."""
-JUDGED_BY = "; judged by what "
+JUDGED_BY = re.compile("; (?:judged by what|its reference) ")
 """Start of the end of a reason, which names a temporary file."""
 
 
@@ -63,6 +63,8 @@ def sentence(
         where = " and ".join(source.where or itertools.chain(*source.limits))
         if edges and end.verdict == result.CORRECT and where:
             ends += [f"it is right where {where}{down}{source.edge}"]
+        elif edges and end.verdict == result.NOT_CHECKED and where:
+            ends += [f"nothing was found where {where}"]
         ends += [f"{differs}at {size_of(case)}", *alike] if differs else []
         faults = "; ".join([*source.faults, *ends])
         faults = faults.replace(f"{running.HERE}: ", "").replace(unjudged, "")
@@ -76,7 +78,7 @@ def sentence(
         ended = f"{name}{text}" + f"; {idle}" * bool(lines)
         return ended if code == result.RIGHT else f"{doubt}: {idle}; else it{text}"
     reason = end.reason.removeprefix(f"{running.HERE}: ").replace(unjudged, "")
-    reason = reason.partition(JUDGED_BY)[0] if source.judge else reason
+    reason = JUDGED_BY.split(reason)[0] if source.judge else reason
     guessed = "operation" in case.kernel.marked(GUESSED)
     if end.verdict in result.FINDINGS and guessed:
         reason = PATTERNS["values"].sub("", reason)  # a guess judges no values

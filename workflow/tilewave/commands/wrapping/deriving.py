@@ -292,7 +292,8 @@ def _at_launch(
 ) -> tuple[dict[str, str], list[str], dict[str, str]]:
     """Return the numbers that are constants, or that the launch computes from sizes, those whose expression cannot be
     translated, and the sizes by the host's names.
-    A constant is small beside other sizes, or has its name also in the kernel, or that of several in block or shared memory."""
+    A constant is small beside other sizes, or has its name also in the kernel, or that of several in block or shared memory,
+    or is a number of blocks."""
     scope, values = launch.scope, function.launch_arguments(launch.arguments)
     passed = dict(zip((item.name for item in function.parameters), values))
     lines = {key: _line(passed[key], scope) for key in numbers}
@@ -310,6 +311,8 @@ def _at_launch(
     unread = {of.text for key in numbers if not function.mentions(key) for of in passed[key]}
     near |= unread - scope.names(launch.grid).keys()
     kept |= {key for key in numbers if lines[key].isdigit() and passed[key][0].text in near}
+    blocks = {of for of in scope.names(launch.grid) if "/" in spelled(scope.value(of) or ())}
+    kept |= {key for key in numbers if lines[key].isdigit() and spelled(passed[key]) in blocks}
     kept |= {of for of in numbers if spelled(passed[of]).strip("( )") in scope.compared.values()}
     sizes, computed = {name: "" for name, free in threads.items() if free}, list[str]()
     sizes |= {token.text: "" for value in values for token in value}

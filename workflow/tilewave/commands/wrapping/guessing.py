@@ -30,6 +30,7 @@ K_STEP, NUMBER, THREADS, TILE, HEAD, UNROLLED, FLOORED, DIVIDED = (
 SIDE = 16
 """A side of a guessed block, and of a tile whose size nothing says."""
 ASSERTED = str(TABLES["asserted"])
+FRAGMENT = re.compile(r"\bmatrix_[ab] , ([^,;]+) , ([^,;]+) , ([^,;]+) ,")
 C_TYPES = {"tf32": "float", "f16in32": "float"} | {
     dtype: kind for kind, dtype in reversed(scopes.DTYPES.items())
 }
@@ -560,6 +561,11 @@ def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dic
         parts_of = re.findall(rf"(?<![-+*] )\b{name} / ([248]|16)\b", code.function.text)
         if 0 < len(parts_of) == words.count(name):
             multiples[size] = max(map(int, parts_of))
+    sides = FRAGMENT.search(code.function.text)
+    if sides and not code.function.mentions("__shared__"):  # fragments of arrays, which are whole
+        with contextlib.suppress(Unknown):
+            step = max(number(tokens(side), scope) for side in sides.groups())
+            multiples = dict.fromkeys(ends.values(), step) | multiples
     text = spelled([token for token in scope.body if token.at < scope.at])
     given = list(zip(code.function.launch_arguments(launch.arguments), arguments))
     passed = {spelled(value): size for value, size in given if size in sizes}

@@ -111,6 +111,9 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
     return entries
 
 
+NO_TYPE = frozenset("return else case goto".split())
+
+
 def _latest(entries: Sequence[tuple[int, str, Tokens]], name: str) -> Tokens:
     """Return the last value of a name, or of its side of a dim3."""
     by_name = {other: of for _, other, of in entries}
@@ -186,8 +189,26 @@ class Scope:
 
     @functools.cached_property
     def before(self) -> list[tuple[int, str, Tokens]]:
-        """The definitions before this position."""
-        return [entry for entry in definitions(self.body) if entry[0] < self.at]
+        """The definitions before this position, without those of blocks that ended before it."""
+        ended = self.ended
+        return [of for of in definitions(self.body) if of[0] < self.at and of[0] not in ended]
+
+    @property
+    def ended(self) -> set[int]:
+        """Where names are declared in blocks, or as the only statement of an ``if``, that ended before this position."""
+        ended, blocks = set[int](), [set[int]()]
+        for i, token in enumerate(of for of in self.body if of.at < self.at):
+            if token.text == "{":
+                blocks.append(set())
+            elif token.text == "}" and blocks[1:]:
+                ended |= blocks.pop()
+            elif (
+                token.word and i and self.body[i - 1].word and self.body[i - 1].text not in NO_TYPE
+            ):
+                first = next(j for j in range(i - 1, -1, -1) if j == 0 or not self.body[j - 1].word)
+                alone = self.body[first].text == "else" or self.body[first - 1].text == ")"
+                (ended if alone else blocks[-1]).add(token.at)
+        return ended
 
     def values(self, name: str) -> list[Tokens]:
         """Return the values of a name before this position, or that outside of functions."""

@@ -379,10 +379,12 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     if outcome is LATE or (judged(outcome) and not far):
         return requires
     if "conditions" in requires and not (fixed or far):
-        name = next((of for of in leaves(front["arguments"]) if of in sizes), sizes[0])
-        limit = _limit_of(name, guess, front, run, shape)
-        limit["conditions"] = [*requires["conditions"], *limit.get("conditions", [])]
-        requires |= limit
+        front, tied = {**front, "requires": dict(requires)}, set[str]()
+        for name in [of for of in leaves(front["arguments"]) if of in sizes] or sizes[:1]:
+            limit = {} if name in tied else _limit_of(name, guess, front, run, shape)
+            tied |= {of for of, side in _resized(shape, name, 0, front).items() if not side}
+            requires["conditions"] = [*requires["conditions"], *limit.pop("conditions", [])]
+            requires |= limit
         guess.faults += promised(name, guess, front, requires, described(outcome, ragged))
         return requires
     conditions: list[str] = list(requires.get("conditions", []))

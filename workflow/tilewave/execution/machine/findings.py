@@ -119,14 +119,14 @@ class Explainer(Names):
 
     def in_warp(self, row: np.ndarray, index: int, threads: Threads, who: str) -> str:
         """Describe a load of what other lanes of the warp have stored, or a store to what they loaded (see `exchanges`)."""
-        others = self.lanes(int(row[s.F_WARP]), int(row[s.F_OTHER]))
-        does = self.does(index, threads)
-        did = "wrote" if does.startswith("read") else "read"
-        return (
-            f"{who} {does} {self.spot(int(row[s.F_ADDRESS]), index)[0]}, which "
-            f"{self.named(others)} of the same warp {did} ({self.at(int(row[s.F_OTHER_ROW]))}): no "
-            "__syncwarp or barrier orders them"
+        does, others = (
+            self.does(index, threads),
+            self.lanes(int(row[s.F_WARP]), int(row[s.F_OTHER])),
         )
+        return self.sentence(
+            "lanes", who=who, does=does, place=self.spot(int(row[s.F_ADDRESS]), index)[0],
+            others=self.named(others), there=self.at(int(row[s.F_OTHER_ROW])),
+        )  # fmt: skip
 
     def other_side(self, row: np.ndarray) -> tuple[str, str, str]:
         """Return threads, verb and instruction of the other access (see `tracing`)."""

@@ -4,6 +4,7 @@ not consume makes it unsupported: ignored, it could give a wrong result."""
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +98,10 @@ class Form:
         """Set SUB to the `number` of one of these modifiers."""
         self.row[c.SUB] = self.number(*names)
 
+    def bits(self, *choices: Any) -> None:
+        """Set the bits of one of these modifiers: each name before its bits, a default with a ``=``."""
+        self.set(choices[1::2][self.number(*choices[::2])])
+
     def wide(self, *names: str) -> None:
         """Give the next outputs and sources two words if one of these is a modifier."""
         self.words = 2 if self.take(*names) else 1
@@ -150,7 +155,7 @@ class Form:
     def destination(self, words: int = 0) -> None:
         """Take all outputs: leading predicates, the register, further predicates."""
         outputs = self.leading_predicates()
-        self.register_out(words or self.words)
+        self.register_out(words)
         self.predicates_out(outputs + self.leading_predicates())
 
     def leading_predicates(self) -> list[SassOperand]:
@@ -173,7 +178,7 @@ class Form:
             raise self.fail()
         return operand
 
-    def register_out(self, words: int = 1) -> None:
+    def register_out(self, words: int = 0) -> None:
         if not self.operands or self.operands[0].kind not in ("register", "uniform"):
             raise self.fail()
         first = self.operands.pop(0)
@@ -181,7 +186,7 @@ class Form:
             raise self.fail(f"destination {first.text}")
         self.row[c.DST] = first.index
         self.row[c.DST_UNIFORM] = first.kind == "uniform"
-        self.row[c.DST_WORDS] = words
+        self.row[c.DST_WORDS] = words or self.words
 
     def predicates_out(self, outputs: Sequence[SassOperand]) -> None:
         if len(outputs) > 2:
@@ -189,12 +194,9 @@ class Form:
         for column, operand in zip((c.PD0, c.PD1), outputs):
             self.row[column] = self.predicate_index(operand)
 
-    def predicate_out(self) -> None:
-        self.predicates_out([self.operands.pop(0)])
-
-    def predicate_pair(self) -> None:
-        """Take the two output predicates of a comparison."""
-        self.predicates_out([self.operands.pop(0), self.operands.pop(0)])
+    def predicate_out(self, count: int = 1) -> None:
+        """Take so many output predicates."""
+        self.predicates_out([self.operands.pop(0) for _ in range(count)])
 
     def predicate_in(self, operand: SassOperand) -> None:
         column = (c.PIN0, c.PIN1, c.PIN2)[self.predicates_in]
@@ -291,13 +293,13 @@ class Form:
         for _ in range(count):
             self.source(self.plain(kind), "int", words)
 
-    def place(self) -> None:
+    def place(self, first: int = c.A_REG) -> None:
         """Take the next operand as the address."""
-        self.address(self.operands.pop(0))
+        self.address(self.operands.pop(0), first)
 
-    def index(self, column: int) -> None:
-        """Set a column to the number of the next operand."""
-        self.row[column] = self.operands.pop(0).index
+    def index(self, column: int, kind: str = "") -> None:
+        """Set a column to the number of the next operand, which must be `plain` if it has a kind."""
+        self.row[column] = (self.plain(kind) if kind else self.operands.pop(0)).index
 
     def masks(self, operand: SassOperand, kind: str, slot: np.ndarray) -> None:
         if kind == "int":
@@ -337,25 +339,17 @@ class Form:
             # With E an address without a width has 64 bits.
             wide, scale = far and not term.uniform and not term.suffixes, 0
             for suffix in term.suffixes:
-                if suffix == "64":
-                    wide = True
-                elif suffix == "U32":
-                    wide = False
-                elif suffix in ("X4", "X8", "X16"):
-                    scale = {"X4": 2, "X8": 3, "X16": 4}[suffix]
+                if suffix in ("64", "U32"):
+                    wide = suffix == "64"
+                elif suffix in SCALES:
+                    scale = SCALES[suffix]
                 else:
                     raise self.fail(f"address {operand.text}")
-            if term.uniform:
-                if scale or self.row[c.A_UREG + shift] != RZ:
-                    raise self.fail(f"address {operand.text}")
-                self.row[c.A_UREG + shift] = term.index
-                self.row[c.A_UWIDE + shift] = wide
-            else:
-                if self.row[c.A_REG + shift] != RZ:
-                    raise self.fail(f"address {operand.text}")
-                self.row[c.A_REG + shift] = term.index
-                self.row[c.A_WIDE + shift] = wide
-                self.row[c.A_SHIFT + shift] = scale
+            register, width = (c.A_UREG, c.A_UWIDE) if term.uniform else (c.A_REG, c.A_WIDE)
+            if self.row[register + shift] != RZ or (term.uniform and scale):
+                raise self.fail(f"address {operand.text}")
+            self.row[register + shift], self.row[width + shift] = term.index, wide
+            self.row[c.A_SHIFT + shift] |= scale
         self.row[c.A_OFFSET + shift] = signed(operand.offset)
 
     def comparison(self) -> None:
@@ -373,6 +367,7 @@ class Form:
         return self.row
 
 
+SCALES = {"X4": 2, "X8": 3, "X16": 4}
 HALVES = re.compile(r"(N?)H[01]_(N?)H[01]$")
 """The upper half of an operand, then the lower one; N: negated."""
 SWIZZLES = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.basics.columns import filled
 from tilewave.basics.deadline import Deadline
 from tilewave.basics.errors import BadLaunch
 from tilewave.execution.machine import (
@@ -451,29 +452,18 @@ def _accesses(rows: np.ndarray, *spaces: int) -> np.ndarray:
     return moves & np.isin(rows[:, c.OP], spaces)
 
 
-def _not_searched(program: Program, together: int, global_memory: bool) -> list[str]:
-    """Return sentences about races that such a launch may have and no search finds."""
-    rows, sentences = program.rows, []
+def _not_searched(program: Program, together: int, noted: bool, full: bool) -> tuple[str, ...]:
+    """Return sentences about races that such a launch may have and no search finds.
+    noted: whether accesses to global memory were searched; full: whether there are more findings than are kept."""
+    rows = program.rows
     atomics = rows[rows[:, c.FAMILY] == c.ATOMIC]
     outside = atomics[atomics[:, c.SUB] >> 8 & 255 != c.SHARED]
-    if not global_memory:
-        sentences.append("races in global memory: this execution notes other accesses")
-    if not np.all(np.isin(outside[:, c.OP], marking.SUMS)):
-        sentences.append(
-            "races of plain loads with atomics other than sums at the same address: a loop of "
-            "compare-and-swap may begin with one"
-        )
-    if np.any(rows[_accesses(rows, c.GLOBAL, c.GENERIC), c.FLAGS] & c.STRONG):
-        sentences.append(
-            "races of two volatile or .cg accesses of up to 8 bytes: both are taken for synchronisation"
-        )
-    if c.COPY in rows[:, c.FAMILY]:
-        sentences.append(
-            "lanes of a warp that share what cp.async copied without __syncwarp between"
-        )
-    if together > 1:
-        sentences.append("races of accesses to the shared memory of other blocks of the cluster")
-    return sentences
+    strong = np.any(rows[_accesses(rows, c.GLOBAL, c.GENERIC), c.FLAGS] & c.STRONG)
+    facts = {
+        "noted": noted, "full": full, "kept": s.FAULTS, "together": together, "strong": strong,
+        "sums": np.all(np.isin(outside[:, c.OP], marking.SUMS)), "copies": c.COPY in rows[:, c.FAMILY],
+    }  # fmt: skip
+    return tuple(filled(__file__, "launch", **facts).splitlines())
 
 
 def execute(
@@ -589,10 +579,11 @@ def execute(
     touched = {buffer.name: marks.ends(start) for start, buffer in buffers if marks and footprint}
     hints = tuple(fault for fault in faults if fault.kind == HINT)
     faults = tuple(fault for fault in faults if fault.kind != HINT)
-    unsearched = _not_searched(program, together, limits.races and not (capture or footprint))
-    if int(state.control[s.FAULT_COUNT]) == s.FAULTS:
-        unsearched.append(f"findings after the first {s.FAULTS}: this launch has more")
+    full, noted = (
+        int(state.control[s.FAULT_COUNT]) == s.FAULTS,
+        limits.races and not (capture or footprint),
+    )
     return Execution(
         faults, counts, seconds, done, accesses, printed, prints, touched, hints, overwritten,
-        tuple(unsearched),
+        _not_searched(program, together, noted, full),
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """Rules that decode opcodes: functions that the modules of `families` register here, and sequences of steps (registry.yaml)."""
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
@@ -13,10 +14,11 @@ from tilewave.theory.opcodes import OPCODES
 
 Rule = Callable[[Form], None]
 """A function that fills the row of an instruction."""
+NUMBER = re.compile(r"-?\d+$")
 RULES: dict[str, Rule] = {}
 """Rules by opcode, of the families imported so far; `families` imports them all."""
 STEPS: Mapping[str, Mapping[str, str]] = table_beside(__file__)
-OF_MODIFIERS = ("drop", "need", "choose", "wide")
+OF_MODIFIERS = ("drop", "need", "choose", "number", "wide")
 """Steps whose arguments are names, also those that look like numbers."""
 
 
@@ -64,10 +66,8 @@ def _in_steps(steps: list[list[str]], names: Mapping[str, Any]) -> Rule:
     for name, *texts in steps:
         arguments = [attrgetter(text[1:])(space) if text[0] == "." else text for text in texts]
         if name not in OF_MODIFIERS:
-            arguments = [
-                int(of) if isinstance(of, str) and of.isdigit() else of for of in arguments
-            ]
-        calls.append((names[name] if name[0] == "_" else getattr(Form, name), arguments))
+            arguments = [int(of) if NUMBER.match(str(of)) else of for of in arguments]
+        calls.append((getattr(Form, name, None) or names[name], arguments))
 
     def rule(form: Form) -> None:
         for call, arguments in calls:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tilewave.basics.columns import filled
 from tilewave.gpu.ncu.profiling import NcuSession, metrics_of, run_session, settings_of
 from tilewave.gpu.ncu.reading import Reading
 from tilewave.gpu.ncu.run import NO_PERMISSION, Settings
@@ -135,12 +136,8 @@ class _Results:
         indices = [session.places[position] for position in sorted(reached)]
         self.give_up(indices, why, session.interrupted)
         if self._note is not None:
-            self._note(
-                f"{session.batch[0].stage}: session {session.number} ({len(session.settings.metrics)} metrics, "
-                f"{len(session.settings.sections)} sections): {len(events.started)} of "
-                f"{len(session.batch)} cases in {session.seconds:.1f} s, read in "
-                f"{reading.seconds:.1f} s by {reading.processes} processes\n"
-            )
+            note = filled(__file__, "profiler", session=session, reading=reading)
+            self._note(f"{note}\n")
 
 
 def profile(

@@ -47,8 +47,7 @@ def takeaway(study: StudyData, table: pd.DataFrame) -> str:
 @look.styled
 def draw(study: StudyData, table: pd.DataFrame, style: Style) -> Figure:
     """Draw a bar for each document: the shares of its claims by verdict."""
-    if table.empty:
-        return look.empty_figure(study, style, "claim")
+    look.stop_if(table.empty, "claim")
     documents = table["document"]
     counts = pd.crosstab(documents, table["verdict"]).loc[documents.unique()]
     total, held = counts.sum(axis=1), counts.reindex(columns=[judging.HOLDS], fill_value=0)

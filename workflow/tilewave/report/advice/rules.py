@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Callable
+from typing import Any
 
-from tilewave.basics.columns import count
+from tilewave.basics.columns import filled
 from tilewave.basics.tables import table_beside
 from tilewave.compiling.origins import NOWHERE, Origin
 from tilewave.plots.base import present
@@ -30,12 +31,11 @@ WIDTH = re.compile(r"\.(?:BYPASS\.)?(?:LTC\d+B\.)?(?P<bits>64|128)\b")
 LOCAL = re.compile(r"^(?:LDL|STL)\b")
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _at(origin: Origin) -> str:
-    return place(origin) or "an unknown line"
+def _sentence(rule: str, **facts: Any) -> str:
+    """Return the sentence of a rule. origin: a line, of which it has the place."""
+    if "origin" in facts:
+        facts["origin"] = place(facts["origin"]) or "an unknown line"
+    return filled(__file__, "rules", rule=rule, **facts)
 
 
 def _over(needless: float, actual: float) -> float:
@@ -43,7 +43,7 @@ def _over(needless: float, actual: float) -> float:
     return needless / (actual - needless) if actual > needless else 0.0
 
 
-def _over_ideal(subject: Subject, column: str, is_: str) -> tuple[float, float, str, Origin] | None:
+def _over_ideal(subject: Subject, column: str) -> tuple[float, float, str, Origin] | None:
     """Return a counter's sum, its part over the ideal, both and the worst line in a sentence, and this line."""
     ideal = f"{column}_ideal"
     rows = [row for row in subject.instructions if present(row.get(ideal))]
@@ -53,12 +53,10 @@ def _over_ideal(subject: Subject, column: str, is_: str) -> tuple[float, float, 
 
     if not rows:
         return None
-    needless = sum(map(over, rows))
+    needless, actual = sum(map(over, rows)), total(rows, column)
     origin, most = worst_line(rows, over)
-    actual, share = total(rows, column), _percent(most / needless) if needless else "none"
-    part = is_.format(_percent(needless / (actual or 1.0)))
-    where = f"{share} of them at {_at(origin)}"
-    return actual, needless, f"{count(needless)} of {count(actual)} {part}, {where}", origin
+    facts = {"needless": needless, "actual": actual, "most": most, "origin": origin}
+    return actual, needless, _sentence(column, **facts), origin
 
 
 def busiest_pipe(subject: Subject) -> Finding | None:
@@ -72,11 +70,10 @@ def busiest_pipe(subject: Subject) -> Finding | None:
     rows = [row for row in subject.instructions if present(row.get(column))]
     origin, most = worst_line(rows, lambda row: float(row[column]))
     following = max(share for name, share in subject.busy.items() if name != pipe)
-    where = f" of the counted work is at {_at(origin)}"
-    where = f"; {_percent(most / total(rows, column))}{where}" if most else ""
+    facts = {"pipe": pipe, "busy": subject.busy[pipe], "following": following, "origin": origin}
     return Finding(
         work,
-        f"{pipe}: busy {_percent(subject.busy[pipe])} of the cycles, the next unit {_percent(following)}{where}",
+        _sentence("busiest", **facts, part=most and most / total(rows, column)),
         # Where SMs have no block, another distribution of the same work is faster, too.
         subject.busy[pipe] * quantization.cycles_active_ratio(blocks, int(sms)),
         subject.bounded(subject.busy[pipe], saves={pipe}),
@@ -86,7 +83,7 @@ def busiest_pipe(subject: Subject) -> Finding | None:
 
 def excess_wavefronts(subject: Subject) -> Finding | None:
     """Find wavefronts that bank conflicts add; the data pipe takes one a cycle."""
-    counted = _over_ideal(subject, "wavefronts_shared", "shared wavefronts ({}) are excess")
+    counted = _over_ideal(subject, "wavefronts_shared")
     if counted is None:
         return None
     actual, needless, finding, origin = counted
@@ -98,7 +95,7 @@ def excess_wavefronts(subject: Subject) -> Finding | None:
 
 def sectors_over_ideal(subject: Subject) -> Finding | None:
     """Find sectors that coalescing would save; they cost time in the SM, the L2 and device memory."""
-    counted = _over_ideal(subject, "sectors_global", "global-memory sectors ({}) are not needed")
+    counted = _over_ideal(subject, "sectors_global")
     if counted is None:
         return None
     actual, needless, finding, origin = counted
@@ -134,11 +131,8 @@ def last_wave(subject: Subject) -> Finding | None:
     uneven = 1 - average / busiest if average and busiest else 0.0
     # No other distribution of the work saves the average cycles with a warp.
     counted = 1 - average / subject.elapsed if average and subject.elapsed else 0.0
-    idle = ""
-    if average is not None and busiest is not None:
-        idle = f"; the average SM has no warp for {_percent(uneven)} of the busiest SM's cycles"
-    empty = f"{_percent(1 - used)} of the slots are empty{idle}"
-    sentence = f"the blocks fill {waves:.2f} waves, {empty}"
+    both = average is not None and busiest is not None
+    sentence = _sentence("wave", waves=waves, empty=1 - used, idle=uneven, counted=both)
     saved = subject.bounded(max(1 - used, counted), saves=subject.busy)
     return Finding("idle part of the last wave", sentence, max(1 - used, uneven), saved)
 
@@ -153,10 +147,9 @@ def tile_waste(subject: Subject) -> Finding | None:
     ratio = quantization.operations_ratio(shape, tile)
     filled = _filled(subject)
     used = filled[1] if filled else 1.0
-    tile_text = " x ".join(map(str, tile))
-    more = f"{_percent(ratio - 1)} more multiply-adds than {m} x {n} x {k} needs"
+    sentence = _sentence("tile", tile=tile, more=ratio - 1, shape=[m, n, k])
     saved = subject.bounded(1 - used / ratio, saves=subject.busy)
-    return Finding("tile waste", f"tiles of {tile_text} do {more}", 1 - 1 / ratio, saved)
+    return Finding("tile waste", sentence, 1 - 1 / ratio, saved)
 
 
 def occupancy_limiter(subject: Subject) -> Finding | None:
@@ -170,13 +163,9 @@ def occupancy_limiter(subject: Subject) -> Finding | None:
         return None
     limiters = occupancy.limiters
     freed = min(blocks for name, blocks in occupancy.limits.items() if name not in limiters)
-    return Finding(
-        "occupancy limiter",
-        f"{' and '.join(limiters)} limit an SM to {occupancy.warps} warps ({_percent(occupancy.fraction)}), its other resources to {freed * occupancy.warps // occupancy.blocks}; "
-        f"warps wait for latencies {_percent(waiting)} of their time",
-        waiting,
-        subject.bounded(1 - occupancy.blocks / freed, waiting),
-    )
+    sentence = _sentence("occupancy", occupancy=occupancy, freed=freed, waiting=waiting)
+    saved = subject.bounded(1 - occupancy.blocks / freed, waiting)
+    return Finding("occupancy limiter", sentence, waiting, saved)
 
 
 def spills(subject: Subject) -> Finding | None:
@@ -197,8 +186,8 @@ def spills(subject: Subject) -> Finding | None:
         longest = math.ceil(filled[0]) * per_warp * LONGEST_LATENCY / subject.elapsed
         waiting = min(longest, waiting if waiting is not None else longest)
     origin, _ = worst_line(rows, lambda row: float(row["executed"]))
-    counted = f", {count(executed)} accesses" if subject.instructions else ""
-    sentence = f"each thread spills {spilled} bytes of registers to local memory{counted}"
+    counted = bool(subject.instructions)
+    sentence = _sentence("spills", spilled=spilled, executed=executed, counted=counted)
     saved = subject.bounded(waiting) if spilled else 0.0
     return Finding("spills", sentence, float(spilled > 0), saved, origin)
 
@@ -208,8 +197,7 @@ def register_banks(subject: Subject) -> Finding | None:
     if not subject.waits:
         return None
     share = subject.waits["dispatch_stall"]
-    time = f"{_percent(share)} of their time"
-    sentence = f"warps wait {time} for the dispatcher (register banks and ports)"
+    sentence = _sentence("banks", share=share)
     return Finding("register banks", sentence, share, subject.bounded(share))
 
 
@@ -222,12 +210,10 @@ def top_stall(subject: Subject) -> Finding | None:
     share = waits[state]
     column = catalogue.STALL_SAMPLES.format(catalogue.SAMPLE_OF.get(state, state))
     origin, most = worst_line(subject.samples, lambda row: total([row], column))
-    where = shape = ""
-    if most:
-        share_here = _percent(most / total(subject.samples, column))
-        shape = subject.samples[0]["case"].partition("@")[2]
-        where = f"; {share_here} of its samples are in {_at(origin)}"
-    sentence = f"warps mostly {catalogue.STATES[state]}: {_percent(share)} of their time{where}"
+    samples = most and most / total(subject.samples, column)
+    shape = subject.samples[0]["case"].partition("@")[2] if most else ""
+    facts = {"share": share, "samples": samples, "origin": origin}
+    sentence = _sentence("stall", state=catalogue.STATES[state], **facts)
     line = origin if most else NOWHERE
     return Finding("top stall", sentence, share, subject.bounded(share), line, shape)
 
@@ -254,11 +240,10 @@ def small_copies(subject: Subject) -> Finding | None:
     cycles = needless * (INSTRUCTIONS_A_COPY / SCHEDULERS + 1) + excess
     origin, _ = worst_line(small, spared)
     widths = sorted({_copied(row) for row in small})
-    sizes = " and ".join(map(str, widths)) if widths else "no fewer than 16"
+    facts = {"small": total(small, "executed"), "copies": copies, "needless": needless}
     return Finding(
         "cp.async with small pieces",
-        f"{count(total(small, 'executed'))} of {count(copies)} cp.async copy {sizes} bytes a thread, most of them at "
-        f"{_at(origin)}; with {COPY_BYTES} bytes each there would be {count(needless)} fewer",
+        _sentence("copies", **facts, widths=widths, full=COPY_BYTES, origin=origin),
         needless / copies if copies else 0.0,
         subject.bounded(subject.on_sms(cycles), saves={bounds.ISSUE}),
         origin,

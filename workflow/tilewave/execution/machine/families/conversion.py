@@ -48,11 +48,7 @@ def _type(form: Form, names: Mapping[str, int], default: str) -> str:
 
 
 def _scalar(
-    form: Form,
-    op: int,
-    to_types: Mapping[str, int],
-    from_types: Mapping[str, int],
-    *defaults: str,
+    form: Form, op: int, to_types: Mapping[str, int], from_types: Mapping[str, int], *defaults: str
 ) -> None:
     """Decode a conversion of one number: of types without a default both must be modifiers, and ``=`` is the type that it becomes."""
     rounding = _round_name(form)
@@ -71,37 +67,25 @@ def _scalar(
     form.source(operand, kind, 2 if wide else 1)
 
 
-@opcode("F2IP", "UF2IP")
-def _f2ip(form: Form) -> None:
-    """Decode F2IP: two floats to bytes, above which the third source's low half moves."""
-    form.flag("FTZ", c.FTZ)
-    form.drop("NTZ")
+def _float_to_byte(form: Form) -> None:
     rounding = _round_name(form)
     to = _types(form, {"U8": c.U8, "S8": c.S8})
     if len(to) != 1 or _types(form, FLOAT_TYPES) != [c.T_F32]:
         raise form.fail()
     _conversion(form, to[0], c.T_F32, rounding)
-    form.op(c.CONVERT, C_PACK_INT)
-    form.destination()
-    form.next_sources(2, "f32")
-    form.next_sources(1)
 
 
-@opcode("I2I", "UI2I")
-def _i2i(form: Form) -> None:
-    form.flag("SAT", c.SATURATE)
-    to, *origin = _types(form, INT_TYPES)
+def _whole(form: Form, types: Mapping[str, int]) -> int:
+    """Take the type that a conversion is to, which is returned, and the one that it is from: S32 by default."""
+    to, *origin = _types(form, types)
     _conversion(form, to, (origin or [c.S32])[0])
-    form.op(c.CONVERT, C_I2I)
-    form.destination()
-    form.source(form.operands.pop(0))
+    return to
 
 
 @opcode("I2IP", "UI2IP")
 def _i2ip(form: Form) -> None:
     form.need("SAT")
-    to, *origin = _types(form, {**INT_TYPES, "S4": c.S4, "U4": c.U4})
-    _conversion(form, to, (origin or [c.S32])[0])
+    to = _whole(form, {**INT_TYPES, "S4": c.S4, "U4": c.U4})
     form.op(c.CONVERT, C_PACK_INT)
     form.destination()
     while form.operands:

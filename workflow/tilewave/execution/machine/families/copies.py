@@ -4,7 +4,6 @@ from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.control import COPY_WAIT, NOTHING
 from tilewave.execution.machine.families.memory import HINTS, bytes_a_lane
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.operands import SassOperand
 from tilewave.execution.machine.registry import opcode
 from tilewave.theory.tensor_map_limits import RANKS
 
@@ -12,41 +11,22 @@ from tilewave.theory.tensor_map_limits import RANKS
 Y_LOAD, Y_STORE, Y_BYTES_IN, Y_BYTES_OUT, Y_COMMIT, Y_FENCE = range(6)
 
 
-@opcode("LDGSTS")
 def _ldgsts(form: Form) -> None:
-    bypass = form.flag("BYPASS", c.BYPASS)
     form.drop(*HINTS)
-    if form.take("ZFILL"):
-        form.set(c.HIGH)  # low bits of the source address: bytes at the end become zeros
-    width = bytes_a_lane(form)
-    form.op(c.COPY, int(bypass))
-    form.row[c.WIDTH] = abs(width)
-    form.address(form.operands.pop(0))
-    form.address(form.operands.pop(0), c.G_REG)
+    form.flag("ZFILL", c.HIGH)  # low bits of the source address: bytes at the end become zeros
+    form.row[c.WIDTH] = abs(bytes_a_lane(form))
+    form.place()
+    form.place(c.G_REG)
     if form.trailing_predicates():
         form.set(c.ZERO_FILL)
 
 
-@opcode("DEPBAR")
 def _depbar(form: Form) -> None:
-    if not form.take("LE"):
-        # DEPBAR {n,...} orders older loads, which complete at once here.
-        form.op(c.CONTROL, NOTHING)
-        form.operands.clear()
-        return
     scoreboard, form.row[c.SUB] = form.operands.pop(0), form.whole()
     if scoreboard.kind != "scoreboard":
         raise form.fail()
-    form.operands.clear()
     form.op(c.CONTROL, NOTHING if scoreboard.index else COPY_WAIT)
-
-
-def _uniform(form: Form, operand: SassOperand) -> int:
-    """Return the uniform register that is the whole address."""
-    plain = operand.kind == "memory" and len(operand.terms) == 1 and not operand.offset
-    if not plain or not operand.terms[0].uniform or operand.terms[0].suffixes:
-        raise form.fail(f"operand {operand.text}")
-    return operand.terms[0].index
+    form.operands.clear()
 
 
 def _hint(form: Form) -> None:
@@ -56,29 +36,22 @@ def _hint(form: Form) -> None:
 
 
 def _two_places(form: Form) -> None:
-    form.row[c.A_UREG] = _uniform(form, form.operands.pop(0))
-    form.row[c.G_UREG] = _uniform(form, form.operands.pop(0))
+    """Take two addresses, each of which is a uniform register."""
+    for column in (c.A_UREG, c.G_UREG):
+        operand = form.operands.pop(0)
+        if operand.kind != "memory" or len(operand.terms) != 1 or operand.offset:
+            raise form.fail(f"operand {operand.text}")
+        if not operand.terms[0].uniform or operand.terms[0].suffixes:
+            raise form.fail(f"operand {operand.text}")
+        form.row[column] = operand.terms[0].index
 
 
-def _rank(form: Form) -> int:
+def _rank(form: Form) -> None:
     """Take the dimensions of a tensor copy."""
     dimensions = form.take(*(f"{rank}D" for rank in RANKS))
     if dimensions is None:
         raise form.fail("the number of dimensions is missing")
-    return int(dimensions[0])
-
-
-@opcode("UTMALDG", "UTMASTG")
-def _tensor_copy(form: Form) -> None:
-    rank = _rank(form)
-    storing = form.base == "UTMASTG"
-    several = not storing and form.take("MULTICAST") is not None
-    form.op(c.BULK, Y_STORE if storing else Y_LOAD)
-    form.row[c.SUB] = rank
-    _hint(form)
-    _two_places(form)
-    if several:
-        form.row[c.BANK] = form.plain("uniform").index
+    form.row[c.SUB] = int(dimensions[0])
 
 
 @opcode("UBLKCP")
@@ -90,18 +63,13 @@ def _bytes_copy(form: Form) -> None:
     form.op(c.BULK, Y_BYTES_IN if ways[0] == "S" else Y_BYTES_OUT)
     _hint(form)
     _two_places(form)
-    form.row[c.SUB] = form.plain("uniform").index
+    form.index(c.SUB, "uniform")
     if several:
         form.row[c.BANK] = form.row[c.SUB]
 
 
-@opcode("UTMAPF")
-def _tensor_prefetch(form: Form) -> None:
-    """Decode a prefetch to nothing: no caches are modelled."""
-    _rank(form)
-    form.drop("L2")
+def _no_operands(form: Form) -> None:
     form.operands.clear()
-    form.op(c.CONTROL, NOTHING)
 
 
 @opcode("FENCE")

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.operands import SassOperand
-from tilewave.execution.machine.registry import opcode
 
 # ---- float operations (f32, f64, f16 families)
 (
@@ -33,25 +31,15 @@ def _two(form: Form, op: int, count: int) -> None:
         form.row[at + c.XOR_HIGH] = form.row[at + c.XOR]
 
 
-@opcode("FMNMX", "UFMNMX")
-def _fmnmx(form: Form) -> None:
-    form.flag("FTZ", c.FTZ)
-    form.flag("NAN", c.NAN_ABS)
-    form.op(c.F32, F_MINMAX)
-    form.destination()
-    form.trailing_predicates()
-    for operand in sizes(form):
-        form.source(operand, "f32")
-
-
-def sizes(form: Form) -> list[SassOperand]:
-    """Take two operands; .XORSIGN compares magnitudes, and the signs still affect the result."""
+def sizes(form: Form, kind: str) -> None:
+    """Take two sources; .XORSIGN compares magnitudes, and the signs still affect the result."""
     operands, form.operands = form.operands[:2], form.operands[2:]
-    if not form.flag("XORSIGN", c.SIGN_PRODUCT):
-        return operands
-    if any(not o.absolute or o.negated or o.kind != "register" for o in operands):
-        raise form.fail()
-    return [replace(operand, absolute=False) for operand in operands]
+    if form.flag("XORSIGN", c.SIGN_PRODUCT):
+        if any(not o.absolute or o.negated or o.kind != "register" for o in operands):
+            raise form.fail()
+        operands = [replace(operand, absolute=False) for operand in operands]
+    for operand in operands:
+        form.source(operand, kind)
 
 
 def _doubles(form: Form, count: int) -> None:
@@ -66,20 +54,3 @@ def _doubles(form: Form, count: int) -> None:
         if operand.negated:
             form.set((c.NEG0, c.NEG1, c.NEG2)[number])
         form.source(replace(operand, absolute=False, negated=False), "f64", 2)
-
-
-@opcode("DSETP")
-def _dsetp(form: Form) -> None:
-    form.boolean()
-    choice = form.take("MIN", "MAX")
-    if choice is None:
-        form.comparison()
-    form.op(c.F64, F_COMPARE if choice is None else F_CHOOSE)
-    form.predicate_pair()
-    pins = form.trailing_predicates()
-    if choice is not None:
-        # Selects the smaller or larger source; no predicate is combined.
-        if form.row[c.FLAGS] or [predicate.text for predicate in pins] != ["PT"]:
-            raise form.fail()
-        form.row[c.SUB] = int(choice == "MIN")
-    _doubles(form, 2)

@@ -3,10 +3,9 @@
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families import floating
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.registry import opcode
 
 
-def _half_kind(form: Form) -> str:
+def _modifiers(form: Form) -> None:
     form.drop("MMA")  # which pipe executes it
     form.flag("FTZ", c.FTZ)
     form.flag("SAT", c.SATURATE)
@@ -14,50 +13,32 @@ def _half_kind(form: Form) -> str:
     form.drop("F16_V2")
     if form.take("BF16_V2", "BF16"):
         form.set(c.BF16)
-        return "bf16"
-    return "f16"
+
+
+def _kind(form: Form) -> str:
+    return "bf16" if form.row[c.FLAGS] & c.BF16 else "f16"
+
+
+def _pairs(form: Form, count: int) -> None:
+    form.pair_sources(count, _kind(form))
 
 
 def _half(form: Form, op: int, count: int) -> None:
     widened = form.take("F32") is not None
-    kind = _half_kind(form)
+    _modifiers(form)
     if widened and (op != floating.F_ADD or form.row[c.FLAGS] & ~c.BF16):
         raise form.fail()
     form.op(c.F16, floating.F_WIDEN if widened else op)
     form.destination()
-    form.pair_sources(count, kind)
+    _pairs(form, count)
 
 
-@opcode("HMNMX2", "VHMNMX")
-def _hmnmx2(form: Form) -> None:
-    form.flag("NAN", c.NAN_ABS)
-    kind = _half_kind(form)
-    form.op(c.F16, floating.F_MINMAX)
-    form.destination()
-    form.trailing_predicates()
+def _smaller(form: Form) -> None:
+    """Take two sources, of VHMNMX also three."""
     if "XORSIGN" in form.modifiers:
-        for operand in floating.sizes(form):
-            form.source(operand, kind)
+        floating.sizes(form, _kind(form))
         return
-    form.pair_sources(2, kind)
-    if form.operands:  # VHMNMX may have three
+    _pairs(form, 2)
+    if form.operands:
         form.row[c.OP] = floating.F_MINMAX3
-        form.pair_sources(1, kind)
-
-
-@opcode("HSETP2", "HSET2")
-def _compared(form: Form) -> None:
-    """Decode a comparison to predicates or to numbers."""
-    kind = _half_kind(form)
-    form.boolean()
-    form.comparison()
-    if form.base == "HSETP2":
-        form.flag("H_AND", c.HIGH)
-        form.op(c.F16, floating.F_COMPARE)
-        form.predicate_pair()
-    else:
-        form.flag("BF", c.TO_F32)
-        form.op(c.F16, floating.F_SET)
-        form.destination()
-    form.trailing_predicates()
-    form.pair_sources(2, kind)
+        _pairs(form, 1)

@@ -1,12 +1,11 @@
 """Whole numbers: arithmetic, logic, comparisons, moves."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.families.votes import L_SCALAR
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.operands import PT, SassOperand, parse
+from tilewave.execution.machine.operands import PT, parse
 from tilewave.execution.machine.registry import opcode
 
 # ---- integer operations
@@ -16,6 +15,7 @@ from tilewave.execution.machine.registry import opcode
     MASK, EXTEND, DOT4, DOT2, ABS_DIFF, COMPARE64, ADD64, FLOAT_SELECT, ADD3_WIDE, MINMAX3, SPACE_OF,
     ADD_SATURATED, PACKED, MINMAX_WIDE,
 ) = range(33)  # fmt: skip
+SIGNED64 = c.SIGNED | c.UNSIGNED64
 # ---- PACKED: two or four numbers in a word (in SUB, above the numbers' width in bits)
 P_ADD, P_MINMAX, P_MINMAX3, P_ADD_MINMAX, P_ABS_DIFF, P_SUM_ABS_DIFF = range(6)
 
@@ -28,53 +28,43 @@ def _plain(form: Form, op: int, count: int, words: int = 1) -> None:
     form.next_sources(count, "int", words)
 
 
-@opcode("MOV", "UMOV", "R2UR")
-def _mov(form: Form) -> None:
-    words = 2 if form.take("64") else 1
-    if form.base == "R2UR":
-        form.drop("BROADCAST")
-    form.op(c.INTEGER, MOVE)
-    form.destination(words)
+def _of_lanes(form: Form) -> None:
+    """Decode an R2UR that also combines predicates of the lanes."""
     if form.row[c.PD0] != PT:
-        if form.base != "R2UR" or words != 1 or form.row[c.PD1] != PT:
+        if form.words != 1 or form.row[c.PD1] != PT:
             raise form.fail()
         form.flag("OR", c.BOOL_OR)
         form.op(c.LOGIC, L_SCALAR)
-    # A move from a vector to a uniform register takes the first active lane's value.
-    form.source(form.operands.pop(0), "int", words)
-    # MOV's byte mask, here with all bytes.
+
+
+def _all_bytes(form: Form) -> None:
+    """Take MOV's byte mask, here with all bytes."""
     if form.operands and form.operands[0].kind == "integer" and form.operands[0].value == 15:
         form.operands.pop(0)
 
 
-def _signs(form: Form, sources: Sequence[SassOperand]) -> list[SassOperand]:
-    """Return sources without their signs, which become flags: carries depend on the signs."""
-    plain = []
-    for operand, negated, inverted in zip(
-        sources, (c.NEG0, c.NEG1, c.NEG2), (c.INV0, c.INV1, c.INV2)
-    ):
-        if operand.negated:
-            form.set(negated)
-        if operand.inverted:
-            form.set(inverted)
-        plain.append(replace(operand, negated=False, inverted=False, absolute=False))
-    return plain
+def _signs(form: Form, count: int) -> None:
+    """Turn the signs of the next sources into flags: carries depend on the signs."""
+    signs = zip((c.NEG0, c.NEG1, c.NEG2)[:count], (c.INV0, c.INV1, c.INV2))
+    for at, (negated, inverted) in enumerate(signs):
+        operand = form.operands[at]
+        form.set(negated * operand.negated | inverted * operand.inverted)
+        form.operands[at] = replace(operand, negated=False, inverted=False, absolute=False)
 
 
-@opcode("IADD3", "UIADD3")
-def _iadd3(form: Form) -> None:
-    words = 2 if form.take("64") else 1
-    carry = form.flag("X", c.CARRY_IN)
-    form.op(c.INTEGER, ADD3_WIDE if words == 2 else ADD3)
-    form.destination(words)
-    pins = form.trailing_predicates()
+def _carries(form: Form) -> None:
+    carry, pins = form.flag("X", c.CARRY_IN), form.trailing_predicates()
     if pins and not carry:
         raise form.fail()
-    if carry:
-        for column in (c.PIN0, c.PIN1)[len(pins) :]:
-            form.row[column], form.row[column + 1] = PT, 1
-    form.operands[:3] = _signs(form, form.operands[:3])
-    form.next_sources(3, "int", words)
+    for column in (c.PIN0, c.PIN1)[len(pins) :] if carry else ():
+        form.row[column], form.row[column + 1] = PT, 1
+
+
+def _carry(form: Form) -> None:
+    carry = form.flag("X", c.CARRY_IN)
+    if bool(form.trailing_predicates()) != carry:
+        raise form.fail()
+    form.row[c.PIN0_NOT] = not carry
 
 
 PACKINGS = {"16x2": (16, False), "U16x2": (16, False), "S16x2": (16, True), "U8x4": (8, False),
@@ -93,7 +83,7 @@ def _packed(form: Form, what: int, count: int) -> bool:
     form.destination()
     form.row[c.SUB] = width | what << 8
     form.trailing_predicates()
-    form.operands[:count] = _signs(form, form.operands[:count])
+    _signs(form, count)
     form.next_sources(count)
     return True
 
@@ -110,29 +100,12 @@ def _viadd(form: Form) -> None:
     _plain(form, op, 2, words=words)
 
 
-@opcode("IMAD", "UIMAD")
-def _imad(form: Form) -> None:
-    kind = form.take("WIDE", "HI", "MOV", "IADD", "SHL")
-    unsigned = form.take("U32") is not None
-    carry = form.flag("X", c.CARRY_IN)
-    wide = kind == "WIDE"
-    op = {"WIDE": MUL_ADD_WIDE, "HI": MUL_ADD_HIGH}.get(kind or "", MUL_ADD)
-    form.op(c.INTEGER, op)
-    if not unsigned:
-        form.set(c.SIGNED)
-    form.destination(2 if wide else 1)
-    pins = form.trailing_predicates()
-    if bool(pins) != carry:
-        raise form.fail()
-    if not carry:
-        form.row[c.PIN0_NOT] = 1
-    for words in (1, 1, 2 if kind in ("WIDE", "HI") else 1):
-        form.source(form.operands.pop(0), "int", words)
-    last = c.SOURCES + 2 * c.SOURCE_COLUMNS
-    if kind in ("WIDE", "HI") and form.row[last + c.KIND] == c.VALUE_KIND:
-        # a literal addend: zero-extended where the product is unsigned
-        value = int(form.row[last + c.VALUE])
-        form.row[last + c.VALUE_HIGH] = -1 if value < 0 and not unsigned else 0
+def _wide_addend(form: Form) -> None:
+    """Take a sum's addend of two words; a literal is zero-extended where the product is unsigned."""
+    form.next_sources(1, "int", 2)
+    slot = form.row[c.SOURCES + 2 * c.SOURCE_COLUMNS :]
+    if slot[c.KIND] == c.VALUE_KIND:
+        slot[c.VALUE_HIGH] = -1 if slot[c.VALUE] < 0 and form.row[c.FLAGS] & c.SIGNED else 0
 
 
 def _minmax(form: Form, packed: int, op: int, count: int) -> None:
@@ -151,62 +124,13 @@ def _minmax(form: Form, packed: int, op: int, count: int) -> None:
         raise form.fail()  # an output would also name the chosen operand
 
 
-@opcode("LEA", "ULEA")
-def _lea(form: Form) -> None:
-    high = form.take("HI") is not None
-    carry = form.flag("X", c.CARRY_IN)
-    sign = form.flag("SX32", c.SIGNED)
-    form.op(c.INTEGER, SHIFT_ADD_HIGH if high else SHIFT_ADD)
-    form.destination()
-    pins = form.trailing_predicates()
-    if not carry:
-        form.row[c.PIN0_NOT] = 1
-        if pins:
-            raise form.fail()
-    shift = form.operands.pop()
-    if shift.kind != "integer":
+def _order(form: Form) -> None:
+    """Take the predicate that a comparison combines with, and EX's: of the lower words."""
+    if len(form.trailing_predicates()) != 1 + form.flag("EX", c.EXTENDED):
         raise form.fail()
-    form.row[c.SUB] = int(shift.value)
-    form.operands[:2] = _signs(form, form.operands[:2])
-    form.next_sources(3 if high and not sign else 2)
 
 
-@opcode("SHF", "USHF")
-def _shf(form: Form) -> None:
-    form.choose("=R", "L")
-    kind = form.take("U32", "S32", "U64", "S64") or "U32"
-    form.flag("W", c.WRAP)
-    form.flag("HI", c.HIGH)
-    if kind[0] == "S":
-        form.set(c.SIGNED)
-    if kind.endswith("64"):
-        form.set(c.UNSIGNED64)
-    form.op(c.INTEGER, FUNNEL)
-    form.destination()
-    form.filled(3, "RZ")
-    form.next_sources(3)
-
-
-@opcode("ISETP", "UISETP")
-def _isetp(form: Form) -> None:
-    form.comparison()
-    form.boolean()
-    extended = form.flag("EX", c.EXTENDED)
-    kind = form.take("U32", "S32", "U64", "S64") or "S32"
-    if kind[0] == "S":
-        form.set(c.SIGNED)
-    words = 2 if kind.endswith("64") else 1
-    form.op(c.INTEGER, COMPARE64 if words == 2 else COMPARE)
-    form.predicate_pair()
-    pins = form.trailing_predicates()
-    if len(pins) != 1 + extended:
-        raise form.fail()
-    form.next_sources(2, "int", words)
-
-
-@opcode("IDP")
-def _idp(form: Form) -> None:
-    width = form.need("4A", "2A")
+def _dot(form: Form, op: int) -> None:
     kinds = form.take_all("S8", "U8", "S16", "U16")
     if len(kinds) != 2:
         raise form.fail()
@@ -214,26 +138,16 @@ def _idp(form: Form) -> None:
     if form.take("HI"):
         form.set(c.HIGH)
     form.drop("LO")
-    _plain(form, DOT4 if width == "4A" else DOT2, 3)
+    _plain(form, op, 3)
 
 
-@opcode("VABSDIFF4")
-def _vabsdiff4(form: Form) -> None:
-    what = P_SUM_ABS_DIFF if form.take("ACC") else P_ABS_DIFF
+def _of_bytes(form: Form) -> None:
     for plain, packed in (("U8", "U8x4"), ("S8", "S8x4")):
         if form.take(plain):
             form.modifiers.append(packed)
-    if not _packed(form, what, 3):
-        raise form.fail()
 
 
-@opcode("QSPC")
-def _qspc(form: Form) -> None:
-    """Decode a test of a generic address's space: G global, S shared, L local, D another block's."""
-    form.drop("E")
-    form.choose("G", "S", "L", "D")
-    form.op(c.INTEGER, SPACE_OF)
-    form.destination()
+def _whole_address(form: Form) -> None:
     address = form.operands.pop(0)  # no object spans two spaces: its offset does not matter
     if len(address.terms) != 1 or address.terms[0].uniform:
         raise form.fail()

@@ -2,7 +2,6 @@
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.registry import opcode
 
 # ---- mbarriers: what an arrival adds to the count (SUB: A_*), and to the bytes awaited
 # (the PLAIN ones: of sm_80, where other instructions read and write the word too)
@@ -34,15 +33,8 @@ def _arrival(form: Form) -> None:
         raise form.fail()
 
 
-STORED = {None: 4, "64": 8, "128": 16}
-
-
-@opcode("STAS")
-def _stas(form: Form) -> None:
-    """Decode st.async: the second of its two address registers names the mbarrier."""
-    form.op(c.MBARRIER, B_STORE)
-    width = form.row[c.WIDTH] = STORED[form.take("64", "128")]
+def _wide_place(form: Form) -> None:
+    """Take an address whose second register names an mbarrier."""
     form.place()
     if not form.row[c.A_WIDE] or form.row[c.A_OFFSET]:
         raise form.fail()
-    form.plain_sources(1, words=width // 4)

@@ -45,53 +45,29 @@ HINTS = (
     "E", "CONSTANT", "STRONG", "WEAK", "GPU", "SYS", "CTA", "SM", "VC", "EF", "EL", "LU", "EU", "NA",
     "LTC64B", "LTC128B", "LTC256B", "PRIVATE", "MMIO", "VCPRIVATE",
 )  # fmt: skip
-SPACES = {"G": c.GLOBAL, "S": c.SHARED, "L": c.LOCAL}
 
 
-def _space(form: Form) -> int:
-    return SPACES.get(form.base[2:3], c.GENERIC)
-
-
-@opcode("LDG", "LD", "LDS", "LDL")
 def _load(form: Form) -> None:
     form.flag("STRONG", c.STRONG)
     form.drop(*HINTS)
-    width = bytes_a_lane(form)
-    form.op(c.LOAD, _space(form))
-    form.row[c.WIDTH] = width
+    width = form.row[c.WIDTH] = bytes_a_lane(form)
     form.register_out(max(1, abs(width) // 4))
-    if form.operands and form.is_predicate(form.operands[0]):
-        raise form.fail()
-    form.address(form.operands.pop(0))
-    if form.operands and form.is_predicate(form.operands[-1]):
-        form.trailing_predicates()
+    form.place()
+    form.trailing_predicates()
 
 
-@opcode("STG", "ST", "STS", "STL")
 def _store(form: Form) -> None:
     form.flag("STRONG", c.STRONG)
     form.drop(*HINTS)
     form.row[c.WIDTH] = abs(bytes_a_lane(form))
-    form.op(c.STORE, _space(form))
-    form.address(form.operands.pop(0))
-    form.row[c.DST] = form.plain().index  # what is stored
+    form.place()
+    form.index(c.DST, "register")  # what is stored
 
 
-@opcode("LDSM", "STSM")
-def _ldsm(form: Form) -> None:
-    form.need("16")
+def _matrices(form: Form) -> None:
     if form.need("M88", "MT88") == "MT88":
         form.set(c.TRANSPOSED)
-    count = int(form.take("2", "4") or 1)
-    store = form.base == "STSM"
-    form.op(c.MATRIX, int(store))
-    form.row[c.WIDTH] = count
-    if store:
-        form.address(form.operands.pop(0))
-        form.row[c.DST] = form.operands.pop(0).index
-    else:
-        form.register_out(count)
-        form.address(form.operands.pop(0))
+    form.row[c.WIDTH] = form.words = int(form.take("2", "4") or 1)
 
 
 ATOMICS = ("ADD", "MIN", "MAX", "AND", "OR", "XOR", "EXCH", "CAS", "INC", "DEC")

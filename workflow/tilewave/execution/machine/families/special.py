@@ -15,14 +15,9 @@ from tilewave.execution.machine.registry import opcode
 def _mufu(form: Form) -> None:
     names = ("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH", "RCP64H", "RSQ64H")
     function = form.need(*names)
-    kind = "f32"
-    if form.take("F16"):
-        form.set(c.HIGH)
-        kind = "f16"
-    elif form.take("BF16"):
-        form.set(c.BF16)
-        kind = "bf16"
-    if kind != "f32" and function not in ("EX2", "TANH"):
+    kind = form.take("F16", "BF16") or "F32"
+    form.set({"F16": c.HIGH, "BF16": c.BF16, "F32": 0}[kind])
+    if kind != "F32" and function not in ("EX2", "TANH"):
         raise form.fail()
     form.op(c.MUFU, names.index(function))
     form.destination()
@@ -31,16 +26,11 @@ def _mufu(form: Form) -> None:
         # The upper half of a double.
         operand = SassOperand("integer", operand.text, value=bits_of(operand.text, "f64") >> 32)
         kind = "int"
-    form.source(operand, kind)
+    form.source(operand, kind.lower())
 
 
-@opcode("S2R", "S2UR", "CS2R", "CS2UR")
-def _s2r(form: Form) -> None:
-    narrow = form.take("32") is not None
-    words = 2 if form.base in ("CS2R", "CS2UR") and not narrow else 1
-    form.drop("64")
-    form.op(c.SPECIAL, 0)
-    form.register_out(words)
+def _named(form: Form) -> None:
+    """Take a special register."""
     name = form.operands.pop(0)
     if name.kind != "special" or name.value not in c.SPECIAL_REGISTERS:
         raise form.fail()

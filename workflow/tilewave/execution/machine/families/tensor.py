@@ -13,6 +13,7 @@ from tilewave.theory.opcodes import SHAPES
 G_MULTIPLY, G_MULTIPLY_BYTES, G_MULTIPLY_FP8, G_WAIT = range(4)
 # ---- of SUB of the tensor cores: HMMA adds as Ampere does; IMMA of bits; DMMA cuts
 TWO_STEPS, IMMA_AND, IMMA_XOR, IMMA_NARROW, DMMA_CUT = 1 << 17, 1 << 10, 1 << 11, 1 << 12, 1 << 16
+NARROW = 16 | IMMA_NARROW
 
 
 FACTORS = {None: c.T_F16, "BF16": c.T_BF16, "TF32": c.T_TF32}
@@ -43,15 +44,6 @@ def _dmma(form: Form) -> None:
     form.next_sources(3)
 
 
-@opcode("IMMA")
-def _imma(form: Form) -> None:
-    shape, signs = form.need("16832", "16816", "8816"), _signs(form)
-    form.flag("SAT", c.SATURATE)
-    form.drop("ROW", "COL")
-    form.row[c.SUB] = int(shape[-2:]) | signs << 8 | (IMMA_NARROW if shape == "8816" else 0)
-    _integer_matrices(form, 2 if shape == "8816" else 4)
-
-
 def _signs(form: Form) -> int:
     """Take the types of bytes; return whether those of A (bit 0) and of B (bit 1) are signed."""
     kinds = form.take_all("S8", "U8")
@@ -60,20 +52,19 @@ def _signs(form: Form) -> int:
     return (kinds[0] == "S8") | (kinds[1] == "S8") << 1
 
 
-@opcode("BMMA")
-def _bmma(form: Form) -> None:
-    shape, how = form.need("168128", "168256", "88128"), form.need("AND", "XOR")
+def _bytes(form: Form, depth: int) -> None:
+    form.row[c.SUB] = depth | _signs(form) << 8
+
+
+def _bits(form: Form, depth: int) -> None:
+    """Take how bits are combined; they lie in registers as bytes do, eight times as many."""
+    form.row[c.SUB] = depth | (IMMA_XOR if form.need("AND", "XOR") == "XOR" else IMMA_AND)
     form.need("POPC")
+
+
+def _by_rows(form: Form) -> None:
+    """Take three matrices of one order: A by rows, B by columns."""
     form.drop("ROW", "COL")
-    # Bits lie in registers as bytes do, eight times as many.
-    narrow = IMMA_NARROW if shape == "88128" else 0
-    form.row[c.SUB] = int(shape[-3:]) // 8 | (IMMA_AND if how == "AND" else IMMA_XOR) | narrow
-    _integer_matrices(form, 2 if narrow else 4)
-
-
-def _integer_matrices(form: Form, words: int) -> None:
-    form.op(c.IMMA, 0)
-    form.destination(words)
     for _ in range(3):
         operand = form.operands.pop(0)
         suffixes = tuple(suffix for suffix in operand.suffixes if suffix not in ("ROW", "COL"))

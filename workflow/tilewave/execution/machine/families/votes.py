@@ -2,7 +2,7 @@
 
 from tilewave.execution.machine import codes as c
 from tilewave.execution.machine.form import Form
-from tilewave.execution.machine.operands import PT, RZ, SassOperand, parse
+from tilewave.execution.machine.operands import PT, SassOperand, parse
 from tilewave.execution.machine.registry import opcode
 
 # ---- predicates and votes
@@ -17,7 +17,7 @@ X_SHUFFLE, X_TRANSPOSE = range(2)
 def _plop3(form: Form) -> None:
     form.drop("LUT")
     form.op(c.LOGIC, L_PLOP3)
-    form.predicate_pair()
+    form.predicate_out(2)
     second, first = form.operands.pop(), form.operands.pop()
     form.row[c.SUB] = int(first.value) | int(second.value) << 8
     if len(form.operands) != 3:
@@ -39,31 +39,20 @@ def _plop3(form: Form) -> None:
         form.source(SassOperand(operand.kind, operand.text, operand.index))
 
 
-@opcode("P2R", "UP2UR", "R2P", "UR2UP")
-def _bank(form: Form) -> None:
-    """Decode a move between a register and the predicates."""
+def _bank(form: Form, besides: int) -> None:
+    """Take the byte of the register that moves, and the predicates: a warp's, the default, or the uniform ones."""
     form.row[c.SUB] = 8 * form.number("=B0", "B1", "B2", "B3")
-    reading = form.base in ("P2R", "UP2UR")
-    form.op(c.LOGIC, L_P2R if reading else L_R2P)
-    if reading:
-        form.register_out()
-    bank = form.operands.pop(0).text if not reading or len(form.operands) > 2 else "PR"
+    bank = form.operands.pop(0).text if len(form.operands) > besides else "PR"
     if bank not in ("PR", "UPR"):
         raise form.fail()
     form.row[c.BANK] = 8 if bank == "UPR" else 0
-    form.next_sources(2)
 
 
-@opcode("VOTE", "VOTEU")
-def _vote(form: Form) -> None:
-    form.choose("=ALL", "ANY", "EQ")
-    form.op(c.LOGIC, L_VOTE)
-    outputs = []
+def _outputs(form: Form) -> None:
+    """Take a vote's outputs; its last predicate is an input."""
+    outputs: list[SassOperand] = []
     if form.operands[0].kind in ("register", "uniform"):
         form.register_out()
-    else:
-        form.row[c.DST] = RZ
     while len(form.operands) > 1 and form.is_predicate(form.operands[0]):
         outputs.append(form.operands.pop(0))
     form.predicates_out(outputs)
-    form.trailing_predicates()
