@@ -46,10 +46,10 @@ def with_switches(
     else:
         texts = {switch: re.sub(value, "", text) for switch, text in texts.items()}
         parts = {switch: PATTERNS["shapes"].sub("", text) for switch, text in texts.items()}
-        alike = len({text.removeprefix(parts[of]) for of, text in texts.items()}) == 1
-        end = texts[""].removeprefix(parts[""]) * alike
-        parts = parts if alike else texts
-        text = "".join(f"; {where[switch]}{part}" for switch, part in parts.items())[1:] + end
+        if len({text.removeprefix(parts[of]) for of, text in texts.items()}) > 1:
+            parts = texts
+        text = "".join(f"; {where[switch]}{part}" for switch, part in parts.items())[1:]
+        text += texts[""].removeprefix(parts[""])
     text += f"; it could not tell {' and '.join(unclear)}" * bool(unclear)
     right = [every[switch] for switch in texts]
     reached = [of["trust"]["not_reached"] for of in right]

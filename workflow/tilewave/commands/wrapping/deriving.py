@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import scopes
@@ -388,16 +387,15 @@ def trials(
     fit: Callable[[dict[str, int]], dict[str, int]] = dict,
     most: float = THREADS[0],
     times: int = 1,
-    parts: Mapping[str, bool] = MappingProxyType({}),
+    parts: Mapping[str, bool] | None = None,
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
-    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes, and
-    whether they are odd."""
-    odd = {name for name in dimensions if parts.get(name) or ODD.fullmatch(name)}
+    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes, and whether they are odd."""
+    odd = {name for name in dimensions if (parts or {}).get(name) or ODD.fullmatch(name)}
     windows = odd or any(name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
     names = dimensions[1:] and dimensions
-    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *parts}]
+    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *(parts or ())}]
     large = [name for name in dimensions if name not in small]
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
@@ -522,8 +520,7 @@ def sums_of(function: Function, sizes: Mapping[str, str]) -> list[str]:
 
 
 def parts_of(function: Function, sizes: Mapping[str, str]) -> dict[str, bool]:
-    """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``;
-    and those of windows, which are odd: ``h - k + 1``."""
+    """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``; and those of windows, which are odd: ``h - k + 1``."""
     dividing = {name for name in sizes if re.search(rf"[/%] {name}\b", function.text)}
     bounds = {name for name in sizes if re.search(rf"< {name}\b|> = {name}\b", function.text)}
     dividing = dividing if len(bounds) == 1 and not bounds & dividing else set()

@@ -565,15 +565,15 @@ def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dic
     if sides and not code.function.mentions("__shared__"):  # fragments of arrays, which are whole
         with contextlib.suppress(Unknown):
             step = max(number(tokens(side), scope) for side in sides.groups())
-            multiples = dict.fromkeys(ends.values(), step) | multiples
+            multiples |= {of: step for of in ends.values() if of not in multiples}
     text = spelled([token for token in scope.body if token.at < scope.at])
-    given = list(zip(code.function.launch_arguments(launch.arguments), arguments))
-    passed = {spelled(value): size for value, size in given if size in sizes}
-    for value, size in passed.items():
-        if value and (match := re.search(ASSERTED.format(re.escape(value)), text)):
+    given = zip(map(spelled, code.function.launch_arguments(launch.arguments)), arguments)
+    passed = [(value, size) for value, size in given if value and size in sizes]
+    for value, size in passed:
+        if match := re.search(ASSERTED.format(re.escape(value)), text):
             step = str(match[match.lastindex or 0])
             with contextlib.suppress(Unknown):
-                multiples[size] = passed.get(step) or number(tokens(step), scope)
+                multiples[size] = dict(passed).get(step) or number(tokens(step), scope)
     return {size: step for size, step in multiples.items() if step != 1}
 
 
