@@ -231,8 +231,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         if function:
             wrapped = replace(wrapped, governs=functools.partial(governing, function, source))
             parameters = ", ".join(f"{of.type} {of.name}" for of in function.parameters)
-            near = finding.bearing(source, function.name)
-            launched = near.launches(function.name)
+            launched = (near := finding.bearing(source, function.name)).launches(function.name)
             switches = [] if options.off else deriving.switches(function, near)
             wrapped = replace(wrapped, signature=parameters * bool(launched), switches=switches)
             if not (launched or options.block or options.grid):
