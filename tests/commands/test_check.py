@@ -92,7 +92,7 @@ def test_a_verdict_that_rests_on_a_guess_is_none(capsys, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    "allocated checked filters fixed host inactive judged launched limits products program recognised requantised sizes strangers unended unlaunched values".split(),
+    "allocated checked choices filters fixed host inactive judged launched limits products program recognised requantised sizes strangers unended unlaunched values".split(),
 )
 def test_kernels_as_their_file_launches_them(capsys, monkeypatch, tmp_path, name):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # other tests have the other cores

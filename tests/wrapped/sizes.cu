@@ -161,7 +161,7 @@ void of_tensors(torch::Tensor x, torch::Tensor w, torch::Tensor y) {
 // twice_of_cube: 0, equal to each element times a number at 2 shapes from 75 to 76
 // soften: 3, the size of x could not be found out: 1201 elements are touched
 // reduce_short: 1, rounds n up to whole blocks
-// gather: 3, arrays of pointers cannot be filled (rows)
+// gather: 3, pointers in memory cannot be filled (rows)
 // sums_before: 3, no race or uninitialised read was found at length = 75 with 4096 threads
 // scale_rows: 0, equal to each row of columns times a row at ... shapes from 128x256
 // scale_tokens: 0, equal to each row of columns times a row at ... shapes from 128x256

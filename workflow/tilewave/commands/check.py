@@ -17,6 +17,7 @@ from tilewave.commands.checking.doubts import is_mostly_wrong
 from tilewave.commands.checking.judging import WORST, otherwise_launched, verdict_on
 from tilewave.commands.checking.judging_programs import Programs
 from tilewave.commands.checking.sources import GUESSES, checked_kernels
+from tilewave.commands.checking.switches import with_switches
 from tilewave.commands.checking.tried import Row
 from tilewave.execution import least
 from tilewave.kernel import operations, result
@@ -39,7 +40,7 @@ def add(commands: Any) -> None:
             group.add_argument(flag, metavar=metavar, help=text)
     execute.add_variant(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document instead of text")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, off="")
 
 
 def run(options: Namespace) -> int:
@@ -61,6 +62,7 @@ def check(options: Namespace, machine: Any = None) -> dict[str, Any]:
             for source in checked_kernels(options, Path(folder), skipped):
                 try:
                     document = verdict_on(source, options, machine)
+                    document = with_switches(document, source, options, machine, Path(folder))
                     wrapped = source.kernel is None or source.kernel.path != source.path
                     if document["exit_code"] == result.UNCLEAR and wrapped:
                         document = programs.judged(document, source.path)

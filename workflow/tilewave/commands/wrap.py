@@ -10,6 +10,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def add(commands: Any) -> None:
         wrap.add_argument(*flag.split(), metavar=metavar, help=text)
     flags.add(wrap, "wrap", "operations")
     wrap.add_argument("--yes", action="store_true", help=argparse.SUPPRESS)  # it never asks
-    wrap.set_defaults(run=run, roomy=False, read=read, budget=trying.BUDGET_S)
+    wrap.set_defaults(run=run, roomy=False, off="", read=read, budget=trying.BUDGET_S)
 
 
 def run(options: Namespace) -> int:
@@ -127,7 +128,7 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
                 remedy += ", or write it anew with --force"
             raise UserError.because(options.source, "it has front matter", remedy)
     functions = [kernel.function for kernel in kernels_of_cubin.values()] or source.functions()
-    function = _function(options, functions, source.path)
+    function = replace(_function(options, functions, source.path), off=options.off)
     source = bearing(source, function.name, getattr(options, "later", 0))
     output = _output(options, source, function)
     ready = kernels_of_cubin.get(function.name)
@@ -141,8 +142,8 @@ def _wrap_kernel(options: Namespace) -> tuple[int, str]:
         if probing.TOO_LARGE not in str(error) or not constants:
             raise
     source = source.with_smaller(constants)
-    function = next(of for of in source.functions() if of.label == function.label)
-    smaller = Target(options, function, source, folders, ready)
+    same = next(of for of in source.functions() if of.label == function.label)
+    smaller = Target(options, replace(same, off=function.off), source, folders, ready)
     return _wrapped(smaller, output, folders_of_operations)
 
 
@@ -154,9 +155,10 @@ def _wrapped(target: Target, output: Path | None, folders: Sequence[str]) -> tup
         problem = f"{target.function.name} takes tensor maps ({', '.join(maps)})"
         remedy = "Write its front matter by hand: docs/front_matter.md, `tensor_maps`"
         raise UserError.because(HERE, f"{problem}, which wrap does not guess", remedy)
-    pointers = [item.name for item in target.function.parameters if item.stars > 1]
-    if pointers:
-        problem = f"arrays of pointers cannot be filled ({', '.join(pointers)})"
+    items, members = target.function.parameters, target.source.members
+    held = {of.name: [of.stars, *(it.stars for it in members(of.type))] for of in items if of.stars}
+    if pointers := [name for name, stars in held.items() if sum(stars) > 1]:
+        problem = f"pointers in memory cannot be filled ({', '.join(pointers)})"
         raise UserError.because(HERE, problem, "Check a kernel that takes the arrays themselves")
     with tempfile.TemporaryDirectory(prefix="tilewave-") as trials:
         if options.new_operation and not options.reference:

@@ -18,12 +18,6 @@ from tilewave.kernel.expressions import Sizes
 from tilewave.kernel.front_matter import GUESSED, Kernel
 from tilewave.kernel.result import Result
 
-EMPTY = " of shared memory, which has 0 bytes"
-"""Part of the reason of a launch without dynamic shared memory, which no size causes."""
-FIRST = re.compile(
-    r"\bthread \(0, 0, 0\) of block \(0, 0, 0\) [^;]*(?: bytes? before |, not a multiple of )"
-)
-"""A fault that any launch has."""
 GROSS = 0.01
 """The least relative error of a whole output that is no matter of rounding."""
 
@@ -42,13 +36,13 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
         return False
     marked = dict(kernel.marked(GUESSED))
     sure = end.verdict in result.FINDINGS
-    empty = EMPTY in end.reason
+    empty = PATTERNS["empty"].search(end.reason) is not None
     if tried.name in (WHOLE, LEAST) or empty:
         typed = any(note.startswith("type ") for note in source.guesses)
         sure = sure or ((tried.name == LEAST or empty) and not typed)
         sure = sure and PATTERNS["in_shared"].match(end.reason) is not None
         partly = any(note.startswith("grid of the launch") for note in source.notes)
-        for key in ("operation", *["grid"] * partly) if sure else ():
+        for key in ("operation", *["grid"] * (partly or empty), *["block"] * empty) if sure else ():
             marked.pop(key, None)
     if proven:
         marked.pop("operation", None)
@@ -59,7 +53,8 @@ def rests_on_guess(source: CheckedKernel, tried: TriedCase, proven: bool = False
     if unbuilt and source.problem:
         rests += undefined(source.path, end.reason)
     if not (sure or in_block) or (source.smaller and _explained(source, end)):
-        types = "type " if unbuilt else ""
+        syntax = PATTERNS["syntax"].search(end.reason)
+        types = ("no guess" if syntax else "type ") if unbuilt else ""
         guesses = (of for of in source.guesses if not (proven and of.startswith("operation ")))
         rests += [guess for guess in guesses if guess.startswith(types)]
         rests += PATTERNS["unread"].findall(end.reason) if kernel.path != source.path else []
@@ -81,7 +76,7 @@ def _lies_in_block(source: CheckedKernel, tried: TriedCase) -> bool:
     in_warp = end.verdict == result.RACE and " of the same warp " in end.reason
     in_warp = in_warp and "blockDim" in source.path.read_text("utf-8", "replace")
     few = len(case.sizes) <= 1
-    first = few and FIRST.search(end.reason) and not _has_own_inputs(case.kernel)
+    first = few and PATTERNS["first"].search(end.reason) and not _has_own_inputs(case.kernel)
     return not source.launched and bool(in_warp or first or (inside and few and not sides))
 
 

@@ -18,6 +18,7 @@ from tilewave.commands.wrapping.guessing import SAME, UNUSED, WHERE
 from tilewave.commands.wrapping.matching import leaves
 from tilewave.execution import case as running
 from tilewave.kernel import operations, result
+from tilewave.kernel.expressions import names_in
 from tilewave.kernel.front_matter import GUESSED, FrontMatter
 from tilewave.kernel.inputs import SPECIAL
 from tilewave.pipeline import trials
@@ -30,10 +31,6 @@ ALLOCATED = "; the host allocates no more"
 """End of a note on an access behind an array."""
 INVENTED = " (--arguments changes it)"
 """End of a note on an argument that nothing ties to others."""
-NAMED = re.compile(r"(?:grid|block|shared_bytes) |\w+ is a guess: \d+ \(--entry")
-"""Notes on guesses that the sentence on a right kernel names."""
-MENTIONED = r"\b{0}(?:\[| [=%]| to whole)|(?:of|==|,) {0}(?:$|[:;,)]| are)| {0} up to"
-"""Where a sentence names a size or an array, which `{0}` stands for."""
 GUESSING = "front matter cannot be guessed"
 FLAGS = {"block": "--block", "grid": "--grid", "shared_bytes": "--shared"}
 """The sides of a launch that may be a guess, and the flags that replace it."""
@@ -92,6 +89,9 @@ def sentence(
     place = f"at{sizes}{kind}: " if sizes or kind else ""
     hints = [hint for hint in outcome["hints"] if hint.startswith(running.UNALIGNED.split("{")[0])]
     at = "; ".join([place + reason, *hints, *alike])
+    there = PATTERNS["wrong_at"].match(source.ended)
+    if there and end.verdict == result.RACE and operation in TABLES["named"]:
+        at += f"; {there[1]}, where it has no race, {there[2]} as {operation}"
     if code == result.NOT_RIGHT:
         by_name = f" as {operation} " if guessed and problem == result.WRONG else " "
         as_named = f": {differs}" if differs or not place else by_name
@@ -111,7 +111,7 @@ def _named(source: CheckedKernel, text: str) -> str:
     there = {
         of: name
         for of, name in source.in_file.items()
-        if re.search(MENTIONED.format(re.escape(of)), text)
+        if re.search(TABLES["mentioned"].format(re.escape(of)), text)
     }
     are = "is" if len(there) == 1 else "are"
     return f" ({', '.join(there)} {are} the file's {', '.join(there.values())})" * bool(there)
@@ -177,12 +177,13 @@ def _right(
     if wheres and not source.judge:
         sentence += f", {' and '.join(wheres)}{_named(source, ' '.join(wheres))}"
     sentence += down.replace(": ", "; ", 1) if any("wrong" not in of for of in failures) else down
-    named = [of.split()[0] for of in source.guesses if NAMED.match(of)]
+    named = [of.split()[0] for of in source.guesses if PATTERNS["guess"].match(of)]
     sentence += f", with a guessed {_listed(named)}" if named else ""
     sentence += ", as a kernel that adds to C (beta = 1)" if front.reads_c == "adds" else ""
     sentence += source.edge
     notes = [of for of in source.notes if of.startswith(WHERE)]
-    stated = [of for of in source.where if not FIXED.fullmatch(of)]
+    multiples = (of for of in source.steps if len(names_in(of)) > 1)
+    stated = [*multiples, *(of for of in source.where if not FIXED.fullmatch(of))]
     stated += [of.removeprefix(WHERE).strip() for of in notes]
     wheres = [*dict.fromkeys(stated)] if source.judge else []
     judged_where = f"where {' and '.join(wheres)}" if wheres else ""

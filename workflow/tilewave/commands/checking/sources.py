@@ -17,6 +17,7 @@ from tilewave.commands.checking.notes import PATTERNS, TABLES, UNKNOWN
 from tilewave.commands.wrapping import (
     blocks,
     compiled,
+    deriving,
     finding,
     matching,
     probing,
@@ -35,8 +36,6 @@ from tilewave.kernel.launches import leaves
 
 WRAPPING = 4
 """Budgets of the trials after `wrap`'s first one."""
-UNJUDGED = re.compile(rf"([\dx]+): (?:{result.NOT_CHECKED}|{result.RACE}|{result.UNINITIALISED})$")
-"""A trial of `wrap` whose shape a judge tries, too."""
 UNBUILT = result.FAILED_TO_COMPILE
 JUDGED = (*result.VERDICTS, *result.ENDS, result.NOT_MEASURED, UNBUILT)
 """Outcomes of trials that say something about a kernel, whose arguments are known then."""
@@ -65,7 +64,7 @@ class CheckedKernel:
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
     parameters, if a file launches it; launches: flags of other launches that it may have,
-    if none does; any_block: whether its code says nothing of its block's size."""
+    if none does; any_block: whether its code says nothing of its block's size; switches: what is 0 in other trials, one at a time."""
 
     path: Path
     name: str
@@ -89,6 +88,7 @@ class CheckedKernel:
     signature: str = ""
     launches: Sequence[Mapping[str, str]] = ()
     any_block: bool = False
+    switches: Sequence[str] = ()
 
     @property
     def limits(self) -> tuple[list[str], list[str]]:
@@ -99,9 +99,9 @@ class CheckedKernel:
             for name, of in self.kernel.front.requires.items():
                 sizes = [f"{name} % {of} == 0"] if name != "arch" else []
                 texts_of = [*map(str, of)] if name == "conditions" else sizes
-                # A product with a vector has one column, of which the kernel knows nothing.
-                alone = "n" not in [*leaves(self.kernel.front.arguments)]
-                texts_of = [of for of in texts_of if not (alone and of == "n == 1")]
+                # A product with a vector has one column, or row, of which the kernel knows nothing.
+                alone = {"m", "n"} - {*leaves(self.kernel.front.arguments)}
+                texts_of = [of for of in texts_of if of not in {f"{size} == 1" for size in alone}]
                 texts[name in names].extend(texts_of)
         return texts
 
@@ -177,7 +177,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         wanted = [of for of, it in functions.items() if options.kernel in (None, of, it.name)]
         names = wanted if wanted or not options.kernel else names
     parsed = flags.options_of(wrap.add, ["wrap", "--", str(path)], options.machine)
-    kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro")
+    kept = (*(flag[2:] for flag in GUESSES), "include", "operations", "macro", "off")
     plain = {**vars(parsed), **{name: getattr(options, name, None) for name in kept}}
     plain |= {"arch": execute.arch_of(options), "read": read}
     for name in absent:
@@ -194,7 +194,7 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         # The name of trials: what they have compiled serves the kernels of the whole file.
         output = f"{writing.TRIAL}{'.yaml' if suffix == compiled.SUFFIX else '.cu'}"
         plain |= {"kernel": name, "output": str(home / output)}
-        function = functions.get(name)
+        function = functions.get(name) and replace(functions[name], off=options.off)
         named = function is None or matching.named_operation(function, source) is not None
         budget = {"budget": options.budget * (WRAPPING if named else 1)}
         wrapped = CheckedKernel(path, name or path.stem, None)
@@ -240,8 +240,9 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
         if function:
             wrapped = replace(wrapped, governs=functools.partial(governing, function, source))
             parameters = ", ".join(f"{of.type} {of.name}" for of in function.parameters)
-            launched = finding.bearing(source, function.name).launches(function.name)
-            wrapped = replace(wrapped, signature=parameters if launched else "")
+            launched = (near := finding.bearing(source, function.name)).launches(function.name)
+            switches = [] if options.off else deriving.switches(function, near)
+            wrapped = replace(wrapped, signature=parameters * bool(launched), switches=switches)
             if not (launched or options.block or options.grid):
                 likely = [*blocks.likely(function, source)]
                 free = function.mentions("blockDim") or not blocks.SHARED.search(function.text)
@@ -323,7 +324,7 @@ def _with_judges(source: CheckedKernel, function: Function, near: Source) -> Che
     judges = references(function, near, source.kernel)
     facts: Any = {"function": function, "source": near, "kernel": source.kernel}
     put = functools.partial(judge_by, **facts)
-    sizes = [match[1] for match in map(UNJUDGED.match, source.notes) if match]
+    sizes = [match[1] for match in map(PATTERNS["unchecked"].match, source.notes) if match]
     search = functools.partial(recognising.recognised, **facts)
     return replace(source, judges=judges, put=put, search=search, sizes=sizes[1:])
 

@@ -136,6 +136,8 @@ class _Translation(ast.NodeTransformer):
                 pass  # a quotient of whole numbers is rounded down before
             elif token.word:
                 python += f" {token.text} "
+                template = re.match(r"< [^()]* >(?= \()", " ".join(texts[i + 1 :]))
+                i += len(template[0].split()) if template else 0
             elif token.text[0].isdigit() or token.text[0] == ".":
                 python += SUFFIX.sub("", token.text.replace("'", ""))
             else:

@@ -35,8 +35,11 @@ at most SOME elements, or MOST where those end a trial, or the product; a kernel
 FACTORS = (1, 2, 3, 4, 6, 8)
 TABLES = table_beside(__file__)
 SMALL, ODD, PITCH, COLOURS, ENDS, DIFFER, ASSERTED = (
+    re.compile(TABLES[key]) for key in "small odd pitch colours ends differ asserted".split()
+)
+ELEMENT, WINDOW, NUMBER, BITS, ZERO_POINT, EXPONENT, SUM, ROW = (
     re.compile(TABLES[key])
-    for key in ("small", "odd", "pitch", "colours", "ends", "differ", "asserted")
+    for key in "element window number bits zero_point exponent sum row".split()
 )
 FEW = ((4, 3, 2, 5), (2, 5, 4, 3), (8, 3, 2, 5))
 LARGE = ((5, 7, 11, 13, 17, 19), (16, 8, 4, 2, 1, 1), (80, 56, 13, 11, 7, 5))
@@ -47,12 +50,10 @@ UNITS, ALONE = (16, 8, 4, 2, 1), (1200, 1024, 2048)
 SOUGHT, AMONG = "3", (2, 3)
 """A number that a kernel looks for, or an exponent, and the first of those among which it is, with their count."""
 SWITCH = r"\bif \( (?:! )?{0} (?:\)|& &|\| \|)|(?:!|& &|\| \|) {0} (?:\)|& &|\| \|)|[=(,] {0} \?|\b{0} [=!] = [01]\b"
-END, BOUNDS, LEAST = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b", "-4"
-"""Names of bounds of values, where a kernel takes them as such, and the least of such values."""
-BITS, BYTE = re.compile(r"(?i)(?:n_?|num_?|\w+_)?bits|bit_?width"), "8"
-"""Names of numbers of bits, and how many these are in trials."""
-ZERO_POINT = re.compile(r"(?i)(?:\w+_)?(?:zp|zero_?p(?:oint)?)(?:_\w+)?")
-EXPONENT = re.compile(r"\bpowf? \( \w+ , (?:\( \w+ \) )?(\w+) \)")
+END, BOUNDS = re.compile("(?i)min|max"), r"(?:min|max|clamp|clip)f? \([^;]*?\b{}\b"
+VALUES = {"min": "-2", "max": "1"}
+"""Names of bounds of values, where a kernel takes them as such, and values that others, of 1 divided by 0.5, exceed."""
+BYTE, MOST_SWITCHES = "8", 2  # bits in trials, and switches that are tried with 0, too
 SMALLEST = 64
 """Largest constant of a launch that is small beside other sizes: a radius, a number of heads."""
 LARGEST, THREADS = 1 << 16, (1 << 19, 1 << 14, 1 << 12, 1 << 9)
@@ -67,7 +68,6 @@ PAST = re.compile(r"\) of (\w+), which has ")
 ROOMLESS = re.compile(rf"{TIMED_OUT}|[^;]* of shared memory, which has ")
 """Message for an end of a trial that no larger array would prevent."""
 Extents = tuple[str | int, ...]
-SUM, ROW = re.compile(r"\b(\w+) \+ (\d)\b(?! [*/%])"), re.compile(r"\* \( (\w+) \+ (\d) \)")
 MOST_FACTORS, NEAR = 5, 1.5
 """Most sizes of a product, and largest multiple of what was touched that may be an array's size: its last rows may be skipped."""
 TEXT, INDICES = Path(__file__).with_name("operation.txt").read_text("utf-8").split("%%\n")
@@ -177,14 +177,25 @@ def fixed(function: Function) -> dict[str, str]:
     numbers |= dict.fromkeys(filter(BITS.fullmatch, whole), BYTE)
     for name in whole:
         end = END.search(name)
-        bound = LEAST if end and end[0].lower() == "min" else SOUGHT
+        bound = VALUES[end[0].lower()] if end else SOUGHT
         bounds = re.findall(BOUNDS.format(name), text) if end else []
         tests = re.findall(SWITCH.format(name), text)
         power = powers.count(name), numbers.get(name, SOUGHT)
-        for times, value in (power, (len(bounds), bound), (len(tests), "1")):
+        on = len(tests), str(int(name != function.off))
+        for times, value in (power, (len(bounds), bound), on):
             if 0 < times == uses.count(name):
                 numbers[name] = value
     return numbers
+
+
+def switches(function: Function, source: Source) -> list[str]:
+    """Return what a kernel only tests, whole numbers and bools, and no launch gives a value."""
+    bools = {of.name for of in function.parameters if of.type == "bool" and not of.stars}
+    tested = bools | {of for of in fixed(function) if re.search(SWITCH.format(of), function.text)}
+    for launch in source.launches(function.name):
+        given = zip(function.parameters, function.launch_arguments(launch.arguments))
+        tested -= {of.name for of, to in given if NUMBER.fullmatch(_line(to, launch.scope))}
+    return sorted(filter(function.mentions, tested))[:MOST_SWITCHES]
 
 
 def first(
@@ -240,7 +251,8 @@ def first(
     for key in numbers:
         if key not in {*sizes, *roles}:
             add(key)
-    if not (launch or arguments or grid) and ROWS not in taken and _by_rows(function, numbers):
+    unknown = launch is None or ELEMENT.fullmatch(spelled(launch.scope.literal(launch.grid)))
+    if unknown and not (arguments or grid) and ROWS not in taken and _by_rows(function, numbers):
         add(ROWS)
     sizes = {key: sizes[key] for key in (*numbers, *sizes) if key in sizes}
     named = re.findall(r"[A-Za-z_]\w*", f"{'' if sizes else arguments or ''} {grid or ''}")
@@ -375,14 +387,15 @@ def trials(
     fit: Callable[[dict[str, int]], dict[str, int]] = dict,
     most: float = THREADS[0],
     times: int = 1,
-    parts: Set[str] = frozenset(),
+    parts: Mapping[str, bool] | None = None,
 ) -> Iterator[dict[str, int]]:
     """Yield shapes for trials, the aligned one first or second; ``threads`` of a launch bounds the work.
-    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes."""
-    windows = any(ODD.fullmatch(name) or name.startswith("pad") for name in dimensions)
+    fit: makes a shape one that the launch takes; times: multiplies a kernel's only size; parts: smaller sizes, and whether they are odd."""
+    odd = {name for name in dimensions if (parts or {}).get(name) or ODD.fullmatch(name)}
+    windows = odd or any(name.startswith("pad") for name in dimensions)
     steps = {name for name in dimensions if windows and name.startswith("stride")}
     names = dimensions[1:] and dimensions
-    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *parts}]
+    small = [name for name in names if SMALL.fullmatch(name) or name in {*steps, *(parts or ())}]
     large = [name for name in dimensions if name not in small]
     yielded = list[dict[str, int]]()
     last = (LARGE[2], FEW[2]) if len(large) < 3 else (MANY, FEW[1])  # small sizes divide the others
@@ -398,7 +411,7 @@ def trials(
             for name in filter(PITCH.fullmatch, large):
                 widest = max(large, key=lambda name: by_name.get(name, 0))
                 by_name[name], by_name[widest] = by_name[widest], by_name.get(name, 2)
-            shape = {name: by_name.get(name, 2) | bool(ODD.fullmatch(name)) for name in dimensions}
+            shape = {name: by_name.get(name, 2) | (name in odd) for name in dimensions}
             shape |= dict.fromkeys(filter(COLOURS.fullmatch, small), 3)
             product, many = math.prod(shape.values()), threads(fit(shape))
             many = min(many, product) if many == fewest else many  # the same for each shape
@@ -506,13 +519,13 @@ def sums_of(function: Function, sizes: Mapping[str, str]) -> list[str]:
     return []
 
 
-def parts_of(function: Function, sizes: Mapping[str, str]) -> set[str]:
-    """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``."""
+def parts_of(function: Function, sizes: Mapping[str, str]) -> dict[str, bool]:
+    """Return the sizes by which a kernel divides a place that another size bounds, and no divisor does: ``i % channels``; and those of windows, which are odd: ``h - k + 1``."""
     dividing = {name for name in sizes if re.search(rf"[/%] {name}\b", function.text)}
     bounds = {name for name in sizes if re.search(rf"< {name}\b|> = {name}\b", function.text)}
-    return (
-        {sizes[name] for name in dividing} if len(bounds) == 1 and not bounds & dividing else set()
-    )
+    dividing = dividing if len(bounds) == 1 and not bounds & dividing else set()
+    windows = [of for over, of in WINDOW.findall(function.text) if {over, of} <= sizes.keys()]
+    return {sizes[of]: of in windows for of in (*dividing, *windows)}
 
 
 def _extents(

@@ -73,7 +73,7 @@ class Guess:
     launch, of those that are numbers; literal: the launch's grid, where it is numbers that front matter scales;
     fixed: a constant that each size seems to be, or 0;
     twin: the launched kernel whose block and grid it takes; named: whether the sizes are those of the parameters' names; tested: places of the parameters that a bounds test
-    names; asserted: multiples of sizes that the host, or a loop, demands; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
+    names; asserted: multiples of sizes that the host, or a loop, demands; divided: those of another size; strides: whether a loop steps over the grid; widths: elements of a guessed block along x and y, if not its threads; faults:
     what is not right with the kernel as the file launches it.
 
     The key `marks` of front matter has comments for other keys: what is guessed, or inferred from a trial."""
@@ -95,6 +95,7 @@ class Guess:
     named: bool = False
     tested: frozenset[int] = frozenset()
     asserted: dict[str, int] = field(default_factory=dict)
+    divided: dict[str, str] = field(default_factory=dict)
     strides: bool = False
     widths: list[int | str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
@@ -104,7 +105,7 @@ class Guess:
 
     def share(self, source: Source) -> None:
         """Guess so much dynamic shared memory that an unknown size hides no other fault."""
-        more = any(ATTRIBUTE in text for text in source.texts.values())
+        more = not self.place or any(ATTRIBUTE in text for text in source.texts.values())
         self.front["shared_bytes"] = MOST_ASKED if more else MOST_SHARED
         self.unknown["--shared"] = str(self.front["shared_bytes"])
 
@@ -272,6 +273,10 @@ def guessed(
     if vector and "k" not in arguments:
         arguments = ["k" if argument == "n" else argument for argument in arguments]
         guess.front["requires"] = {"conditions": ["n == 1", *["m == k"] * ("m" not in arguments)]}
+    elif vector and {*arguments} & {*operation.dimensions} == {"k", "n"}:
+        first = next(item.name for item in function.parameters if item.stars)
+        if not re.search(rf"\b{first} (?!\[ \w+ \])", function.text):  # it is the vector
+            guess.front["requires"] = {"conditions": ["m == 1"]}
     named = matching.indexed(function, arguments, operation, unknown)
     sides = {*named.values(), *arguments} & {*operation.dimensions}
     if named and {*named} == {*unknown} and operation.name == "matmul" and sides == {"k", "n"}:
@@ -318,8 +323,10 @@ def guessed(
     elif square and not {matching.dimension(of, operation) for of in constants} & {*sizes}:
         guess.fixed = max(constants.values(), default=0)
     guess.notes += [f"{WHERE} {name} is {of}" for name, of in _of_device(launch).items()]
-    guess.asserted = _asserted(code, arguments, sizes)
-    guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in guess.asserted.items()]
+    multiples = _asserted(code, arguments, sizes)
+    guess.notes += [f"{of} % {step} == 0 {TAKES}" for of, step in multiples.items()]
+    guess.asserted = {of: step for of, step in multiples.items() if isinstance(step, int)}
+    guess.divided = {of: step for of, step in multiples.items() if isinstance(step, str)}
     guess.front["arguments"] = function.nested(arguments)
     guess.front["entry"] = entry or instance
     _geometry(guess, code, names, arguments)
@@ -419,7 +426,8 @@ def _with_numbers(
                     likely *= 1.5  # equal numbers make different formulas the same
                 if "scale" in lower and _narrows(function, types):
                     likely = SCALE ** (-1 if f"/ {parameter.name} " in function.text else 1)
-                arguments[at] = kind == "bool" or small.get(parameter.name, likely)
+                arguments[at] = small.get(parameter.name, likely)
+                arguments[at] = parameter.name != function.off if kind == "bool" else arguments[at]
                 chosen = f"{parameter.name} is a guess: {arguments[at]}"
                 guess.notes.append(f"{chosen} (--arguments changes it)")
     return unassigned(function.parameters, arguments)
@@ -544,10 +552,10 @@ def _f16_sum(function: Function, code: str) -> str:
     return "f32" if re.search(r"\bfloat \w+(?: \[[^;]*)? (?:=|;)", function.text) else "f16"
 
 
-def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int]:
-    """Return the multiples of sizes without which the host does not come to the launch, or that a kernel takes at a time,
+def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dict[str, int | str]:
+    """Return the multiples of sizes, numbers or other sizes, without which the host does not come to the launch, or that a kernel takes at a time,
     in a loop without a remainder or as a part that is rounded down."""
-    launch, scope, multiples = code.launch, code.launch.scope, dict[str, int]()
+    launch, scope, multiples = code.launch, code.launch.scope, dict[str, int | str]()
     ends = {of.name: size for of, size in zip(code.function.parameters, arguments) if size in sizes}
     for at, name, step in UNROLLED.findall(code.function.text):
         if name in ends and re.search(rf"\b{at} \+ {int(step) - 1}\b", code.function.text):
@@ -561,14 +569,16 @@ def _asserted(code: Code, arguments: Sequence[Any], sizes: Sequence[str]) -> dic
     if sides and not code.function.mentions("__shared__"):  # fragments of arrays, which are whole
         with contextlib.suppress(Unknown):
             step = max(number(tokens(side), scope) for side in sides.groups())
-            multiples = dict.fromkeys(ends.values(), step) | multiples
+            multiples |= {of: step for of in ends.values() if of not in multiples}
     text = spelled([token for token in scope.body if token.at < scope.at])
-    for value, size in zip(code.function.launch_arguments(launch.arguments), arguments):
-        name = re.escape(spelled(value))
-        if size in sizes and name and (match := re.search(ASSERTED.format(name), text)):
+    given = zip(map(spelled, code.function.launch_arguments(launch.arguments)), arguments)
+    passed = [(value, size) for value, size in given if value and size in sizes]
+    for value, size in passed:
+        if match := re.search(ASSERTED.format(re.escape(value)), text):
+            step = str(match[match.lastindex or 0])
             with contextlib.suppress(Unknown):
-                multiples[size] = number(tokens(match[1] or match[2]), scope)
-    return multiples
+                multiples[size] = dict(passed).get(step) or number(tokens(step), scope)
+    return {size: step for size, step in multiples.items() if step != 1}
 
 
 def _of_grid(code: Code) -> dict[str, int]:
@@ -636,6 +646,8 @@ def _geometry(guess: Guess, code: Code, names: Mapping[str, str], arguments: Seq
         try:
             text = of_tokens(launch.shared, launch.scope, host_names)
             guess.front["shared_bytes"] = _simple(text, guess.macros())
+            if guess.front["shared_bytes"] == 0:
+                raise Unknown(spelled(launch.shared))  # a loop sets the name that is 0
         except Unknown as error:
             at = f"shared memory of the launch in {launch.place}"
             guess.notes.append(f"{at} has an unknown part: {error}")

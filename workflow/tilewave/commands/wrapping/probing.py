@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewave.basics.errors import HERE, UserError
 from tilewave.basics.progress import say
+from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import deriving, host_memory, matching, scopes, trying
 from tilewave.commands.wrapping.deriving import DerivedOperation
 from tilewave.commands.wrapping.guessing import WHERE, Guess, constant, tiles_of_loops
@@ -37,17 +38,8 @@ TOO_LARGE, CONSTANT = "too large to execute", "its sizes are constants of the co
 NOTHING = "it wrote nothing with the inputs that were drawn"
 FIRST = "first iteration of the loop around the launch"
 ELSEWHERE = "its results lie in variables of the device, which nothing judges"
-PRINTS = re.compile(r"\bprintf \(")
-STORES = re.compile(
-    r"\] (?:[^\w\s=<>!] )?= (?!=)|[;{})] \* [^;=]* = (?!=)|\b(?!printf|if|for|while|switch)\w+ \("
-)
+PRINTS, STORES, PLACE, LETTER, RANGE, LOCAL = map(re.compile, table_beside(__file__).values())
 BEGINS, SAME_BY_HALVES = "begins with", "its result is the same with blocks of half the threads"
-PLACE = re.compile(r"(?:\( int \)|static_cast < int > \(|\bint \w+ =) (\w+) \[")
-"""An element of an array that becomes a whole number, such as that of a bin."""
-LETTER, RANGE = re.compile(r"- '([aA0])'"), re.compile(r"[<>] =? ?'|> = 0\b|- 1 <|\bisalpha\b")
-LOCAL = re.compile(
-    r"(?<!__shared__ )\b(?:float|double|int|half|__half|unsigned|T) (\w+) \[ (\w+) \] (?:;|=)"
-)
 LACKING = 0.25
 """Least part of an array that a launch leaves unwritten for want of blocks."""
 
@@ -168,7 +160,8 @@ def new_operation(
         fit = functools.partial(trying.fitted, guess, tile)
         given = derived.dimensions, threads, aligned, fit
         more = " * ".join(f"({side})" for side in grid), deriving.sums_of(function, derived.sizes)
-        parts = deriving.parts_of(function, derived.sizes)
+        parts = dict.fromkeys(guess.divided.values(), False)
+        parts |= deriving.parts_of(function, derived.sizes)
         shapes = functools.partial(deriving.trials, *given, times=times, parts=parts)
         about = derived, dtypes, touch, shapes, aligned, options.roomy, *more
         settled = deriving.settled(*about)
@@ -286,6 +279,8 @@ def with_tile(target: Target, guess: Guess) -> None:
     rows, columns = (f"ceil({size} / {side})" for size, side in zip(extents, sides))
     guess.front["grid"] = [columns, rows]
     grids = [[rows, columns], [f"{rows} * {columns}"]]
+    if sides[0] == 1 and not target.function.mentions("blockIdx.y"):
+        guess.front["grid"] = [f"ceil({' * '.join(map(str, extents))} / {sides[1]})"]
     if shape[str(extents[1])] == 1:
         guess.front["grid"], grids = [rows], []
     guess.alternatives[:0] = [{**guess.front, "grid": list(grid)} for grid in grids]

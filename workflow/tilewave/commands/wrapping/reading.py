@@ -64,7 +64,7 @@ class TemplateParameter:
 class Function:
     """A ``__global__`` function. bound: threads of its launch bounds, if any; parameters: with the members of
     a struct in its place; tree: index of each parameter of the signature, a tuple for a struct by value; overload: types
-    of the parameters, where they tell it from another kernel of its name."""
+    of the parameters, where they tell it from another kernel of its name; off: the switch that is 0 in its trials."""
 
     name: str
     file: Path
@@ -74,6 +74,7 @@ class Function:
     bound: Tokens
     tree: tuple[Any, ...]
     overload: str = ""
+    off: str = ""
 
     @property
     def label(self) -> str:

@@ -167,14 +167,16 @@ def recognised(
 
     If none does, and the name of the kernel says all, yield what it says: it is exact."""
     job = samples[0].job
-    tiled = math.prod(job.launch.block[1:]) == 1 and TILED.search(function.text)
-    if tiled or not all(held.size for of in samples for held in of.outputs.values()):
+    flat = math.prod(job.launch.block[1:]) == 1 and "1" not in leaves(kernel.front.arguments)
+    flat = flat and TILED.search(function.text) is not None
+    if flat or not all(held.size for of in samples for held in of.outputs.values()):
         return  # the launch leaves most of each tile out, or an array has no element
     operation = operations.load(job.operation)
     operands = operation.operands
     pure = [name for name, of in operands.items() if of.written and (of.zeroed or not of.given)]
     read = [name for name, of in operands.items() if of.given and not of.zeroed]
     needed = {name for name in read if not operands[name].written}
+    needed -= {name for name in needed if function.off and operands[name].extents == (1,)}
     passed = (of for of in leaves(kernel.front.arguments) if isinstance(of, str))
     named = ((of, names_in(of)) for of in passed if of not in job.shape)
     numbers, (candidates, sole) = _numbers(function, source, job), _candidates(function, source)

@@ -337,7 +337,8 @@ class Scope:
             later = tuple(itertools.chain.from_iterable(sides)) or None
             value = later if all(sides[:2]) else self.value(name) or later
             free = value is None or EXTENT.fullmatch(spelled(value))
-            constant = name.isupper() and len(name) > 2  # of a file that is not here
+            # Of a file that is not here, or an argument of a template.
+            constant = (name.isupper() and len(name) > 2) or (before, after) == ("<", ">")
             by_name[name] = bool(free) and not constant and after not in (*MEMBER, "(", "[", "<")
             inside = value and not free and depth < LEVELS and value[0].text != "["  # of a lambda
             by_name |= self.names(value, depth + 1) if inside and value else {}

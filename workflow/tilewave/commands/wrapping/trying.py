@@ -114,7 +114,8 @@ def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
     fits, floored = dict(shape), _too_small(guess, dict.fromkeys(shape, 1))
     passed = [*leaves(guess.front["arguments"])]
     tested = {of for at, of in enumerate(passed) if at in guess.tested}
-    for over, under in DIVIDED.findall(" ; ".join(map(str, (*guess.front["grid"], *passed)))):
+    divided = DIVIDED.findall(" ; ".join(map(str, (*guess.front["grid"], *passed))))
+    for over, under in (*divided, *guess.divided.items()):
         if {over, under} <= fits.keys() and (over not in tested or fits[over] < fits[under]):
             fits[over] += -fits[over] % fits[under]
     for name, step in ((guess.tile if whole or floored else {}) | guess.asserted).items():
@@ -356,6 +357,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
     steps = {name: int(front.get("requires", {}).get(name, 1)) for name in shape}  # of padded sizes
     rest = {of: int(step) - 1 for of, step in MULTIPLE.findall("; ".join(floored(front)))}
     ragged = {name: side + max(steps[name], rest.get(name, 0)) for name, side in shape.items()}
+    ragged |= {of: ragged[of] + -ragged[of] % ragged[by] for of, by in guess.divided.items()}
     ragged = shape_of(ragged, front)
     fixed = [name for name, side in ragged.items() if side == shape[name]]
     requires: Front = dict(front.get("requires", {}))
@@ -391,7 +393,9 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
         side = max(-(-BEYOND // shape[name]), 1) * shape[name] if far else shape[name]
         base = _resized(shape, name, side, front)
         longer = _resized(base, name, side + steps[name], front)
-        if name in fixed or any(longer[of] != base[of] for of in sizes[at + 1 :]):
+        if name in {*fixed, *guess.divided} or any(
+            longer[of] != base[of] for of in sizes[at + 1 :]
+        ):
             continue  # another size that must equal it tells
         if far and (side == shape[name] or PITCH.fullmatch(name) or len(shape) == 1):
             continue
@@ -407,7 +411,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
             conditions += limit.pop("conditions", [])
             requires |= limit
     conditions += [] if far else _of_products(guess, front, run, shape, requires)
-    conditions += [] if guess.asserted else _of_whole_blocks(front, shape, requires)
+    conditions += [] if guess.asserted else _of_whole_blocks(guess, front, run, shape, requires)
     if conditions:
         requires["conditions"] = conditions
     if far and not failures:
@@ -465,15 +469,18 @@ def _of_products(guess: Guess, front: Front, run: Run, shape: Shape, limit: Fron
     return conditions
 
 
-def _of_whole_blocks(front: Front, shape: Shape, requires: Front) -> list[str]:
+def _of_whole_blocks(guess: Guess, front: Front, run: Run, shape: Shape, limit: Front) -> list[str]:
     """Return the condition that a product of sizes fills its blocks, in place of multiples that each of them must be."""
     for over, under in BLOCKS.findall(" ; ".join(map(str, front["grid"]))):
-        names = [name for name in over.split(" * ") if int(requires.get(name, 1)) > 1]
+        names = [name for name in over.split(" * ") if int(limit.get(name, 1)) > 1]
         many = math.prod(shape.get(name, 1) for name in over.split(" * "))
-        fills = (many // shape[name] * int(requires[name]) % int(under) == 0 for name in names)
-        if names[1:] and all(fills):
+        fills = (many // shape[name] * int(limit[name]) % int(under) == 0 for name in names)
+        others = [name for name in over.split(" * ") if name not in names]
+        odd = {name: shape[name] + 1 for name in names} | dict.fromkeys(others[:1], int(under))
+        alone = others and names and {*others} <= shape.keys()
+        if all(fills) and (names[1:] or (alone and _judged(guess, run(front, {**shape, **odd})))):
             for name in names:
-                del requires[name]
+                del limit[name]
             return [f"{over} % {under} == 0"]
     return []
 
