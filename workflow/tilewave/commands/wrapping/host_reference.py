@@ -155,7 +155,7 @@ def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: S
         code = f'"{path}"'
     item = of and of.item
     match = of and item and ROUNDING.search(source.texts[of.path], item.start, item.end)
-    code += f"\n    rounds = {bool(match)}"
+    code += f"\n    rounds, turned = {bool(match)}, {of is not None and 'angles(' in of.text}"
     judged = JUDGED.sub(lambda _: f" reference = {code}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])

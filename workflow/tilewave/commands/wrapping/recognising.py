@@ -196,7 +196,7 @@ def recognised(
         if len({*re.findall(rf"\b[{ARRAYS}]\b", formula)}) >= least
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
-    plain = {*read, *job.shape}
+    plain = {*read, *(name for name, size in job.shape.items() if size > 1)}
     reals = {of for of in leaves(job.arguments) if isinstance(of, float)}
     tried.sort(key=lambda of: _unlikely(of[2], read, plain, reals, changed))
     words = {*words_of(function.name)}
@@ -365,7 +365,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     reals += filter(None, (_divisor(of, source) for of in bodies if "/" in of))
     passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
     leaf = zip((of.name.lower() for of in function.parameters), leaves(job.arguments))
-    numbers = [(name, of) for name, of in leaf if isinstance(of, float)]
+    numbers = [(name, of) for name, of in leaf if of in job.shape or not isinstance(of, str)]
     named_numbers = {
         letter: [of for name, of in numbers if re.fullmatch(pattern, name)]
         for letter, pattern in TABLES["named"].items()
