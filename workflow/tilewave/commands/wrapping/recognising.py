@@ -56,6 +56,8 @@ FAR, FEW = 0.25, 6
 """Part of an element, and of a typical one, by which no result is off; the elements at which that is looked at first."""
 CLEAR = 16
 """Least multiple of its tolerance by which the result of an array that is changed in place says something."""
+FREE, WIDER = 1 << 17, 16
+"""Most elements of a product inside a formula that is tried: so many, and so many times those of the output."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 """Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
@@ -122,7 +124,8 @@ class Seen:
 
     def value(self, formula: str, values: Letters) -> np.ndarray:
         try:
-            return np.asarray(formulas.value(formula, self.launch | values))
+            most = FREE + WIDER * self.got.size
+            return np.asarray(formulas.value(formula, self.launch | values, most))
         except MemoryError:
             return np.full(self.got.size, np.nan)
 
