@@ -118,7 +118,7 @@ class Seen:
     some: np.ndarray
     telling: bool
     loose: float
-    tolerance: Callable[[np.ndarray], Tolerance]
+    tolerance: Callable[..., Tolerance]
     ends: dict[Any, str | None] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
 
@@ -143,11 +143,11 @@ class Seen:
                 want = self.kept[2]
                 if form != PLAIN and not np.isnan(want[self.some]).any():
                     want = self.value(form[0].format("X"), values | {"X": want})
-            self.ends[key] = self._near(want)
+            self.ends[key] = self._near(want, formulas.ANGLES in formula)
         return self.ends[key]
 
     @np.errstate(invalid="ignore")
-    def _near(self, want: np.ndarray) -> str | None:
+    def _near(self, want: np.ndarray, turned: bool) -> str | None:
         some, have = want[self.some], self.got[self.some]
         if np.any((np.abs(some - have) > self.loose + FAR * np.abs(have)) | np.isnan(some)):
             return None
@@ -155,7 +155,7 @@ class Seen:
         if not (stated.any() and np.array_equal(stated, self.wrote | (want == self.got))):
             return None  # -1 is as what nothing wrote
         want, have = want[stated], self.got[stated]
-        bound = self.tolerance(want)
+        bound = self.tolerance(want, turned)
         all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
         near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
         if all_near or not (near | (want == have)).all():

@@ -23,6 +23,8 @@ Array = Any
 Names = Mapping[str, Any]
 LARGEST = 1 << 25
 """Most multiplications, or elements of a result, of a step of a formula."""
+ANGLES = "angles("
+"""What a formula calls whose angles grow with the places of rows."""
 FILTER = 1 << 10
 """Most weights of a filter."""
 

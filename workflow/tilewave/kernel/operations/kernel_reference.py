@@ -41,7 +41,9 @@ class NoReference(ValueError):
     """A reference kernel that gives no reference, with the reason."""
 
 
-def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance:
+def rounding(
+    operation: Any, job: Job, name: str, want: np.ndarray, turned: bool = False
+) -> Tolerance:
     """Return the tolerance between two kernels that round differently, for an operation without its own.
 
     Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
@@ -57,7 +59,7 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
         return Tolerance() if exact else Tolerance(WITHIN, frobenius=1.0)
     read = sum(math.prod(operation.extents(job, array)) for array, a in arrays.items() if a.given)
     terms = max(*job.shape.values(), read / want.size)
-    turns = ROUNDINGS * terms if getattr(operation, "turned", False) else 0.0
+    turns = ROUNDINGS * terms if turned or getattr(operation, "turned", False) else 0.0
     relative = 2 * max(roundoffs) * (ROUNDINGS + math.sqrt(terms) + turns)
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
