@@ -41,9 +41,7 @@ class NoReference(ValueError):
     """A reference kernel that gives no reference, with the reason."""
 
 
-def rounding(
-    operation: Any, job: Job, name: str, want: np.ndarray, turned: bool = False
-) -> Tolerance:
+def rounding(operation: Any, job: Job, name: str, want: Any, turned: bool = False) -> Tolerance:
     """Return the tolerance between two kernels that round differently, for an operation without its own.
 
     Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
