@@ -33,8 +33,8 @@ BOUND = [LARGEST]
 """Most elements of a product or a repetition, as `value` was told."""
 
 
-def _bounded(work: float, made: float = 0) -> None:
-    if work > LARGEST or made > BOUND[0]:
+def _bounded(work: float, elements: float = 0) -> None:
+    if work > LARGEST or elements > BOUND[0]:
         raise MemoryError(f"{work} multiplications or elements are too many")
 
 
