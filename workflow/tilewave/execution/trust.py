@@ -14,6 +14,8 @@ TENSOR = re.compile(r"(?:[BHIOQ]|HG|IG|QG|D)MMA\b")
 IDLE = 0.25
 """Part of the lines with an access to memory that is not executed by any trial of a kernel which nobody calls right."""
 ACCESS = re.compile(r"LD(?!C|EPC)|ST|RED(?!UX)|ATOM|SU|UBLK|UTMA")
+ANGLES = re.compile(r"\b(?:sin|cos|tan|sincos)f? *\(")
+"""Calls whose code for large angles reads a table."""
 NOT_LOOKED_FOR = TABLES["not_looked_for"]
 
 
@@ -23,7 +25,7 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
     cases: the rows of every instruction (`CaseExecution.rows`) of each case of one variant."""
     exact: set[str] = set()
     approximate: dict[str, set[str]] = {}
-    accesses: dict[tuple[str, int], tuple[str, bool]] = {}
+    accesses, begun = dict[tuple[str, int], tuple[str, bool]](), set[tuple[str, int]]()
     for row in (row for rows in cases for row in rows):
         place = str(row["file"]), int(row["line"] or 0)
         reached = bool(row["executed"])
@@ -31,6 +33,7 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             accesses[place] = str(row["text"]), reached or accesses.get(place, ("", False))[1]
         if not reached:
             continue
+        begun.add(place)
         base = str(row["opcode"]).partition(".")[0]
         reasons = [why for pattern, why in APPROXIMATE if pattern.search(str(row["sass"]))]
         if arch != COMPARED_ARCH and TENSOR.match(base):
@@ -39,7 +42,8 @@ def of_instructions(cases: Iterable[Iterable[Mapping[str, Any]]], arch: int) -> 
             approximate.setdefault(why, set()).add(base)
         if not reasons:
             exact.add(base)
-    missed = sorted((*at, text) for at, (text, reached) in accesses.items() if not reached)
+    missed = [(*at, text) for at, (text, reached) in sorted(accesses.items()) if not reached]
+    missed = [of for of in missed if of[:2] not in begun or not ANGLES.search(of[2])]
     return {
         "exact": sorted(exact),
         "approximate": [{"opcodes": sorted(of), "reason": why} for why, of in approximate.items()],

@@ -423,7 +423,8 @@ def _with_numbers(
                 likely = EPSILON if "eps" in lower else -some if "min" in lower else some
                 likely *= 1 + ("range" in lower)
                 while likely in arguments[:at] and "eps" not in lower:
-                    likely *= 1.5  # equal numbers make different formulas the same
+                    # Equal numbers make different formulas the same; a decay is below 1.
+                    likely = (1 + likely) / 2 if 0 < likely < 1 else 1.5 * likely
                 if "scale" in lower and _narrows(function, types):
                     likely = SCALE ** (-1 if f"/ {parameter.name} " in function.text else 1)
                 arguments[at] = small.get(parameter.name, likely)

@@ -82,7 +82,7 @@ def _values(value: Tokens, scope: Scope, names: Mapping[str, str]) -> list[int]:
         if not str(error).isidentifier() or str(error) in names:
             raise
         return _values(value, scope, {**names, str(error): str(error)})
-    except (ExpressionError, TypeError) as error:
+    except (ExpressionError, TypeError, ValueError) as error:  # col is no number
         raise Unknown(spelled(value)) from error
 
 

@@ -17,6 +17,7 @@ from tilewave.compiling.declarations import Declaration
 from tilewave.kernel import operations
 from tilewave.kernel.front_matter import Kernel
 from tilewave.kernel.operations.base import Operand
+from tilewave.kernel.operations.formulas import ANGLES
 
 TABLES = table_beside(__file__)
 NAMED, NOISE, JUDGING = (frozenset(TABLES[key].split()) for key in ("named", "noise", "judging"))
@@ -155,7 +156,7 @@ def judge_by(of: Reference | None, kernel: Kernel, function: Function, source: S
         code = f'"{path}"'
     item = of and of.item
     match = of and item and ROUNDING.search(source.texts[of.path], item.start, item.end)
-    code += f"\n    rounds = {bool(match)}"
+    code += f"\n    rounds, turned = {bool(match)}, {of is not None and ANGLES in of.text}"
     judged = JUDGED.sub(lambda _: f" reference = {code}", file.read_text("utf-8"))
     file.write_text(judged, encoding="utf-8")
     operations.written(kernel.front.operation, [file.parent])

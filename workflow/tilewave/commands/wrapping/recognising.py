@@ -56,6 +56,8 @@ FAR, FEW = 0.25, 6
 """Part of an element, and of a typical one, by which no result is off; the elements at which that is looked at first."""
 CLEAR = 16
 """Least multiple of its tolerance by which the result of an array that is changed in place says something."""
+FREE, WIDER = 1 << 17, 16
+"""Most elements of a product inside a formula that is tried: so many, and so many times those of the output."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 """Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
@@ -116,13 +118,14 @@ class Seen:
     some: np.ndarray
     telling: bool
     loose: float
-    tolerance: Callable[[np.ndarray], Tolerance]
+    tolerance: Callable[..., Tolerance]
     ends: dict[Any, str | None] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
 
     def value(self, formula: str, values: Letters) -> np.ndarray:
         try:
-            return np.asarray(formulas.value(formula, self.launch | values))
+            most = FREE + WIDER * self.got.size
+            return np.asarray(formulas.value(formula, self.launch | values, most))
         except MemoryError:
             return np.full(self.got.size, np.nan)
 
@@ -140,11 +143,11 @@ class Seen:
                 want = self.kept[2]
                 if form != PLAIN and not np.isnan(want[self.some]).any():
                     want = self.value(form[0].format("X"), values | {"X": want})
-            self.ends[key] = self._near(want)
+            self.ends[key] = self._near(want, formulas.ANGLES in formula)
         return self.ends[key]
 
     @np.errstate(invalid="ignore")
-    def _near(self, want: np.ndarray) -> str | None:
+    def _near(self, want: np.ndarray, turned: bool) -> str | None:
         some, have = want[self.some], self.got[self.some]
         if np.any((np.abs(some - have) > self.loose + FAR * np.abs(have)) | np.isnan(some)):
             return None
@@ -152,7 +155,7 @@ class Seen:
         if not (stated.any() and np.array_equal(stated, self.wrote | (want == self.got))):
             return None  # -1 is as what nothing wrote
         want, have = want[stated], self.got[stated]
-        bound = self.tolerance(want)
+        bound = self.tolerance(want, turned)
         all_near = bound.absolute == WITHIN and np.ptp(have) <= 2 * WITHIN
         near = np.abs(want - have) <= bound.absolute + bound.relative_out * np.abs(want)
         if all_near or not (near | (want == have)).all():
@@ -199,7 +202,7 @@ def recognised(
         if len({*re.findall(rf"\b[{ARRAYS}]\b", formula)}) >= least
         for letters in _letters(formula, [*read, *lists], numbers)
     ]
-    plain = {*read, *job.shape}
+    plain = {*read, *(name for name, size in job.shape.items() if size > 1)}
     reals = {of for of in leaves(job.arguments) if isinstance(of, float)}
     tried.sort(key=lambda of: _unlikely(of[2], read, plain, reals, changed))
     words = {*words_of(function.name)}
@@ -368,7 +371,7 @@ def _numbers(function: Function, source: Source, job: Job) -> dict[str, list[Any
     reals += filter(None, (_divisor(of, source) for of in bodies if "/" in of))
     passed = dict(zip((of.name for of in function.parameters), map(str, leaves(job.arguments))))
     leaf = zip((of.name.lower() for of in function.parameters), leaves(job.arguments))
-    numbers = [(name, of) for name, of in leaf if isinstance(of, float)]
+    numbers = [(name, of) for name, of in leaf if of in job.shape or not isinstance(of, str)]
     named_numbers = {
         letter: [of for name, of in numbers if re.fullmatch(pattern, name)]
         for letter, pattern in TABLES["named"].items()

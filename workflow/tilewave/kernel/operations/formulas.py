@@ -23,24 +23,31 @@ Array = Any
 Names = Mapping[str, Any]
 LARGEST = 1 << 25
 """Most multiplications, or elements of a result, of a step of a formula."""
+ANGLES = "angles("
+"""What a formula calls whose angles grow with the places of rows."""
 FILTER = 1 << 10
 """Most weights of a filter."""
 
 
-def _bounded(work: float) -> None:
-    if work > LARGEST:
+BOUND = [LARGEST]
+"""Most elements of a product or a repetition, as `value` was told."""
+
+
+def _bounded(work: float, elements: float = 0) -> None:
+    if work > LARGEST or elements > BOUND[0]:
         raise MemoryError(f"{work} multiplications or elements are too many")
 
 
 def times(x: Array, y: Array) -> Array:
     """Return the matrix product."""
-    _bounded(x.size * y.shape[-1] if y.ndim > 1 else x.size)
+    columns = y.shape[-1] if y.ndim > 1 else 1
+    _bounded(x.size * columns, x.size * columns // max(x.shape[-1], 1))
     return x @ y
 
 
 def each(x: Array, count: float, axis: int) -> Array:
     """Return each element, row or column ``count`` times."""
-    _bounded(x.size * count)
+    _bounded(x.size * count, x.size * count)
     return np.repeat(x, int(count), axis)
 
 
@@ -127,9 +134,10 @@ def _compiled(formula: str) -> CodeType:
     return compile(formula, formula, "eval")
 
 
-def value(formula: str, names: Names) -> Array:
+def value(formula: str, names: Names, most: int = LARGEST) -> Array:
     """Return a formula's value, flat; NaN in those of N elements that it has not, in all where its sizes do not fit together.
-    Raises MemoryError."""
+    Raises MemoryError, also where a product has more than `most` elements."""
+    BOUND[0] = most
     try:
         with np.errstate(all="ignore"):
             flat = np.asarray(eval(_compiled(formula), FUNCTIONS | {**names}), np.float64).ravel()

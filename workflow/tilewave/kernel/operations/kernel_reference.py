@@ -41,12 +41,13 @@ class NoReference(ValueError):
     """A reference kernel that gives no reference, with the reason."""
 
 
-def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance:
+def rounding(operation: Any, job: Job, name: str, want: Any, turned: bool = False) -> Tolerance:
     """Return the tolerance between two kernels that round differently, for an operation without its own.
 
     Each kernel has `ROUNDINGS` and those of a sum. The sum has as many terms as the longest dimension, or as
     there are inputs for an element of the output. Signs of roundings are random, so the root of their number counts.
-    Terms may cancel, so an element counts as itself plus a typical element. Whole numbers must be equal to whole ones, and
+    Terms may cancel, so an element counts as itself plus a typical element. An angle that grows along the longest dimension
+    (``turned``) rounds as much more as it is large. Whole numbers must be equal to whole ones, and
     `WITHIN` of fractions, or where the operation ``rounds``: half may go up or to even."""
     arrays = operation.arrays(job)
     roundoffs = [DTYPES[operation.dtype(job, array)].roundoff or 0.0 for array in arrays]
@@ -56,7 +57,8 @@ def rounding(operation: Any, job: Job, name: str, want: np.ndarray) -> Tolerance
         return Tolerance() if exact else Tolerance(WITHIN, frobenius=1.0)
     read = sum(math.prod(operation.extents(job, array)) for array, a in arrays.items() if a.given)
     terms = max(*job.shape.values(), read / max(want.size, 1))
-    relative = 2 * max(roundoffs) * (ROUNDINGS + math.sqrt(terms))
+    turns = ROUNDINGS * terms if turned or getattr(operation, "turned", False) else 0.0
+    relative = 2 * max(roundoffs) * (ROUNDINGS + math.sqrt(terms) + turns)
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
     return Tolerance(relative * typical, relative, relative, typical)
