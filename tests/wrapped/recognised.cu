@@ -24,12 +24,8 @@
 // gemm_accumulate: 0, equal to the matrix product with k terms, the first array transposed plus what was there
 // cost_of_shares: 0, equal to the mean of binary cross entropy of shares that are kept 1e-07 away from 0 and 1
 // update_bias: 0, equal to minus 0.5 times the mean of each row of batch where b begins with zeros
-// rope_places: 0, equal to halves of rows of 64, in 4 heads each, turned by their places in n rows
-// causal_attention: 0, equal to causal attention of n x 8 matrices
 // merge_attention: 0, equal to two parts of attention of rows of d, by their logarithms of sums
 // modulate: 0, equal to each of t rows of c times one more than its row of the third array, plus that of the second
-// resize_bilinear: 0, equal to rows of w twice as wide and high, linearly between their middles
-// conv_channels: 0, equal to the convolution layer of images of h x w x c and 3 x 3 weights, channels side by side
 // symmetric_gemv: 0, equal to the symmetric matrix of the lower triangle of rows of n times a vector
 // scan_back: 0, equal to the sums of each element and those behind it in each column of n
 // rope_back: 3, what it computes is unknown
@@ -205,25 +201,6 @@ __global__ void update_bias(const float* d, float* b, int m, int batch, float lr
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < m * batch) atomicAdd(&b[i / batch], -lr * d[i] / batch);
 }
-__global__ void rope_places(float* x, int n) {
-    float* row = x + (blockIdx.x * 4 + blockIdx.y) * 64;
-    float angle = blockIdx.x / powf(10000.0f, threadIdx.x / 32.0f), s = sinf(angle), c = cosf(angle);
-    float first = row[threadIdx.x], second = row[threadIdx.x + 32];
-    row[threadIdx.x] = first * c - second * s, row[threadIdx.x + 32] = second * c + first * s;
-}
-__global__ void causal_attention(const float* q, const float* k, const float* v, float* o, int n, int h) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x, at = (blockIdx.y * n + i) * 8;
-    if (i >= n) return;
-    float most = -1e30f, sum = 0, sums[8] = {};
-    for (int j = 0; j <= i; ++j) {
-        float s = 0;
-        for (int d = 0; d < 8; ++d) s += q[at + d] * k[(blockIdx.y * n + j) * 8 + d];
-        float more = fmaxf(most, s * rsqrtf(8)), old = expf(most - more), p = expf(s * rsqrtf(8) - more);
-        most = more, sum = sum * old + p;
-        for (int d = 0; d < 8; ++d) sums[d] = sums[d] * old + p * v[(blockIdx.y * n + j) * 8 + d];
-    }
-    for (int d = 0; d < 8; ++d) o[at + d] = sums[d] / sum;
-}
 __global__ void merge_attention(const float* x, const float* a, const float* y, const float* b, float* o, int n, int d) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n * d) return;
@@ -233,25 +210,6 @@ __global__ void merge_attention(const float* x, const float* a, const float* y, 
 __global__ void modulate(const float* x, const float* shift, const float* scale, float* y, int n, int t, int c) {
     int i = blockIdx.x * blockDim.x + threadIdx.x, at = i / (t * c) * c + i % c;
     if (i < n * t * c) y[i] = x[i] * (1 + scale[at]) + shift[at];
-}
-__global__ void resize_bilinear(const float* x, float* y, int h, int w) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
-    if (i >= 2 * w || j >= 2 * h) return;
-    float u = fmaxf(i * 0.5f - 0.25f, 0), v = fmaxf(j * 0.5f - 0.25f, 0);
-    int left = u, top = v, right = min(left + 1, w - 1), under = min(top + 1, h - 1);
-    float first = x[top * w + left] * (1 - u + left) + x[top * w + right] * (u - left);
-    float second = x[under * w + left] * (1 - u + left) + x[under * w + right] * (u - left);
-    y[j * 2 * w + i] = first * (1 - v + top) + second * (v - top);
-}
-__global__ void conv_channels(const float* x, const float* f, float* y, int h, int w, int c, int k) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x, row = i / k / w, column = i / k % w;
-    float sum = 0;
-    for (int t = 0; t < 9; ++t) {
-        int v = row + t / 3 - 1, u = column + t % 3 - 1;
-        if (v < 0 || v >= h || u < 0 || u >= w) continue;
-        for (int d = 0; d < c; ++d) sum += x[(v * w + u) * c + d] * f[(t * c + d) * k + i % k];
-    }
-    if (i < h * w * k) y[i] = sum;
 }
 __global__ void symmetric_gemv(const float* a, const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -315,12 +273,8 @@ void run(float* x, float* y, int* i, signed char* c, const float* w, int n, int 
     gemm_accumulate<<<dim3((n + 127) / 128, m), 128>>>(x, w, y, m, n, r);
     cost_of_shares<<<(n + 255) / 256, 256>>>(x, w, y, n);
     update_bias<<<(m * n + 255) / 256, 256>>>(x, y, m, n, 0.5f);
-    rope_places<<<dim3(n, 4), 32>>>(x, n);
-    causal_attention<<<dim3((n + 31) / 32, m), 32>>>(x, x, w, y, n, m);
     merge_attention<<<(m * n + 255) / 256, 256>>>(x, w, x, w, y, m, n);
     modulate<<<(m * n * r + 255) / 256, 256>>>(x, w, w, y, m, n, r);
-    resize_bilinear<<<dim3((2 * m + 15) / 16, (2 * n + 15) / 16), dim3(16, 16)>>>(x, y, n, m);
-    conv_channels<<<(n * m * 8 + 127) / 128, 128>>>(x, w, y, n, m, r, 8);
     symmetric_gemv<<<(n + 127) / 128, 128>>>(x, w, y, n);
     scan_back<<<(n + 127) / 128, 128>>>(x, y, m, n);
     rope_back<<<(n * (r / 2) + 127) / 128, 128>>>(x, w, w, n, r);

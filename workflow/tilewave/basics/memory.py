@@ -56,14 +56,15 @@ class Usage:
 
 
 @contextlib.contextmanager
-def limited(least: int = 0) -> Iterator[None]:
-    """Let the process take the memory of an execution. Raises MemoryError, at once if ``least`` bytes are too many."""
+def limited(least: int = 0, gib: float = 0.0) -> Iterator[None]:
+    """Let the process take ``gib`` more, or the memory of an execution. Raises MemoryError, at once if ``least`` bytes are too
+    many."""
     if sys.platform != "linux" or not Path("/proc/self/statm").exists():
         yield
         return
     import resource
 
-    allowed = int(allowed_gib() * 2**30)
+    allowed = int((gib or allowed_gib()) * 2**30)
     if least > allowed:
         raise MemoryError
     before = resource.getrlimit(resource.RLIMIT_DATA)

@@ -40,6 +40,8 @@ FIXED = re.compile(r"(\w+) == (\d+)")
 """A condition that leaves one size."""
 TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 """A condition that two sizes are equal."""
+PRODUCT = re.compile(r"(\w+) \* (\w+) % (\d+) == 0")
+"""A condition that a product of two sizes is a multiple."""
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
 TITLES = "NaN and infinity", "denormal numbers", "large numbers", "zeros"
@@ -108,13 +110,17 @@ class _Shapes:
             {name: max(1, whole(sizes[name] / of / many)) * of * many for name, of in steps}
             for many in (1, 2, 4, 8)
         )
+        whole_blocks = dict(fitting)
+        for *sides, many in PRODUCT.findall("; ".join(self.texts)):
+            side = next(of for of in range(1, int(many) + 1) if of * of % int(many) == 0)
+            whole_blocks |= {of: -(-fitting.get(of, 1) // side) * side for of in sides}
         step, tied = math.lcm(*self.divisors.values()), any(map(TIED.fullmatch, self.texts))
         equal = dict.fromkeys(self.names, -(-max(fitting.values()) // step) * step)
         subsets = itertools.product((False, True), repeat=len(self.names))
         shapes = (
             {name: 1 if single else shape[name] for name, single in zip(self.names, singles)}
             for singles in sorted(subsets, key=sum)
-            for shape in ((fitting, equal) if tied else (fitting, *grown, equal))
+            for shape in ((fitting, equal) if tied else (fitting, whole_blocks, *grown, equal))
         )
         return next(filter(self.takes, shapes), None)
 

@@ -247,8 +247,8 @@ def _wrapped(path: Path, options: Namespace, folder: Path) -> Iterator[CheckedKe
                 likely = [*blocks.likely(function, source)]
                 free = function.mentions("blockDim") or not blocks.SHARED.search(function.text)
                 wrapped = replace(wrapped, launches=likely, any_block=free)
-        facts = {"in_file": _in_file(function, wrapped.kernel)}
-        yield replace(wrapped, notes=[*wrapped.notes, *left_out], **facts)
+        notes, in_file = [*wrapped.notes, *left_out], _in_file(function, wrapped.kernel)
+        yield replace(wrapped, notes=notes, in_file=in_file)
 
 
 def _of_program(source: Source) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewave.basics import memory
 from tilewave.basics.tables import table_beside
 from tilewave.commands.wrapping import constant_memory, matching
 from tilewave.commands.wrapping.arithmetic import Unknown, number, outside
@@ -56,8 +57,8 @@ FAR, FEW = 0.25, 6
 """Part of an element, and of a typical one, by which no result is off; the elements at which that is looked at first."""
 CLEAR = 16
 """Least multiple of its tolerance by which the result of an array that is changed in place says something."""
-FREE, WIDER = 1 << 17, 16
-"""Most elements of a product inside a formula that is tried: so many, and so many times those of the output."""
+FREE, WIDER, GIB = 1 << 17, 16, 0.25
+"""Most elements of a product inside a formula that is tried: so many, and so many times those of the output; its memory."""
 CONSTANT, SAYING = ("full(N, 0)", "full(N, s)"), 256
 """Formulas of one value, and the least whole number that no other formula may give by chance."""
 TYPED = re.compile(r"(?:b?fp?|[iu]|int|half|float|double|vec)?\d*x?\d*o?|pack(?:ed)?")
@@ -125,7 +126,8 @@ class Seen:
     def value(self, formula: str, values: Letters) -> np.ndarray:
         try:
             most = FREE + WIDER * self.got.size
-            return np.asarray(formulas.value(formula, self.launch | values, most))
+            with memory.limited(gib=GIB):
+                return np.asarray(formulas.value(formula, self.launch | values, most))
         except MemoryError:
             return np.full(self.got.size, np.nan)
 

@@ -107,8 +107,8 @@ def definitions(body: Stream) -> list[tuple[int, str, Tokens]]:
         if len(earlier) <= MOST:
             of_itself = (_grouped(earlier) if of.text == name else (of,) for of in value)
             value = tuple(itertools.chain(*of_itself))
-        test = (_grouped(earlier) if of.text == name else (of,) for of in _test(body, i))
-        chosen = _chosen(tuple(itertools.chain(*test)), tuple(value), earlier)
+        named = (_grouped(earlier) if of.text == name else (of,) for of in _test(body, i))
+        chosen = _chosen(tuple(itertools.chain(*named)), tuple(value), earlier)
         entries.append((token.at, name, chosen))
     return entries
 
