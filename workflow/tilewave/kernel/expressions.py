@@ -27,6 +27,7 @@ MOST_BITS = 128
 ROUNDING = {"ceil": math.ceil, "floor": math.floor}
 FUNCTIONS: dict[str, Callable[..., Any]] = {**ROUNDING, "min": min, "max": max, "abs": abs}
 FUNCTIONS |= {"log2": math.log2, "size": SIZES.__getitem__}
+FUNCTIONS["power_of_2"] = lambda number: number > 0 and not number & (number - 1)
 
 
 def _for_arrays(

@@ -42,6 +42,7 @@ TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 """A condition that two sizes are equal."""
 PRODUCT = re.compile(r"(\w+) \* (\w+) % (\d+) == 0")
 """A condition that a product of two sizes is a multiple."""
+POWER = re.compile(r"power_of_2\((\w+)\)")
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
 TITLES = "NaN and infinity", "denormal numbers", "large numbers", "zeros"
@@ -114,6 +115,8 @@ class _Shapes:
         for *sides, many in PRODUCT.findall("; ".join(self.texts)):
             side = next(of for of in range(1, int(many) + 1) if of * of % int(many) == 0)
             whole_blocks |= {of: -(-fitting.get(of, 1) // side) * side for of in sides}
+        for name in fitting.keys() & {*POWER.findall("; ".join(self.texts))}:
+            whole_blocks[name] = 1 << whole_blocks[name].bit_length() - down
         step, tied = math.lcm(*self.divisors.values()), any(map(TIED.fullmatch, self.texts))
         equal = dict.fromkeys(self.names, -(-max(fitting.values()) // step) * step)
         subsets = itertools.product((False, True), repeat=len(self.names))

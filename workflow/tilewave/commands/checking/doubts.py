@@ -1,5 +1,6 @@
 """How far a verdict rests on a guess, on a name, or on what the file promises."""
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -109,6 +110,12 @@ def _steps(right: Sequence[Sizes], off: Sequence[Sizes]) -> list[str]:
         step = math.gcd(*(of[name] for of in right))
         step &= -step
         odd = any(of[name] % step for of in off)
+        single = [trying.POWER.format(name)]
+        if len({of[name] for of in right}) > 1 and not any(
+            map(trying.broken, itertools.repeat(single), right)
+        ):
+            steps += single * all(trying.broken(single, of) for of in off)
+            continue
         if odd and len({of[name] for of in right}) > 1 and all(of[name] > step for of in off):
             steps.append(f"{name} % {step} == 0")
     return steps

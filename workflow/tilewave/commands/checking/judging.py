@@ -351,6 +351,7 @@ def _document(
     unbuilt = decisive.outcome.status == result.FAILED_TO_COMPILE
     absent = "; ".join(of for of in source.notes if unbuilt and of.startswith(LEFT_OUT))
     text = f"{sentence(source, outcome, decisive, deciding)}{smaller}"
+    text = PATTERNS["power"].sub(r"\1 is a power of 2", text)
     return outcome | {"sentence": f"{text} ({absent})" if absent else text}
 
 

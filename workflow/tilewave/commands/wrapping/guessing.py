@@ -16,7 +16,7 @@ from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import Function, Launch, Source
 from tilewave.commands.wrapping.scopes import Scope, parts, spelled
 from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
-from tilewave.kernel.expressions import ExpressionError, evaluate, names_in
+from tilewave.kernel.expressions import FUNCTIONS, ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
 from tilewave.kernel.launches import BLOCK_LIMIT
 from tilewave.kernel.operations.base import Operation
@@ -224,7 +224,7 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
             return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
     call = re.fullmatch(r"(\w+) \( .*\)", name)
     listed = parts(sides[2:-1]) if call else []
-    if call and (returned := scope.returned(call[1], len(listed))):
+    if call and call[1] not in FUNCTIONS and (returned := scope.returned(call[1], len(listed))):
         inside, parameters, value = returned
         given = (f"({of_tokens(of, scope, names)})" for of in listed)
         return _sides(value, replace(launch, scope=inside), dict(zip(parameters, given)))

@@ -50,6 +50,7 @@ BEYOND = 256
 BLOCKS = re.compile(r"ceil\((\w+(?: \* \w+)+) / (\d+)\)")
 """A side of a grid that covers a product of sizes."""
 MULTIPLE = re.compile(r"\b(\w+) % (\d+) == 0")
+POWER = "power_of_2({})"
 FEW = 3
 """Size of a dimension that is a side of the grid."""
 MOST_TILES = 256
@@ -100,7 +101,8 @@ def first_shape(guess: Guess) -> Shape:
             shape[name] = size if size >= 64 and operation.laid_out else 2 * size
             while list(shape.values()).count(shape[name]) > 1:
                 shape[name] += size
-    shape, largest = shape_of(shape, guess.front), max(shape.values())
+    shape = shape_of(_powers(shape, guess.front), guess.front)
+    largest = max(shape.values())
     grids = [guess.front["grid"], *(of["grid"] for of in guess.alternatives if guess.place)]
     while (small := _too_small(guess, shape, grids)) and max(shape.values()) < MOST_TILES * largest:
         grown = {name: 2 * side if name in small else side for name, side in shape.items()}
@@ -124,8 +126,19 @@ def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
             fits[name] += step
     while floored and max(fits.values()) < MOST_FITTED and (small := _too_small(guess, fits)):
         fits |= {name: 2 * fits[name] for name in small}
+    fits = _powers(fits, guess.front)
     pitches = filter(PITCH.fullmatch, fits if fits != shape else ())
     return shape_of(fits | dict.fromkeys(pitches, max(fits.values())), guess.front)
+
+
+def _powers(shape: Shape, front: Front) -> Shape:
+    """Return the shape with powers of two of the sizes on which the block depends: threads that meet in pairs need these."""
+    powers = {name: 1 << shape[name].bit_length() - 1 for name in _of_block(front) & shape.keys()}
+    return {**shape, **powers}
+
+
+def _of_block(front: Front) -> set[str]:
+    return {name for side in front.get("block", ()) for name in names_in(str(side))}
 
 
 def threads(front: Mapping[str, Any], shape: Sizes, most: int = sys.maxsize) -> int:
@@ -405,7 +418,7 @@ def limits(guess: Guess, front: Front, run: Run, shape: Shape) -> Front:
                 outcome, failed_shape = alone, longer
             failures += 1
             limit = _limit_of(name, guess, front, run, base)
-            if far and "conditions" in limit:
+            if far and limit.get("conditions", [POWER.format(name)]) != [POWER.format(name)]:
                 continue
             guess.faults += promised(name, guess, front, limit, described(alone, longer))
             conditions += limit.pop("conditions", [])
@@ -528,9 +541,14 @@ def _limit_of(name: str, guess: Guess, front: Front, run: Run, shape: Shape) -> 
     if not guess.operation.laid_out:
         step = tile if tile > 1 else STEPS[-1]
         if not holds(shape[name] + step):
-            return {"conditions": [f"{name} == {shape[name]}"]}
+            parts = (2, 3) if name in _of_block(front) else ()
+            held = [holds(shape[name] * part // 4) for part in parts]  # a formula may judge there
+            power = held == [True, False] and shape == _powers(shape, front)
+            return {"conditions": [POWER.format(name) if power else f"{name} == {shape[name]}"]}
         while step % 2 == 0 and holds(shape[name] + step // 2):
             step //= 2
+        if step == shape[name] and step & (step - 1) == 0 and not holds(3 * step):
+            return {"conditions": [POWER.format(name)]}
         if rest := shape[name] % step:
             return {"conditions": [f"{name} % {step} == {rest}"]}
         return {name: step}
