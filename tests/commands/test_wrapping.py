@@ -137,7 +137,7 @@ def test_trying_finds_layouts_and_whether_c_is_read() -> None:
     guess = sample_guess()
     front, outcome = trying.settle(guess, run, trying.first_shape(guess))
     assert trying.right(outcome) and front["arguments"] == ["a", "k"] and front["reads_c"]
-    assert calls[0][1] == {"m": 128, "n": 64, "k": 128} and len(calls) == 3
+    assert calls[0][1] == {"m": 128, "n": 64, "k": 256} and len(calls) == 3
     assert guess.notes == ["it is correct with b column-major"]
 
 

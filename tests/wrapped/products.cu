@@ -179,7 +179,7 @@ struct Scaling {
 };
 
 // gemm_of_rows: 0, is right at
-// gemm_of_widths: 0, where m % 32 == 0 and n % 32 == 0 and k % 32 == 0, which wrap inferred from trials that failed (wrong at m = 65, n = 96, k = 64) (k, n are the file's wA, wB)
+// gemm_of_widths: 0, where m % 32 == 0 and n % 32 == 0 and k % 32 == 0, which wrap inferred from trials that failed (wrong at m = 65, n = 96, k = 128) (k, n are the file's wA, wB)
 // gemm_of_matrices: 0, is right at
 // gemv_of_rows: 0, is right at
 // gemm_batched: 0, is right at
