@@ -17,6 +17,8 @@ SHARED = re.compile(r"__shared__ [^;\[]*? \w+ ((?:\[ [^\]]+ \] )+)")
 SIDE = re.compile(r"\[ ([^\]]+?)(?: \+ \d)? \]")
 WARPS = re.compile(r"(?:/|> >) (?:32|5|warpSize|WARP_?SIZE)\b")
 """How a kernel numbers its warps, which are several then."""
+LINEAR = re.compile(r"threadIdx \. y \* blockDim \. x|blockDim \. x \* threadIdx \. y")
+"""A thread's number in its block, which a block of one side has, too."""
 PAIRS = re.compile(r"\b2 \* (?:threadIdx \. x|\w*tid\w*|t)\b")
 """The place of a thread that has two elements."""
 
@@ -39,7 +41,8 @@ def likely(function: Function, source: Source) -> Iterator[dict[str, str]]:
         blocks = [*sized, *blocks] if alone else blocks
     else:
         tiles = [of[::-1] for of in sides if len(of) == 2] + [[of, of] for of in numbers]
-        blocks = [*(f"{x},{y}" for x, y in tiles), *SQUARE]
+        linear = LINEAR.search(function.text)
+        blocks = [*(f"{x},{y}" for x, y in tiles), *SQUARE, *("32", "256") * bool(linear)]
     for block in dict.fromkeys(blocks):
         threads = math.prod(int(of) for of in block.split(",") if of.isdigit())
         if not block[0].isdigit() or least <= threads <= BLOCK_LIMIT:

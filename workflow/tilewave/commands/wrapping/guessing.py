@@ -168,8 +168,10 @@ def _template(guess: Guess, code: Code, dtype: str, entry: str) -> tuple[str, Na
                 guess.notes.append(f"{parameter.name} is a guess: its default (--entry changes it)")
                 guess.mark("macros")
                 continue
-            tile = TILE.fullmatch(parameter.name) and function.mentions("threadIdx", ".", "y")
-            likely = _elsewhere(parameter.name, code.source) or SIDE * bool(tile)
+            side = SIDE if function.mentions("threadIdx", ".", "y") else SIDE**2
+            tile = TILE.fullmatch(parameter.name) and (side == SIDE or "lock" in parameter.name)
+            tile = tile or "BLOCK" in parameter.name
+            likely = _elsewhere(parameter.name, code.source) or side * bool(tile)
             if likely or kind == "bool":
                 macros[macro] = [likely]
                 guess.notes.append(f"{parameter.name} is a guess: {likely} (--entry changes it)")
