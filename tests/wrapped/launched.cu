@@ -3,7 +3,7 @@
 // relu_of_signed: 0, equal to ReLU of each element ... where x holds -5 to 4
 // row_products: 1, are never written under the launch in line
 // grown: 0, equal to the file's own grown_cpu ... from 1200 to
-// late: 3, no trial executed lines 45, 47; else it is right: equal to the file
+// late: 3, no trial executed lines 48, 50; else it is right: equal to the file
 // pair_sums: 1, is not right: invalid access at n = 1025 ... of x, which has ... ; the host allocates no more
 // product_less_zeros: 0, less a_zero_point and b_zero_point, plus a row
 // gemm_strided: 0, is right at
@@ -11,6 +11,9 @@
 // rescale: 0, equal to each element times a number
 // smooth_in_tiles: 0, but not at n = 32: 4 of 32
 // thrice: 0, equal to each element times a number
+// triple: 0, equal to each element times a number at 3 shapes
+// half_warp: 1, has blocks of 16 threads, and its matrix instructions are those of whole warps
+#include <mma.h>
 #define BINS 64
 __global__ void counts_of_bins(const int* x, int* y, int n) {
     __shared__ int bins[BINS];
@@ -167,3 +170,30 @@ void launch_all(int* h, int* s, float* f, float* g, double* x, signed char* p, s
     gelu_kernel<<<(n + 255) / 256, 64>>>(f, g, n);
     smooth_in_tiles<<<n / 32, 32>>>(f, g, n);
 }
+
+__global__ void triple(const float* x, float* y, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 3 * x[i];
+}
+
+void run_triple(const float* x, float* y, int n, int mode)
+{
+    dim3 grid((n + 127) / 128);
+    if (mode > 2) dim3 grid(1);
+    triple<<<grid, 128>>>(x, y, n);
+}
+
+__global__ void half_warp(const half* a, const half* b, float* c)
+{
+    nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, half, nvcuda::wmma::row_major> x;
+    nvcuda::wmma::fragment<nvcuda::wmma::matrix_b, 16, 16, 16, half, nvcuda::wmma::row_major> y;
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sum;
+    nvcuda::wmma::fill_fragment(sum, 0.0f);
+    nvcuda::wmma::load_matrix_sync(x, a, 16);
+    nvcuda::wmma::load_matrix_sync(y, b, 16);
+    nvcuda::wmma::mma_sync(sum, x, y, sum);
+    nvcuda::wmma::store_matrix_sync(c, sum, 16, nvcuda::wmma::mem_row_major);
+}
+
+void run_half_warp(const half* a, const half* b, float* c) { half_warp<<<1, 16>>>(a, b, c); }

@@ -30,6 +30,7 @@ K_STEP, NUMBER, THREADS, TILE, HEAD, UNROLLED, FLOORED, DIVIDED = (
 SIDE = 16
 """A side of a guessed block, and of a tile whose size nothing says."""
 ASSERTED = str(TABLES["asserted"])
+WARP, WARP_WIDE = 32, re.compile(r"\bmma_sync\b|\bmma\.sync|\bldmatrix\b")
 FRAGMENT = re.compile(r"\bmatrix_[ab] , ([^,;]+) , ([^,;]+) , ([^,;]+) ,")
 C_TYPES = {"tf32": "float", "f16in32": "float"} | {
     dtype: kind for kind, dtype in reversed(scopes.DTYPES.items())
@@ -334,6 +335,10 @@ def guessed(
     _geometry(guess, code, names, arguments)
     if not guess.place and "--block" in guess.unknown:
         code = _as_twin(guess, code, names, arguments)
+    threads = _threads(guess.front["block"])
+    if guess.place and threads % WARP and WARP_WIDE.search(function.text):
+        launch = f"the launch in {guess.place} has blocks of {threads} thread{'s' * (threads > 1)}"
+        guess.faults.append(f"{launch}, and its matrix instructions are those of whole warps")
     if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):

@@ -151,9 +151,11 @@ def new_operation(
         grids += [front["grid"] for front in guess.alternatives]
     numbers = [item.name for item in function.parameters if item.name in derived.sizes]
     aligned, best, wrote = not all(map(function.tests, numbers)), -2, False
+    best_shape = dict[str, int]()
     tries = itertools.product((1, LONGER) if not derived.dimensions[1:] else (1,), grids)
     for times, grid in tries:
-        if wrote and (best == len(derived.operands) or times > 1):
+        sole = function.mentions("blockIdx") and best_shape and _blocks(guess, best_shape) == 1
+        if wrote and not sole and (best == len(derived.operands) or times > 1):
             break
         guess.front["grid"] = grid
         threads = functools.partial(trying.threads, guess.front, most=BLOCK_LIMIT)
@@ -170,8 +172,9 @@ def new_operation(
             guess.notes += [f"{WHERE} {of}" for of in filled]
             settled = deriving.settled(*about)
         writes = any(of.written for of in settled[0].operands.values())
-        if settled[2] > best or (writes and not wrote and times > 1):
+        if settled[2] > best or (times > 1 and writes and (sole or not wrote)):
             best, wrote, best_settled, best_grid = settled[2], writes, settled, grid
+            best_shape = settled[1]
     derived, shape, _, notes, sure = best_settled
     if not sure:  # what is outside of an array is a guess
         guess.tested = frozenset()
@@ -219,6 +222,10 @@ def new_operation(
     guess.operation = operations.load(derived.name)
     guess.unknown, guess.alternatives, guess.shape = {}, [], shape
     return derived, guess
+
+
+def _blocks(guess: Guess, shape: Mapping[str, int]) -> int:
+    return trying.threads({**guess.front, "block": []}, shape)
 
 
 def _stores_elsewhere(function: Function, source: Source) -> bool:

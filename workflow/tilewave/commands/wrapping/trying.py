@@ -107,12 +107,11 @@ def first_shape(guess: Guess) -> Shape:
     while (small := _too_small(guess, shape, grids)) and max(shape.values()) < MOST_TILES * largest:
         grown = {name: 2 * side if name in small else side for name, side in shape.items()}
         shape = shape_of(grown, guess.front)
-    sides = list[int]()
-    for name, side in shape.items() if operation.laid_out else ():
-        while shape[name] in sides:
-            shape[name] += side
-        sides.append(shape[name])
-    return shape_of(shape, guess.front)
+    apart = Shape()
+    for name, side in shape.items():
+        times = next(of for of in itertools.count(1) if of * side not in apart.values())
+        apart[name] = times * side if operation.laid_out else side
+    return apart if shape_of(apart, guess.front) == apart else shape
 
 
 def fitted(guess: Guess, whole: bool, shape: Shape) -> Shape:
