@@ -137,3 +137,10 @@ def test_the_gpus_check_reads_the_listing_beside_the_cubin(tmp_path: Path) -> No
     listing = "\n.text.mine:\n  /*0000*/ HMMA.16816.F16 R4, R12, R22 ;\n"
     beside.with_suffix(".sass").write_text(listing)
     assert gpu_check._on_tensor_cores(str(beside), "mine") is True
+
+
+@pytest.mark.parametrize(("expected", "wrong"), [(70000.0, 0), (-70000.0, 1), (60000.0, 1)])
+def test_infinity_of_f16_is_what_exceeds_it(expected: float, wrong: int) -> None:
+    got = np.array([1, np.inf], np.float16).view(np.uint16)
+    judged = tolerance.compare(OUTPUT, got, np.array([1, expected]), "f16")
+    assert (judged.verdict == "wrong") == bool(wrong)

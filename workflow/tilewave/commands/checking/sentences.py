@@ -188,7 +188,9 @@ def _right(
     wheres = [*dict.fromkeys(stated)] if source.judge else []
     judged_where = f"where {' and '.join(wheres)}" if wheres else ""
     judged_where = "" if "right where" in source.edge else judged_where  # it says more
-    if failures and source.judge and not any(map(PAST.search, source.notes)):
+    past = [match[1] for match in map(PAST.search, source.notes) if match]
+    written = {name for name, operand in operands if operand.written}
+    if failures and source.judge and written.issuperset(past):  # an input may be larger
         sentence += f", but {' and '.join(failures)}{': right ' * bool(judged_where)}{judged_where}"
     else:
         sentence += f", {judged_where}" * bool(judged_where)

@@ -337,8 +337,8 @@ def guessed(
         code = _as_twin(guess, code, names, arguments)
     threads = _threads(guess.front["block"])
     if guess.place and threads % WARP and WARP_WIDE.search(function.text):
-        launch = f"the launch in {guess.place} has blocks of {threads} thread{'s' * (threads > 1)}"
-        guess.faults.append(f"{launch}, and its matrix instructions are those of whole warps")
+        text = f"the launch in {guess.place} has blocks of {threads} thread{'s' * (threads > 1)}"
+        guess.faults.append(f"{text}, and its matrix instructions are those of whole warps")
     if single and operation.laid_out and not vector:
         guess.front["requires"] = equal
     for alternative in matching.alternatives(function, arguments, operation):

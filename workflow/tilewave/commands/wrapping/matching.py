@@ -85,6 +85,7 @@ def _arrays(operation: Operation, written: bool) -> list[str]:
 
 def snake(name: str) -> str:
     """Return a name in snake case: ``norm_by_warps`` for ``normByWarps``."""
+    name = re.sub(r"(?<=CUDA)(?=[A-Z][a-z])", "_", name)
     return re.sub(r"(?<=[a-z\d])(?=[A-Z])(?!(?<=\d)D(?![a-z]))", "_", name).lower().strip("_")
 
 

@@ -20,6 +20,8 @@ from tilewave.execution.machine.validity import fault
 from tilewave.execution.machine.warp import new_group, run_warp
 
 ALL = uint32(0xFFFFFFFF)
+UNDEFINED = 255  # registers of a lane without a thread
+LARGE = uint32(0x7F7FFFFF)  # the largest float, which neither a maximum, a minimum nor a sum hides
 CTAID = 3  # place of SR_CTAID.X in codes.SPECIAL_REGISTERS; .Y and .Z follow
 SM = SPECIAL_REGISTERS.index("SR_VIRTUALSMID")
 MOST_TICKS = 1 << 21  # then the shadow is cleared
@@ -108,6 +110,9 @@ def begin_block(m, number, grid_x, grid_y, threads):
         view.fill(view.identity(m)[warp, SM], uint32(number % view.control(m)[s.SMS]))
         lanes = min(32, threads - 32 * warp)
         live = ALL if lanes == 32 else uint32((1 << lanes) - 1)
+        for register in range(UNDEFINED if lanes < 32 else 0):  # what a shuffle gets from no thread
+            for lane in range(lanes, 32):
+                view.registers(m)[warp, register, lane] = LARGE | uint32(lane & 1) << uint32(31)
         exchanges.met(m, warp)
         view.live(m)[warp] = live
         new_group(m, int64(warp), int64(0), uint32(live), int64(s.READY), int64(0))
