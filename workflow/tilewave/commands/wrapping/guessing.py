@@ -15,6 +15,7 @@ from tilewave.commands.wrapping.arithmetic import Unknown, number, of_tokens, ou
 from tilewave.commands.wrapping.matching import Roles, leaves, unassigned, usual
 from tilewave.commands.wrapping.reading import Function, Launch, Source
 from tilewave.commands.wrapping.scopes import Scope, parts, spelled
+from tilewave.compiling import declarations as syntax
 from tilewave.compiling.declarations import Stream, Token, Tokens, tokens
 from tilewave.kernel.expressions import FUNCTIONS, ExpressionError, evaluate, names_in
 from tilewave.kernel.front_matter import GUESSED
@@ -225,7 +226,8 @@ def _sides(sides: Stream, launch: Launch, names: Mapping[str, str]) -> list[int 
         } | {of: size for of, size in names.items() if of.startswith(".")}  # a struct's members
         with contextlib.suppress(Unknown):
             return _sides(scope.given[name], replace(launch, scope=scope.caller), there)
-    call = re.fullmatch(r"(\w+) \( .*\)", name)
+    call = re.match(r"(\w+) \(", name)
+    call = call if call and syntax.closing(sides, 1) == len(sides) - 1 else None
     listed = parts(sides[2:-1]) if call else []
     if call and call[1] not in FUNCTIONS and (returned := scope.returned(call[1], len(listed))):
         inside, parameters, value = returned

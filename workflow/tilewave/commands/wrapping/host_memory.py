@@ -45,7 +45,12 @@ def elements(launch: Launch, argument: Tokens, size: int, names: Mapping[str, st
             for text, of in given
             if of and {size for name, size in given if name == text} == {of}
         }
-    counts = set[str]()
+    tensor, counts = re.match(r"(\w+) \. (?:mutable_)?data_ptr\b", pointer), set[str]()
+    before = spelled([token for token in around.body if token.at < around.at]) if tensor else ""
+    if tensor and (shaped := re.search(TABLES["shaped"].format(tensor[1]), before)):
+        with contextlib.suppress(Unknown):
+            sides = [of_tokens(of, around, names) for of in parts(syntax.tokens(shaped[1]))]
+            return " * ".join(side if side.isalnum() else f"({side})" for side in sides)
     for name, passed, scope in _calls(around, pointer):
         if name.startswith("cudaMalloc") and passed[1:]:
             written = (passed[1], scope.literal(scope.literal(passed[1])))
