@@ -198,15 +198,22 @@ def recognised(
     # Zeros beside an array that is changed in place may be what the blocks tell each other.
     outputs = changed if changed and all(operands[of].zeroed for of in pure) else pure or changed
     least = len(needed) if len(outputs) == 1 else 0
-    tried = [
-        (text, formula, letters)
-        for text, formula in candidates.items()
-        if len({*re.findall(rf"\b[{ARRAYS}]\b", formula)}) >= least
-        for letters in _letters(formula, [*read, *lists], numbers)
-    ]
     plain = {*read, *(name for name, size in job.shape.items() if size > 1)}
     reals = {of for of in leaves(job.arguments) if isinstance(of, float)}
-    tried.sort(key=lambda of: _unlikely(of[2], read, plain, reals, changed))
+    arrays = [*read, *lists]
+
+    @functools.cache
+    def ranked(used: frozenset[str]) -> list[tuple[int, Letters]]:
+        chosen = _letters(used, arrays, numbers)
+        return [(_unlikely(of, read, plain, reals, changed), of) for of in chosen]
+
+    scored = [
+        (score, (text, formula, letters))
+        for text, formula in candidates.items()
+        if len((used := _used(formula)).intersection(ARRAYS)) >= least
+        for score, letters in ranked(used)
+    ]
+    tried = [of for _, of in sorted(scored, key=lambda of: of[0])]
     words = {*words_of(function.name)}
     then = [of for key, of in TABLES["then"].items() if words.intersection(key.split("|"))]
     searches = [_fitting(samples, operation, of, tried, numbers, then) for of in outputs]
@@ -290,7 +297,7 @@ def _parts(
     if all(map(np.all, changed)):
         return
     for text, mask in PARTS.items():
-        for letters in _letters(mask, (), numbers):
+        for letters in _letters(_used(mask), (), numbers):
             whole = list[bool]()
             for of, written in zip(seen, changed):
                 inside = of.value(mask, formulas.letter_values(letters, of.named)) > 0
@@ -402,9 +409,13 @@ def _divisor(text: str, source: Source) -> float:
         return 0.0
 
 
-def _letters(formula: str, read: Sequence[Any], numbers: Numbers) -> Iterator[Letters]:
+@functools.cache
+def _used(formula: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\b[A-Za-z]\b", formula))
+
+
+def _letters(used: frozenset[str], read: Sequence[Any], numbers: Numbers) -> Iterator[Letters]:
     """Yield what the letters of a formula may be."""
-    used = {*re.findall(r"\b[A-Za-z]\b", formula)}
     arrays = [letter for letter in ARRAYS if letter in used]
     most = round(COMBINED ** (1 / max(len(used.intersection(SIZES)), 1)))
     others = [(at, of[:most]) for kind, of in numbers.items() for at in kind if at in used]
