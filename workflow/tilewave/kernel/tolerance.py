@@ -188,9 +188,6 @@ PART = 1 << 13
 large output took ten times as long as comparing it."""
 
 
-LARGEST_F16 = 65504.0
-
-
 class _Part(NamedTuple):
     """Part of an `OutputComparison`. total, norm: of errors and reference. excess: worst error over its tolerance."""
 
@@ -215,7 +212,7 @@ def _compared(bound: Tolerance, memory: Array, dtype: str, want: Array, start: i
         agreed = np.isnan(want) & np.isnan(got) & ~unset(memory)
         got, want = np.where(agreed, 0.0, got), np.where(agreed, 0.0, want)
     if dtype == "f16":  # what it cannot hold
-        infinite = np.isinf(got) & (np.sign(got) * want > LARGEST_F16)
+        infinite = np.isinf(got) & (np.sign(got) * want > np.finfo(np.float16).max)
         got, want = np.where(infinite, 0.0, got), np.where(infinite, 0.0, want)
     error = np.where(got == want, 0.0, np.abs(got - want))  # infinities may be meant
     allowed = bound.absolute + bound.relative_out * np.where(np.isinf(want), 0.0, np.abs(want))

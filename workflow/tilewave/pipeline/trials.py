@@ -43,6 +43,7 @@ TIED = re.compile(r"(\w+) == ([A-Za-z_]\w*)")
 PRODUCT = re.compile(r"(\w+) \* (\w+) % (\d+) == 0")
 """A condition that a product of two sizes is a multiple."""
 POWER = re.compile(r"power_of_2\((\w+)\)")
+"""A condition that a size is a power of two."""
 MOST_ELEMENTS = 1 << 25
 """Elements of all operands of a trial."""
 TITLES = "NaN and infinity", "denormal numbers", "large numbers", "zeros"

@@ -1,6 +1,5 @@
 """How far a verdict rests on a guess, on a name, or on what the file promises."""
 
-import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -107,16 +106,13 @@ def _steps(right: Sequence[Sizes], off: Sequence[Sizes]) -> list[str]:
     that at least two different sizes have."""
     steps = list[str]()
     for name in off[0] if off else ():
-        step = math.gcd(*(of[name] for of in right))
+        power, step = [trying.POWER.format(name)], math.gcd(*(of[name] for of in right))
         step &= -step
-        odd = any(of[name] % step for of in off)
-        single = [trying.POWER.format(name)]
-        if len({of[name] for of in right}) > 1 and not any(
-            map(trying.broken, itertools.repeat(single), right)
-        ):
-            steps += single * all(trying.broken(single, of) for of in off)
+        if len({of[name] for of in right}) < 2:
             continue
-        if odd and len({of[name] for of in right}) > 1 and all(of[name] > step for of in off):
+        if not any(trying.broken(power, of) for of in right):
+            steps += power * all(trying.broken(power, of) for of in off)
+        elif any(of[name] % step for of in off) and all(of[name] > step for of in off):
             steps.append(f"{name} % {step} == 0")
     return steps
 

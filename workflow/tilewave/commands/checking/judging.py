@@ -8,7 +8,7 @@ import shlex
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,6 @@ SEVERAL, MANY, VAST = 4, 5, 16
 a block of 1024 from 256 on, and where these are few blocks, or lines are not executed."""
 SHORT_S = 1.0
 """Seconds of a formula's trials, after which none at a larger shape begins."""
-SHARED = " of shared memory"
 LAUNCHES_S, ALIKE = 20.0, 3
 """Seconds after which no further launch is tried, and the least number of blocks whose fault is one of each block."""
 WORST = (result.NOT_RIGHT, result.USAGE, result.UNCLEAR, result.RIGHT)
@@ -132,11 +131,23 @@ def verdict_on(source: CheckedKernel, options: Namespace, machine: Any) -> dict[
     return _otherwise(source, outcome, options, machine)
 
 
+def verdict_with(
+    changed: Mapping[str, str], source: CheckedKernel, options: Namespace, machine: Any, home: Path
+) -> dict[str, Any]:
+    """Wrap a kernel again with changed options, in a folder of its own, and return its document; empty if there is none.
+    Raises UserError."""
+    facts = {**vars(options), **changed, "path": source.path, "kernel": source.name}
+    again, document = Namespace(**facts), dict[str, Any]()
+    for kernel in checked_kernels(again, home, {}):
+        document = verdict_on(kernel, again, machine)
+    return document
+
+
 def otherwise_launched(
     document: dict[str, Any], source: CheckedKernel, options: Namespace, machine: Any, home: Path
 ) -> dict[str, Any]:
-    """Return the document of a kernel that is not decided, and that no file launches, with a launch with which it is right,
-    or with a race that it has with each block, if there is one."""
+    """Try other launches of an undecided kernel that no file launches. Return the document of one with which it is right, or
+    the given one, which says not right if each block has the same race."""
     begun, tries = time.monotonic(), {"": document}
     ended = document.get("verdict") == result.NOT_CHECKED and source.any_block
     ended = ended or probing.SAME_BY_HALVES in source.notes  # then no block tells more
@@ -144,17 +155,15 @@ def otherwise_launched(
         if time.monotonic() - begun > LAUNCHES_S:
             break
         flags = " ".join(f"--{key} {shlex.quote(of)}" for key, of in sides.items())
-        facts = {**vars(options), **sides, "path": source.path, "kernel": source.name}
-        again = Namespace(**facts)
         with contextlib.suppress(UserError):
-            for kernel in checked_kernels(again, home / f"{source.name}-{at}", {}):
-                tries[flags] = tried = verdict_on(kernel, again, machine)
-                if tried["exit_code"] == result.RIGHT:
-                    launch = f" is right with {flags} (Tilewave's choice)"
-                    text = tried["sentence"].replace(" is right", launch, 1)
-                    return tried | {"sentence": text}
+            tried = verdict_with(sides, source, options, machine, home / f"{source.name}-{at}")
+            if tried.get("exit_code") == result.RIGHT:
+                launch = f" is right with {flags} (Tilewave's choice)"
+                return tried | {"sentence": tried["sentence"].replace(" is right", launch, 1)}
+            tries |= {flags: tried} if tried else {}
+    in_shared = PATTERNS["in_shared"].match
     faults = [  # those that no grid can cause
-        {(of["kind"], of["line"]): of for of in tried["findings"] if SHARED in of["message"]}
+        {(of["kind"], of["line"]): of for of in tried["findings"] if in_shared(of["message"])}
         for tried in tries.values()
         if tried.get("verdict") in (result.RACE, result.UNINITIALISED)
     ]
@@ -351,7 +360,7 @@ def _document(
     unbuilt = decisive.outcome.status == result.FAILED_TO_COMPILE
     absent = "; ".join(of for of in source.notes if unbuilt and of.startswith(LEFT_OUT))
     text = f"{sentence(source, outcome, decisive, deciding)}{smaller}"
-    text = PATTERNS["power"].sub(r"\1 is a power of 2", text)
+    text = trials.POWER.sub(r"\1 is a power of 2", text)
     return outcome | {"sentence": f"{text} ({absent})" if absent else text}
 
 

@@ -64,7 +64,7 @@ class CheckedKernel:
     in_file: the file's names of sizes and arrays that have another one in front matter; ended, size: verdict and sizes of the
     trials of `wrap`; where: requirements on sizes that the kernel has not (`at_size`); signature: types and names of its
     parameters, if a file launches it; launches: flags of other launches that it may have,
-    if none does; any_block: whether its code says nothing of its block's size; switches: what is 0 in other trials, one at a time."""
+    if none does; any_block: whether no number in its code is the size of its block; switches: what is 0 in other trials, one at a time."""
 
     path: Path
     name: str

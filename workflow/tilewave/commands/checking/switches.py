@@ -5,9 +5,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from tilewave.commands.checking.judging import verdict_on
+from tilewave.commands.checking.judging import verdict_with
 from tilewave.commands.checking.notes import PATTERNS, TABLES
-from tilewave.commands.checking.sources import CheckedKernel, checked_kernels
+from tilewave.commands.checking.sources import CheckedKernel
 from tilewave.kernel import operations, result
 
 
@@ -20,9 +20,8 @@ def with_switches(
         return document
     name, folders, off = source.name, operations.MODULES.folders(), dict[str, dict[str, Any]]()
     for switch in source.switches:
-        again = {**vars(options), "path": source.path, "kernel": name, "off": switch}
-        for kernel in checked_kernels(Namespace(**again), home / f"{name}-{switch}", {}):
-            off[switch] = verdict_on(kernel, options, machine)
+        of = verdict_with({"off": switch}, source, options, machine, home / f"{name}-{switch}")
+        off |= {switch: of} if of else {}
     operations.MODULES.use(map(Path, folders))
     for switch, of in off.items():
         sure = of.get("verdict") != result.WRONG or "the file's own" in of["sentence"]

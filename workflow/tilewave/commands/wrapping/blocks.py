@@ -1,4 +1,4 @@
-"""Blocks that a kernel may have which no file launches, where that of `guessing` decides nothing."""
+"""Blocks to try for a kernel that no file launches, if the block of `guessing` decides nothing."""
 
 import contextlib
 import math
@@ -12,7 +12,7 @@ from tilewave.compiling.declarations import tokens
 from tilewave.kernel.launches import BLOCK_LIMIT
 
 FLAT, SQUARE = ("256", "1024", "128", "64", "32"), ("16,16", "32,32", "32,8", "8,8", "32,4")
-"""Blocks that authors write, for the case that no number of the code is that of threads."""
+"""Blocks that authors often write; they come after those that the numbers of a kernel suggest."""
 SHARED = re.compile(r"__shared__ [^;\[]*? \w+ ((?:\[ [^\]]+ \] )+)")
 SIDE = re.compile(r"\[ ([^\]]+?)(?: \+ \d)? \]")
 WARPS = re.compile(r"(?:/|> >) (?:32|5|warpSize|WARP_?SIZE)\b")
@@ -24,8 +24,7 @@ PAIRS = re.compile(r"\b2 \* (?:threadIdx \. x|\w*tid\w*|t)\b")
 
 
 def likely(function: Function, source: Source) -> Iterator[dict[str, str]]:
-    """Yield the flags of blocks that the numbers of a kernel suggest, the likeliest first; of a grid of one block, too, for
-    a kernel that does not ask which block it is."""
+    """Yield flags of blocks, the likeliest first, and of a grid of one block for a kernel without a block index."""
     flat, alone = not function.mentions("threadIdx", ".", "y"), not function.mentions("blockIdx")
     sides, least = list[list[int]](), 64 if WARPS.search(function.text) else 32
     for array in SHARED.findall(function.text):
